@@ -1,0 +1,99 @@
+"""The non-private learners: LinOpt-VI-Reg and LinOpt-PO-Reg with a fixed regularizer."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+import jax.numpy as jnp
+
+from reticent.agents.registry import AGENTS
+from reticent.errors import InvalidInput
+from reticent.learning import (
+    PAPER_FRAME,
+    Agent,
+    Frame,
+    Schedule,
+    make_fixed_regularizer,
+    paper_learning_rate,
+    radii,
+)
+from reticent.learning.agent import Method
+from reticent.privacy.counters.epochs import geometric_sizes
+from reticent.worlds import Model
+
+Replan = Literal["episode", "epoch"]
+
+
+@AGENTS.register("ucrl-vtr")
+def ucrl_vtr(
+    model: Model,
+    episodes: int,
+    *,
+    bonus_scale: float = 0.1,
+    alpha: float = 0.05,
+    regularization: float = 1.0,
+    replan: Replan = "episode",
+) -> Agent:
+    """UCRL-VTR (Ayoub et al. 2020): optimistic value iteration, fixed regularizer, no privacy.
+
+    ``bonus_scale`` multiplies the theory's confidence radius; ``replan="epoch"`` plans on a geometric public schedule.
+    """
+    return _fixed(model, episodes, "value-iteration", bonus_scale, alpha, regularization, replan, None)
+
+
+@AGENTS.register("oppo")
+def oppo(
+    model: Model,
+    episodes: int,
+    *,
+    bonus_scale: float = 0.1,
+    alpha: float = 0.05,
+    regularization: float = 1.0,
+    replan: Replan = "episode",
+    learning_rate: float | None = None,
+) -> Agent:
+    """OPPO with bandit feedback (Cai et al. 2020): optimistic policy optimization, fixed regularizer, no privacy.
+
+    ``learning_rate`` is η, by default the paper's √(2 ln|A|/(HT)).
+    """
+    return _fixed(model, episodes, "policy-optimization", bonus_scale, alpha, regularization, replan, learning_rate)
+
+
+def _fixed(
+    model: Model,
+    episodes: int,
+    method: Method,
+    bonus_scale: float,
+    alpha: float,
+    regularization: float,
+    replan: Replan,
+    learning_rate: float | None,
+) -> Agent:
+    check_scale("bonus_scale", bonus_scale)
+    sizes = geometric_sizes(episodes, first=1, growth=1.2) if replan == "epoch" else None
+    regularizer = make_fixed_regularizer(model.horizon, model.d1, model.d2, regularization, regularization)
+    return Agent(
+        model=model,
+        regularizer=regularizer,
+        radii=radii(model, PAPER_FRAME, regularizer.certificate(), episodes, alpha),
+        bonus_scale=jnp.asarray(float(bonus_scale)),
+        learning_rate=rate(model, episodes, learning_rate),
+        frame=Frame(),
+        schedule=Schedule(episodes, sizes, final_release=True),
+        method=method,
+        name=method,
+    )
+
+
+def rate(model: Model, episodes: int, learning_rate: float | None) -> jnp.ndarray:
+    """η as given, or the paper's."""
+    if learning_rate is None:
+        return jnp.asarray(paper_learning_rate(model.actions, model.horizon, episodes))
+    check_scale("learning_rate", learning_rate)
+    return jnp.asarray(float(learning_rate))
+
+
+def check_scale(field: str, value: float) -> None:
+    """Refuse a multiplier that is negative or not finite."""
+    if not 0 <= value < float("inf"):
+        raise InvalidInput(field, value, "a finite number of at least 0", "1.0 is the theory's value")

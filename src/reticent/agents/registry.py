@@ -1,0 +1,50 @@
+"""Agents by name: ``make_agent("ucrl-vtr:bonus_scale=0.3", model, episodes)``.
+
+Adding an agent is one file in this package whose factory carries ``@AGENTS.register("name")``, and its import in the
+package's ``__init__``. A factory takes ``(model, episodes)`` and keyword-only options.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import inspect
+from typing import Any
+
+from reticent.learning import Agent
+from reticent.naming import Registry
+from reticent.worlds import Model
+
+AGENTS: Registry[Agent] = Registry("agent")
+
+
+def make_agent(spec: str, model: Model, episodes: int, **overrides: Any) -> Agent:
+    """The agent named by ``name`` or ``name:key=value,...`` for ``episodes`` users of ``model``.
+
+    ``overrides`` fill options that the spec leaves open (None means not given).
+
+    Raises:
+      UnknownName: no such agent or option; the message lists those there are.
+      InvalidInput: an option's value is outside its domain.
+    """
+    _load()
+    return dataclasses.replace(AGENTS.make(spec, model, episodes, **overrides), name=spec)
+
+
+def agent_rows() -> list[dict[str, Any]]:
+    """One row per registered agent: its name, summary, and options with their defaults."""
+    _load()
+    return [
+        {
+            "name": entry.name,
+            "summary": entry.summary,
+            "options": {
+                key: None if option.default is inspect.Parameter.empty else option.default
+                for key, option in entry.options.items()
+            },
+        }
+        for entry in AGENTS.entries()
+    ]
+
+
+def _load() -> None:
+    import reticent.agents  # noqa: F401  (registers every agent)

@@ -1,0 +1,1 @@
+"""Run, sweep, store, compare, plot and report."""

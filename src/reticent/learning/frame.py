@@ -1,0 +1,77 @@
+r"""In which frame values enter the regression: centred, and measured against a range.
+
+Since :math:`P` is a probability, :math:`P\,\frac{V-c}{\rho}=\langle\phi_{(V-c)/\rho},\theta\rangle` for any c and ρ that
+are functions of V alone: the same θ explains the shifted and scaled pair, and the planner gets
+:math:`PV=c+\rho\langle\phi_{(V-c)/\rho},\theta\rangle` back. The paper's choice is c = 0, ρ = 1 with the bound V ∈ [0, H].
+Other frames cost nothing (V is public) and shrink the features' norm, hence the sensitivity that privacy must cover.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Literal
+
+import jax.numpy as jnp
+import numpy as np
+from jax import Array
+
+from reticent.worlds import Model
+
+Span = Literal["horizon", "step", "seen"]
+
+
+@dataclasses.dataclass(frozen=True)
+class Frame:
+    """How V_{h+1} is shifted and scaled before it is used as feature and target.
+
+    Attributes:
+      centred: subtract the middle of the span instead of nothing.
+      span: which range of values is assumed. ``"horizon"``: [0, H], the paper's. ``"step"``: [0, H−h], which is all that
+        remains after step h. ``"seen"``: the range that the published V really has, with features and targets divided by
+        their largest public norm, so that both lie in the unit ball whatever V is.
+    """
+
+    centred: bool = False
+    span: Span = "horizon"
+
+    def features(self, model: Model, following: Array, remaining: Array) -> tuple[Array, Array, Array]:
+        """All features of V_{h+1} in its frame, ``(d1, S, A)``, with the frame's c and ρ.
+
+        ``following`` is V_{h+1} ``(S,)``; ``remaining`` is H−h, the number of steps left after this one.
+        """
+        one = jnp.ones((), following.dtype)
+        if self.span == "seen":
+            low, high = following.min(), following.max()
+            centre = (low + high) / 2 if self.centred else low
+            features = model.value_features(following - centre)
+            longest = jnp.sqrt((features**2).sum(axis=0).max())
+            reach = jnp.maximum(longest, jnp.abs(following - centre).max())
+            # A constant V carries no information (its features are zero); any positive scale will do.
+            scale = jnp.where(reach > 1e-6, reach, one)
+            return features / scale, centre, scale
+        ceiling = remaining if self.span == "step" else jnp.full_like(remaining, model.horizon)
+        centre = ceiling / 2 if self.centred else jnp.zeros_like(ceiling)
+        return model.value_features(following - centre), centre, one
+
+    def bounds(self, model: Model) -> FrameBounds:
+        """Declared bounds on features and targets at every step, for radii, sensitivities and clipping."""
+        horizon = model.horizon
+        remaining = np.arange(horizon - 1, -1, -1, dtype=np.float64)
+        if self.span == "seen":
+            active = (remaining > 0).astype(np.float64)
+            return FrameBounds(feature=active, low=-active if self.centred else 0 * active, high=active)
+        width = remaining if self.span == "step" else np.full(horizon, float(horizon))
+        high = width / 2 if self.centred else width
+        return FrameBounds(feature=model.transition_bound * high, low=-high if self.centred else 0 * high, high=high)
+
+
+@dataclasses.dataclass(frozen=True)
+class FrameBounds:
+    """Per step ``(H,)``: features have norm at most ``feature``, targets lie in [``low``, ``high``]."""
+
+    feature: np.ndarray
+    low: np.ndarray
+    high: np.ndarray
+
+
+PAPER_FRAME = Frame(centred=False, span="horizon")

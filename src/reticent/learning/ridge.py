@@ -1,0 +1,43 @@
+r"""Ridge estimates :math:`\hat\theta=\Lambda^{-1}u` and norms :math:`\|x\|_{\Lambda^{-1}}`, by Cholesky factors.
+
+With :math:`\Lambda=LL^\top`, :math:`\|x\|_{\Lambda^{-1}}=\|L^{-1}x\|_2`; no inverse is ever formed.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import jax
+import jax.numpy as jnp
+from jax import Array
+
+from reticent.learning.statistics import Statistics
+
+
+class Estimate(NamedTuple):
+    """θ̂ ``(H, d)`` and the lower Cholesky factor ``(H, d, d)`` of Λ, for one of the two regressions."""
+
+    theta: Array
+    factor: Array
+
+
+def estimate(gram: Array, moment: Array) -> Estimate:
+    """Solve the H ridge regressions of one kind."""
+    factor = jnp.linalg.cholesky(gram)
+    theta = jax.scipy.linalg.cho_solve((factor, True), moment[..., None])[..., 0]
+    return Estimate(theta=theta, factor=factor)
+
+
+def estimates(sums: Statistics) -> tuple[Estimate, Estimate]:
+    """The transition and the reward estimate from regularized statistics."""
+    return (
+        estimate(sums.transition_gram, sums.transition_moment),
+        estimate(sums.reward_gram, sums.reward_moment),
+    )
+
+
+def width(factor: Array, features: Array) -> Array:
+    r"""All :math:`\|x\|_{\Lambda^{-1}}` for features ``(d, S, A)`` and one factor ``(d, d)``; shape ``(S, A)``."""
+    flat = features.reshape(features.shape[0], -1)
+    solved = jax.scipy.linalg.solve_triangular(factor, flat, lower=True)
+    return jnp.sqrt((solved**2).sum(axis=0)).reshape(features.shape[1:])

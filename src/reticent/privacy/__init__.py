@@ -1,0 +1,1 @@
+"""What may be known: sensitivities, counters, accounting, noise sources and the privatizer."""

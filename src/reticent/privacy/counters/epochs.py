@@ -1,0 +1,148 @@
+"""Epochs: each user is in one batch, each batch is noised once, and large batches count for more."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from typing import Any, NamedTuple
+
+import jax.numpy as jnp
+import numpy as np
+from jax import Array
+
+import reticent.backend  # noqa: F401  (double precision before the first array)
+from reticent.errors import InvalidInput
+from reticent.privacy.counters.checks import check_rounds
+
+
+class EpochState(NamedTuple):
+    r"""Epochs closed, and :math:`\sum_i n_i(x_i+z_i)`: the division by the largest size waits for the release."""
+
+    t: Array
+    weighted: Array
+
+
+@dataclasses.dataclass(frozen=True)
+class EpochCounter:
+    r"""A weighted running sum over epochs of public sizes :math:`n_1,\dots,n_m`.
+
+    Release t is :math:`\sum_{i\le t}w_i(x_i+z_i)` with :math:`w_i=n_i/\max_{j\le t}n_j`.
+
+    *Why these weights.* Let each of the :math:`n_i` users of epoch i contribute p on average. The release then carries
+    the signal :math:`p\sum_i w_in_i` in noise of variance :math:`\sigma^2\sum_i w_i^2`. By Cauchy-Schwarz
+    :math:`(\sum_i w_in_i)^2\le\sum_i w_i^2\cdot\sum_i n_i^2`, with equality exactly when w is proportional to n; so
+    these weights have the best signal-to-noise ratio, whatever p is. The common factor is free: dividing by the
+    largest size so far counts the largest epoch's users fully, keeps every weight in (0, 1], and makes the release a
+    sum of :meth:`effective_users` users.
+
+    **Formal guarantee.** All releases are a function of :math:`x+z`, so C is the identity (parallel composition): with
+    noise of scale σ and a user moving her epoch's sum by at most Δ, the transcript is (Δ/σ)-Gaussian-DP, however many
+    epochs there are, also when later epochs act on earlier releases (Denisov et al., arXiv 2202.08312). The sizes are
+    public: they may not depend on the users' data.
+
+    Weights are at least 1/(largest size), never zero; items of integer type are summed exactly. Epochs closed after the
+    last are ignored.
+    """
+
+    sizes: tuple[int, ...]
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.sizes, tuple) or not self.sizes:
+            raise InvalidInput("sizes", self.sizes, "a non-empty tuple", "list the number of users of each epoch")
+        for position, size in enumerate(self.sizes):
+            whole = isinstance(size, (int, np.integer)) and not isinstance(size, bool)
+            if not whole or size < 1:
+                raise InvalidInput(f"sizes[{position}]", size, "a whole number of at least 1", "drop empty epochs")
+        check_rounds(len(self.sizes))
+
+    @property
+    def name(self) -> str:
+        return "epochs"
+
+    @property
+    def rounds(self) -> int:
+        return len(self.sizes)
+
+    @property
+    def sensitivity(self) -> float:
+        return 1.0
+
+    @property
+    def memory(self) -> int:
+        return 1
+
+    @property
+    def noise_shape_prefix(self) -> tuple[int, ...]:
+        """Leading axes of the round's noise before the item's shape."""
+        return ()
+
+    def release_std(self) -> np.ndarray:
+        sizes = self._sizes()
+        return np.asarray(np.sqrt(np.cumsum(sizes**2)) / np.maximum.accumulate(sizes))
+
+    def exposure(self) -> np.ndarray:
+        return np.ones(self.rounds)
+
+    def weights(self) -> np.ndarray | None:
+        return np.array(self.sizes)
+
+    def effective_users(self) -> np.ndarray:
+        r""":math:`\sum_{i\le t}w_in_i` for each t: of how many users' contributions release t is the sum.
+
+        >>> EpochCounter((1, 2, 4)).effective_users().tolist()
+        [1.0, 2.5, 5.25]
+        """
+        sizes = self._sizes()
+        return np.asarray(np.cumsum(sizes**2) / np.maximum.accumulate(sizes))
+
+    def init(self, shape: tuple[int, ...], dtype: Any) -> EpochState:
+        return EpochState(jnp.int32(0), jnp.zeros(shape, dtype))
+
+    def close(self, state: EpochState, item: Array, noise: Array) -> EpochState:
+        # Size 0 past the last epoch: such an item must leave no trace.
+        table = jnp.asarray((*self.sizes, 0), state.weighted.dtype)
+        return EpochState(
+            t=jnp.minimum(state.t + 1, self.rounds),
+            weighted=state.weighted + table[state.t] * (item + noise),
+        )
+
+    def release(self, state: EpochState) -> Array:
+        largest = jnp.asarray(np.maximum.accumulate(np.array(self.sizes)), state.weighted.dtype)
+        return state.weighted / largest[jnp.maximum(state.t - 1, 0)]
+
+    def _sizes(self) -> np.ndarray:
+        return np.array(self.sizes, dtype=np.float64)
+
+
+def geometric_sizes(episodes: int, first: int, growth: float) -> tuple[int, ...]:
+    """A public schedule of epochs: about ``first * growth**k`` users in epoch k, ``episodes`` users in all.
+
+    Sizes never decrease. What is left at the end is an epoch of its own if it is at least as large as the one before,
+    and otherwise joins that one, so that no tiny last epoch is drowned in its noise.
+
+    Args:
+      episodes: K, the number of users in all; at least 1.
+      first: size of the first epoch; at least 1.
+      growth: ratio of successive sizes; finite and at least 1.
+
+    >>> geometric_sizes(100, 10, 2.0)
+    (10, 20, 70)
+    >>> geometric_sizes(115, 10, 2.0)
+    (10, 20, 40, 45)
+    """
+    for field, value in (("episodes", episodes), ("first", first)):
+        if not isinstance(value, (int, np.integer)) or isinstance(value, bool) or value < 1:
+            raise InvalidInput(field, value, "a whole number of at least 1", "count users")
+    if not (math.isfinite(growth) and growth >= 1):
+        raise InvalidInput("growth", growth, "finite and at least 1", "epochs may not shrink; 2 doubles them")
+    sizes: list[int] = []
+    left, planned = int(episodes), float(first)
+    while left > 0:
+        size = left if planned >= left else round(planned)
+        if sizes and size < sizes[-1]:
+            sizes[-1] += left
+            break
+        sizes.append(size)
+        left -= size
+        planned *= growth
+    return tuple(sizes)

@@ -1,0 +1,154 @@
+"""The binary counting mechanism: noisy sums of dyadic blocks, the counter of the paper's section 6.1."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from typing import Any, Literal, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import Array
+
+import reticent.backend  # noqa: F401  (double precision before the first array)
+from reticent.errors import InvalidInput
+from reticent.privacy.counters.checks import check_floating, check_rounds
+
+
+class TreeState(NamedTuple):
+    """Rounds closed, and per level the live block's exact and noisy sum (zero where no block is live).
+
+    A block of level k is live after round t if bit k of t is set; the live blocks partition 1..t. Under
+    ``estimate="reduced"``, ``noisy`` holds the block's estimate from all noisy sums inside it.
+    """
+
+    t: Array
+    exact: Array
+    noisy: Array
+
+
+@dataclasses.dataclass(frozen=True)
+class TreeCounter:
+    r"""Sums of dyadic blocks, each noised once; a release adds the blocks that partition 1..t.
+
+    When round t closes, and i is its lowest set bit, the block of length :math:`2^i` that ends at t completes: its
+    exact sum is the item plus the live exact sums of all lower levels, which are then dropped. Release t sums the live
+    noisy blocks, one for each set bit of t.
+
+    With ``estimate="plain"`` (Algorithm 2 of Chan, Shi and Song, as in the paper) only that one block is noised in a
+    round. With ``estimate="reduced"`` all i+1 blocks that end at t are, one of each level 0..i, and a block's estimate
+    is
+
+    .. math:: e_k=v_k\,(\text{own noisy sum})+(1-v_k)\,(e_{\text{left}}+e_{\text{right}}),\qquad
+              v_k=\Bigl(1+\tfrac1{2v_{k-1}}\Bigr)^{-1}=\frac{2^k}{2^{k+1}-1},
+
+    the inverse-variance weighting of the two independent estimates it has; its variance is :math:`v_k\sigma^2`. Then
+    ``noise`` carries one array per level (:attr:`noise_shape_prefix`), of which the first i+1 are used.
+
+    **Formal guarantee.** All releases are a function of the noisy block sums. An item is in at most one noised block
+    of each level, and item 1 is in one of every level, so with :math:`m=\lfloor\log_2 n\rfloor+1` levels, noise of
+    scale σ and items of norm at most Δ the transcript is μ-Gaussian-DP with :math:`\mu=\sqrt m\,\Delta/\sigma`, for
+    either estimate (the reduced one post-processes), also when items depend on earlier releases: a block's noise is
+    first used when its last item is in. For prefixes up to n = K-1, m is the paper's :math:`\lceil\log_2 K\rceil`.
+    Release t has noise variance :math:`\sigma^2` times the number of set bits of t; reduced, times the sum of
+    :math:`v_k` over them.
+
+    References: Chan, Shi and Song, "Private and continual release of statistics", TISSEC 2011; Honaker, "Efficient use
+    of differentially private binary trees", 2015, online as in Kairouz et al., arXiv 2103.00039; adaptivity: Denisov
+    et al., arXiv 2202.08312.
+
+    Rounds closed after the last are ignored.
+    """
+
+    rounds: int
+    estimate: Literal["plain", "reduced"] = "plain"
+
+    def __post_init__(self) -> None:
+        check_rounds(self.rounds)
+        if self.estimate not in ("plain", "reduced"):
+            raise InvalidInput("estimate", self.estimate, "'plain' or 'reduced'", "choose one of the two")
+
+    @property
+    def name(self) -> str:
+        return "tree" if self.estimate == "plain" else "tree-reduced"
+
+    @property
+    def levels(self) -> int:
+        r""":math:`m=\lfloor\log_2 n\rfloor+1`."""
+        return int(self.rounds).bit_length()
+
+    @property
+    def sensitivity(self) -> float:
+        return math.sqrt(self.levels)
+
+    @property
+    def memory(self) -> int:
+        return 2 * self.levels
+
+    @property
+    def noise_shape_prefix(self) -> tuple[int, ...]:
+        """Leading axes of the round's noise before the item's shape: one array per level if reduced."""
+        return () if self.estimate == "plain" else (self.levels,)
+
+    def release_std(self) -> np.ndarray:
+        t = np.arange(1, self.rounds + 1)
+        variance = np.zeros(self.rounds)
+        for level, of_block in enumerate(self._block_variances()):
+            variance += of_block * (t >> level & 1)
+        return np.sqrt(variance)
+
+    def exposure(self) -> np.ndarray:
+        # The exponent that frexp returns for a whole t is the number of its bits.
+        return np.frexp(np.arange(1, self.rounds + 1, dtype=np.float64))[1].astype(np.float64)
+
+    def weights(self) -> np.ndarray | None:
+        return None
+
+    def init(self, shape: tuple[int, ...], dtype: Any) -> TreeState:
+        if self.estimate == "reduced":
+            check_floating(self.name, dtype)
+        empty = jnp.zeros((self.levels, *shape), dtype)
+        return TreeState(jnp.int32(0), empty, empty)
+
+    def close(self, state: TreeState, item: Array, noise: Array) -> TreeState:
+        is_open = state.t < self.rounds
+        t = jnp.where(is_open, state.t + 1, state.t)
+        block = np.left_shift(np.int32(1), np.arange(self.levels, dtype=np.int32)).reshape(-1, *([1] * item.ndim))
+        length = jnp.where(is_open, t & -t, 0)
+        completes, inside = block == length, block < length
+        if self.estimate == "plain":
+            exact = item + jnp.sum(jnp.where(inside, state.exact, 0), axis=0)
+            noisy = exact + noise
+        else:
+            exact, noisy = self._nested_blocks(state, item, noise)
+
+        def replace(live: Array, new: Array) -> Array:
+            return jnp.where(completes, new, jnp.where(inside, 0, live))
+
+        return TreeState(t, replace(state.exact, exact), replace(state.noisy, noisy))
+
+    def release(self, state: TreeState) -> Array:
+        return jnp.sum(state.noisy, axis=0)
+
+    def _block_variances(self) -> np.ndarray:
+        if self.estimate == "plain":
+            return np.ones(self.levels)
+        powers = 2.0 ** np.arange(self.levels)
+        return np.asarray(powers / (2 * powers - 1))
+
+    def _nested_blocks(self, state: TreeState, item: Array, noise: Array) -> tuple[Array, Array]:
+        """Exact sum and estimate of the block of each level that would end now; meaningful where it completes."""
+        leaf = item, item + noise[0]
+        own_weight = jnp.asarray(self._block_variances()[1:], state.noisy.dtype)
+        _, above = jax.lax.scan(_parent, leaf, (state.exact[:-1], state.noisy[:-1], noise[1:], own_weight))
+        exact, estimate = (jnp.concatenate([first[None], rest]) for first, rest in zip(leaf, above, strict=True))
+        return exact, estimate
+
+
+def _parent(right: tuple[Array, Array], level: tuple[Array, ...]) -> tuple[tuple[Array, Array], tuple[Array, Array]]:
+    """Exact sum and estimate of a block from those of its right and left half, its fresh noise and its own weight."""
+    exact_left, estimate_left, fresh, own = level
+    exact = exact_left + right[0]
+    block = exact, own * (exact + fresh) + (1 - own) * (estimate_left + right[1])
+    return block, block

@@ -1,0 +1,24 @@
+"""What the world is: linear mixture MDPs, their constructors and the zoo."""
+
+from reticent.worlds.blend import blend
+from reticent.worlds.episode import Episode
+from reticent.worlds.model import Model, make_model
+from reticent.worlds.registry import WORLDS, Defaults, defaults_of, make_world_from, register_world, world_rows
+from reticent.worlds.tabular import tabular
+from reticent.worlds.world import World, make_world
+
+__all__ = [
+    "WORLDS",
+    "Defaults",
+    "Episode",
+    "Model",
+    "World",
+    "blend",
+    "defaults_of",
+    "make_model",
+    "make_world",
+    "make_world_from",
+    "register_world",
+    "tabular",
+    "world_rows",
+]

@@ -1,0 +1,102 @@
+"""Worlds as Gymnasium environments, and the check for the way back.
+
+Importing this module registers ``reticent/MobileHealth-v0``, ``reticent/RandomBlend-v0`` and
+``reticent/RiverSwim-v0``; or let Gymnasium import it:
+``gymnasium.make("reticent.worlds.gymnasium_env:reticent/RiverSwim-v0", states=4)``.
+
+The end of an episode is reported as ``terminated``, not ``truncated``: the horizon H is part of the problem (values
+are zero after it and the optimal policy depends on the step), so a learner must not bootstrap beyond it. The
+observation is the state alone, as for every other learner of this library; the 0-based step to come is
+``info["step"]``.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import gymnasium
+import jax
+
+from reticent.errors import InvalidInput
+from reticent.worlds.model import Model
+from reticent.worlds.registry import make_world_from
+from reticent.worlds.world import World
+
+ENVIRONMENTS = {
+    "reticent/MobileHealth-v0": "mobile-health",
+    "reticent/RandomBlend-v0": "random-blend",
+    "reticent/RiverSwim-v0": "riverswim",
+}
+
+_start = jax.jit(World.start)
+_step = jax.jit(World.step)
+
+
+class WorldEnv(gymnasium.Env[int, int]):
+    """Any :class:`~reticent.worlds.World` as an environment with ``Discrete`` states and actions.
+
+    ``world`` is a world or its name, with further ``options`` of a named one. Randomness comes from Gymnasium's
+    ``np_random``, and the same :meth:`World.step` that simulations scan turns it into states and rewards.
+    """
+
+    metadata: dict[str, Any] = {"render_modes": []}  # noqa: RUF012  (Gymnasium's own declaration)
+
+    def __init__(self, world: World | str = "mobile-health", render_mode: str | None = None, **options: Any) -> None:
+        if render_mode is not None:
+            raise InvalidInput("render_mode", render_mode, "None", "these worlds have no pictures")
+        if isinstance(world, World) and options:
+            raise InvalidInput("options", sorted(options), "empty when a World is given", "name the world instead")
+        self.world = world if isinstance(world, World) else make_world_from(world, **options)
+        self.render_mode = None
+        self.observation_space = gymnasium.spaces.Discrete(self.world.model.states)  # type: ignore[assignment]
+        self.action_space = gymnasium.spaces.Discrete(self.world.model.actions)  # type: ignore[assignment]
+        self._state: int | None = None
+        self._taken = 0
+
+    def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[int, dict[str, Any]]:
+        """Meet the next user: draw the first state. There are no reset options."""
+        super().reset(seed=seed)
+        if options:
+            raise InvalidInput("reset options", sorted(options), "empty", "set options when making the environment")
+        self._state, self._taken = int(_start(self.world, self.np_random.random())), 0
+        return self._state, {"step": 0}
+
+    def step(self, action: int) -> tuple[int, float, bool, bool, dict[str, Any]]:
+        """Take one action; ``terminated`` after H of them."""
+        if self._state is None:
+            raise InvalidInput("environment", "not started", "reset before the first step", "call reset()")
+        if self._taken >= self.world.model.horizon:
+            raise InvalidInput("step", self._taken, f"below the horizon {self.world.model.horizon}", "call reset()")
+        if not self.action_space.contains(action):
+            raise InvalidInput(
+                "action", action, f"an integer from 0 to {self.world.model.actions - 1}", "choose an existing action"
+            )
+        following, reward = _step(self.world, self._taken, self._state, int(action), self.np_random.random(2))
+        self._state, self._taken = int(following), self._taken + 1
+        return self._state, float(reward), self._taken == self.world.model.horizon, False, {"step": self._taken}
+
+
+def check_matches(env: gymnasium.Env[Any, Any], model: Model) -> None:
+    """Check that an environment speaks of the model's states and actions: ``Discrete(S)`` and ``Discrete(A)``, from 0.
+
+    Raises:
+      InvalidInput: names the space that differs and what the model expects.
+    """
+    spaces = (
+        ("observation_space", env.observation_space, model.states),
+        ("action_space", env.action_space, model.actions),
+    )
+    for field, space, size in spaces:
+        if not isinstance(space, gymnasium.spaces.Discrete) or int(space.n) != size or int(space.start) != 0:
+            raise InvalidInput(
+                field, space, f"Discrete({size}), as the model has it", "use another model or wrap the environment"
+            )
+
+
+def _register() -> None:
+    for identifier, spec in ENVIRONMENTS.items():
+        if identifier not in gymnasium.registry:
+            gymnasium.register(identifier, entry_point=WorldEnv, kwargs={"world": spec})
+
+
+_register()

@@ -1,0 +1,167 @@
+r"""What is known of a world before learning: the features of a linear mixture MDP (Assumption 1 of the paper).
+
+A model owns the transition features :math:`\psi(s'\mid s,a)\in\mathbb R^{d_1}`, the reward features
+:math:`\varphi(s,a)\in\mathbb R^{d_2}`, the horizon and the *declared bounds* that privacy rests on. The truth is
+:math:`P_h(s'\mid s,a)=\langle\psi(s'\mid s,a),\theta_{h,p}\rangle` and
+:math:`r_h(s,a)=\langle\varphi(s,a),\theta_{h,r}\rangle` for hidden :math:`\theta`; those belong to
+:class:`reticent.worlds.World`.
+
+Arrays are *feature first*, ``(d, S, A)``: a contraction with an estimate, a triangular solve and a product with a value
+function are then one matrix product each.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import Array
+
+import reticent.backend  # noqa: F401  (double precision before the first array)
+from reticent.errors import InvalidInput
+
+
+@jax.tree_util.register_dataclass
+@dataclasses.dataclass(frozen=True)
+class Model:
+    r"""The known part of a finite linear mixture MDP.
+
+    Attributes:
+      transition_features: :math:`\psi`, shape ``(d1, S, A, S)``; the last axis is the next state.
+      reward_features: :math:`\varphi`, shape ``(d2, S, A)``, each vector of norm at most 1.
+      initial: distribution of the first state, shape ``(S,)``; known and the same for every user.
+      horizon: number of steps H of one episode.
+      transition_bound: declared ``B`` with :math:`\|\phi_V(s,a)\|_2\le B\,\|V\|_\infty` for every function V. The
+        paper's Assumption 1 is :math:`B=\sqrt{d_1}`.
+      transition_theta_bound: declared bound on :math:`\|\theta_{h,p}\|_2` (paper: :math:`\sqrt{d_1}`).
+      reward_theta_bound: declared bound on :math:`\|\theta_{h,r}\|_2` (paper: :math:`\sqrt{d_2}`).
+    """
+
+    transition_features: Array
+    reward_features: Array
+    initial: Array
+    horizon: int = dataclasses.field(metadata={"static": True})
+    transition_bound: float = dataclasses.field(metadata={"static": True})
+    transition_theta_bound: float = dataclasses.field(metadata={"static": True})
+    reward_theta_bound: float = dataclasses.field(metadata={"static": True})
+
+    @property
+    def states(self) -> int:
+        return int(self.transition_features.shape[1])
+
+    @property
+    def actions(self) -> int:
+        return int(self.transition_features.shape[2])
+
+    @property
+    def d1(self) -> int:
+        return int(self.transition_features.shape[0])
+
+    @property
+    def d2(self) -> int:
+        return int(self.reward_features.shape[0])
+
+    def value_features(self, values: Array) -> Array:
+        r"""All :math:`\phi_V(s,a)=\sum_{s'}\psi(s'\mid s,a)V(s')`, shape ``(d1, S, A)``, for ``values`` ``(S,)``."""
+        return self.transition_features @ values
+
+    def value_features_at(self, values: Array, state: Array, action: Array) -> Array:
+        r"""One :math:`\phi_V(s,a)`, shape ``(d1,)``, without forming the others."""
+        return self.transition_features[:, state, action, :] @ values
+
+    def reward_features_at(self, state: Array, action: Array) -> Array:
+        r"""One :math:`\varphi(s,a)`, shape ``(d2,)``."""
+        return self.reward_features[:, state, action]
+
+    def astype(self, dtype: Any) -> Model:
+        """The same model in another floating-point precision."""
+        cast: Model = jax.tree.map(lambda leaf: jnp.asarray(leaf, dtype), self)
+        return cast
+
+
+def make_model(
+    transition_features: Any,
+    reward_features: Any,
+    horizon: int,
+    *,
+    initial: Any | None = None,
+    transition_bound: float | None = None,
+    transition_theta_bound: float | None = None,
+    reward_theta_bound: float | None = None,
+) -> Model:
+    """Check and build a :class:`Model`; the bounds default to the paper's Assumption 1.
+
+    ``initial`` may be a distribution over states or the index of a fixed first state (default 0).
+
+    Raises:
+      InvalidInput: a shape does not fit, a number is not finite, or a declared bound is exceeded.
+    """
+    psi = np.asarray(transition_features, dtype=np.float64)
+    phi = np.asarray(reward_features, dtype=np.float64)
+    if psi.ndim != 4 or psi.shape[1] != psi.shape[3]:
+        raise InvalidInput("transition_features.shape", psi.shape, "(d1, S, A, S)", "put the feature axis first")
+    d1, states, actions, _ = psi.shape
+    if phi.ndim != 3 or phi.shape[1:] != (states, actions):
+        raise InvalidInput(
+            "reward_features.shape", phi.shape, f"(d2, {states}, {actions})", "put the feature axis first"
+        )
+    if not (isinstance(horizon, int | np.integer) and horizon >= 1):
+        raise InvalidInput("horizon", horizon, "an integer of at least 1", "give the number of steps per episode")
+    for name, array in (("transition_features", psi), ("reward_features", phi)):
+        if not np.isfinite(array).all():
+            raise InvalidInput(name, "not finite", "finite everywhere", "look for NaN or infinity in the features")
+
+    start = _initial_distribution(initial, states)
+    bound = math.sqrt(d1) if transition_bound is None else float(transition_bound)
+    # sup over ||V||_inf <= 1 of ||phi_V||_2 is at most the 2-norm of the per-feature total variations.
+    reach = float(np.sqrt((np.abs(psi).sum(axis=3) ** 2).sum(axis=0)).max())
+    if reach > bound * (1 + 1e-9):
+        reach = _largest_value_feature(psi)
+    if not reach <= bound * (1 + 1e-9):  # written so that a NaN bound fails
+        raise InvalidInput(
+            "largest ‖φ_V(s,a)‖/‖V‖∞", f"{reach:.6g}", f"at most transition_bound = {bound:.6g}",
+            "scale the transition features down or declare a larger transition_bound",
+        )  # fmt: skip
+    longest = float(np.sqrt((phi**2).sum(axis=0)).max())
+    if longest > 1 + 1e-9:
+        raise InvalidInput(
+            "largest ‖ϕ(s,a)‖", f"{longest:.6g}", "at most 1", "divide the reward features by their largest norm"
+        )
+    return Model(
+        transition_features=jnp.asarray(psi),
+        reward_features=jnp.asarray(phi),
+        initial=jnp.asarray(start),
+        horizon=int(horizon),
+        transition_bound=bound,
+        transition_theta_bound=math.sqrt(d1) if transition_theta_bound is None else float(transition_theta_bound),
+        reward_theta_bound=math.sqrt(phi.shape[0]) if reward_theta_bound is None else float(reward_theta_bound),
+    )
+
+
+def _largest_value_feature(psi: np.ndarray) -> float:
+    """The exact sup of ‖φ_V‖ over ‖V‖∞ ≤ 1, by trying all sign patterns; an upper bound when there are too many."""
+    states = psi.shape[1]
+    if states > 12:
+        return float(np.sqrt((np.abs(psi).sum(axis=3) ** 2).sum(axis=0)).max())
+    signs = np.array(np.meshgrid(*[[-1.0, 1.0]] * states)).reshape(states, -1)
+    return float(np.sqrt(((psi @ signs) ** 2).sum(axis=0)).max())
+
+
+def _initial_distribution(initial: Any | None, states: int) -> np.ndarray:
+    if initial is None or isinstance(initial, int | np.integer):
+        index = 0 if initial is None else int(initial)
+        if not 0 <= index < states:
+            raise InvalidInput("initial", index, f"a state from 0 to {states - 1}", "give an existing state")
+        return np.asarray(np.eye(states)[index])
+    start = np.asarray(initial, dtype=np.float64)
+    if start.shape != (states,):
+        raise InvalidInput("initial.shape", start.shape, f"({states},)", "give one probability per state")
+    if not ((start >= -1e-12).all() and abs(start.sum() - 1) <= 1e-9):  # written so that NaN fails
+        raise InvalidInput(
+            "initial", f"sum {start.sum():.6g}, least {start.min():.3g}", "a probability distribution", "normalise it"
+        )
+    return start

@@ -1,0 +1,74 @@
+"""Worlds by name: specs, options, defaults."""
+
+from __future__ import annotations
+
+import pytest
+
+from reticent.errors import InvalidInput, UnknownName
+from reticent.worlds import WORLDS, Defaults, defaults_of, make_world_from, register_world, tabular, world_rows
+from reticent.worlds import registry as worlds_registry
+from reticent.worlds.registry import DEFAULT_BONUS_SCALE
+
+
+def test_specs_are_read_and_kept_as_the_name():
+    world = make_world_from(" riverswim:states=4, features=blend ")
+    assert world.name == "riverswim:states=4,features=blend"
+    assert (world.model.states, world.model.d1) == (4, 4)
+    assert make_world_from("riverswim", states=3, features=None).name == "riverswim:states=3"
+    assert make_world_from("riverswim:states=4", states=3).model.states == 4
+
+
+def test_wrong_names_are_answered_with_the_right_ones():
+    with pytest.raises(UnknownName, match=r"unknown world 'riverswin'; did you mean 'riverswim'\?.*mobile-health"):
+        make_world_from("riverswin")
+    with pytest.raises(UnknownName, match=r"option of 'riverswim' 'state'; did you mean 'states'\?.*bounds, features"):
+        make_world_from("riverswim:state=6")
+    with pytest.raises(UnknownName, match="'depth'"):
+        make_world_from("riverswim", depth=6)
+    with pytest.raises(UnknownName, match=r"value of riverswim: features 'sparse' \(known: tabular, blend\)"):
+        make_world_from("riverswim:features=sparse")
+    with pytest.raises(InvalidInput, match="riverswim: states is six, but must be of type int"):
+        make_world_from("riverswim:states=six")
+    with pytest.raises(InvalidInput, match="key=value"):
+        make_world_from("riverswim:6")
+    with pytest.raises(UnknownName, match="option of 'riverswim'"):
+        defaults_of("riverswim:state=6")
+
+
+def test_every_world_is_listed_with_its_numbers():
+    rows = {row["name"]: row for row in world_rows()}
+    assert {"mobile-health", "random-blend", "riverswim"} <= set(rows)
+    for row in rows.values():
+        assert row["summary"]
+        assert row["how"]
+        assert 0 <= row["uniform_value"] < row["optimal_value"] <= row["horizon"]
+        assert row["default_episodes"] >= 1
+    assert rows["riverswim"]["options"]["features"] == "tabular (tabular | blend)"
+    assert rows["random-blend"]["options"]["d1"] == "None (int | None)"
+    assert (rows["riverswim"]["d1"], rows["riverswim"]["d2"]) == (72, 12)
+
+
+def test_defaults_fall_back_and_variants_take_over(monkeypatch):
+    monkeypatch.setattr(WORLDS, "_entries", dict(WORLDS._entries))
+    monkeypatch.setattr(worlds_registry, "_DEFAULTS", dict(worlds_registry._DEFAULTS))
+    plain = Defaults(episodes=10, how="guessed", bonus_scale={"oppo": 0.5})
+    special = Defaults(episodes=20, how="guessed")
+
+    @register_world("point", plain, variants={"reward=0.5": special})
+    def point(*, reward: float = 1.0):
+        """One state, one action."""
+        return tabular([[[1.0]]], [[reward]], 1)
+
+    assert make_world_from("point:reward=0.25").optimal_value == 0.25
+    assert defaults_of("point") is plain
+    assert defaults_of("point:reward=0.50") is special
+    assert plain.bonus_scale_of("oppo") == 0.5
+    assert plain.bonus_scale_of("ucrl-vtr") == DEFAULT_BONUS_SCALE
+    assert "point" in {row["name"] for row in world_rows()}
+    with pytest.raises(InvalidInput, match="world name is point, but must be new"):
+        register_world("point", plain)(point)
+
+
+def test_every_registered_world_has_defaults():
+    for row in world_rows():
+        assert defaults_of(row["name"]).episodes > 0

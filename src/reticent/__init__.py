@@ -1,3 +1,63 @@
-"""reticent: online reinforcement learning that learns from every user and reveals none."""
+"""reticent: online reinforcement learning that learns from every user and reveals none.
+
+>>> import reticent
+>>> result = reticent.run("riverswim:states=3", ["ucrl-vtr"], episodes=20, seeds=2)
+>>> sorted(result.curves)
+['ucrl-vtr']
+"""
+
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from reticent.agents import make_agent
+    from reticent.experiments.play import PlayResult, play
+    from reticent.experiments.result import RunResult
+    from reticent.experiments.run import run
+    from reticent.experiments.saved import Saved, load, save
+    from reticent.experiments.simulate import Curves, simulate
+    from reticent.worlds import make_world_from
 
 __version__ = "0.1.0"
+
+# Imported when first used: `import reticent` and the command's help must not wait for JAX.
+_HOMES = {
+    "Curves": "reticent.experiments.simulate",
+    "PlayResult": "reticent.experiments.play",
+    "RunResult": "reticent.experiments.result",
+    "Saved": "reticent.experiments.saved",
+    "load": "reticent.experiments.saved",
+    "make_agent": "reticent.agents",
+    "make_world_from": "reticent.worlds",
+    "play": "reticent.experiments.play",
+    "run": "reticent.experiments.run",
+    "save": "reticent.experiments.saved",
+    "simulate": "reticent.experiments.simulate",
+}
+
+__all__ = [
+    "Curves",
+    "PlayResult",
+    "RunResult",
+    "Saved",
+    "__version__",
+    "load",
+    "make_agent",
+    "make_world_from",
+    "play",
+    "run",
+    "save",
+    "simulate",
+]
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOMES:
+        raise AttributeError(f"module 'reticent' has no attribute {name!r}")
+    return getattr(importlib.import_module(_HOMES[name]), name)
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

@@ -6,7 +6,8 @@ decision to replan is one branch for all of them. Blocks are run in segments: be
 curve, reports progress, and may stop; the carry after a segment is all that is needed to go on.
 
 Randomness is keyed by (seed, episode) and (seed, round), so results do not depend on how a run is cut into blocks or
-segments, and ``run(a)`` followed by ``run(b)`` is ``run(a + b)``.
+segments, and ``run(a)`` followed by ``run(b)`` is ``run(a + b)``. Between blocks this holds bit for bit
+(``resume``, ``from_episode``, ``until_episode``), because every part of a run uses the same compiled program.
 """
 
 from __future__ import annotations
@@ -22,6 +23,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array
 
+from reticent.errors import InvalidInput
 from reticent.learning import Agent, AgentState, Plan
 from reticent.worlds import Episode, World
 
@@ -163,6 +165,7 @@ class Curves:
       tail_regret: regret of the last 5 % of the episodes, per episode, ``(n,)``: the final gap.
       seconds: wall-clock time after compilation, and ``compile_seconds`` before it.
       finished: False if the run was stopped early; the curve then ends where it stopped.
+      carry: all that is needed to go on, and ``position``, the number of episodes behind it.
     """
 
     seeds: np.ndarray
@@ -174,6 +177,21 @@ class Curves:
     compile_seconds: float
     finished: bool
     carry: Carry
+    position: int
+
+    def then(self, later: Curves) -> Curves:
+        """The curves of this part and of the part that was resumed from it, as one run would have measured them."""
+        points = np.concatenate([self.episodes, later.episodes])
+        regret = np.concatenate([self.regret, later.regret], axis=1)
+        return dataclasses.replace(
+            later,
+            episodes=points,
+            regret=regret,
+            value=np.concatenate([self.value, later.value], axis=1),
+            tail_regret=_tail_regret(points, regret),
+            seconds=self.seconds + later.seconds,
+            compile_seconds=self.compile_seconds + later.compile_seconds,
+        )
 
 
 def grid_points(episodes: int, points: int = 400) -> np.ndarray:
@@ -194,35 +212,44 @@ def simulate(
     should_stop: Callable[[], bool] | None = None,
     width: int = 256,
     segments: int = 40,
+    resume: Carry | None = None,
+    from_episode: int = 0,
+    until_episode: int | None = None,
 ) -> Curves:
     """Run ``agent`` for its schedule's episodes in ``world``, all ``seeds`` side by side.
 
     ``progress`` is called with the number of episodes finished after each segment; ``should_stop`` is asked there.
+
+    A part of the run: ``resume`` and ``from_episode`` are the ``carry`` and ``position`` of an earlier part with the
+    same seeds and ``width``, and ``until_episode`` ends this one at the first end of a block that is not before it.
+
+    Raises:
+      InvalidInput: the episodes do not name a part that there is.
     """
     schedule = agent.schedule
     width = 1 if schedule.sizes is None else min(width, max(schedule.sizes))
     table = blocks(agent, width)
-    count = len(table.first)
-    length = -(-count // min(segments, count))
-    padding = -count % length
-    # Padded blocks have no users and close nothing; they keep one compiled program for all segments.
-    padded = Block(*(np.concatenate([column, np.zeros(padding, column.dtype)]) for column in table))
+    done_users = np.cumsum(table.users)
+    begin, count = _part(done_users, resume, from_episode, until_episode)
+    length = -(-len(done_users) // min(segments, len(done_users)))
+    # Padded blocks have no users and close nothing; they keep one compiled program for all segments of all parts.
+    padded = Block(*(np.concatenate([column[:count], np.zeros(length, column.dtype)]) for column in table))
     keys = jax.vmap(streams)(jnp.asarray(np.asarray(seeds, dtype=np.uint32)))
 
     started = time.perf_counter()
-    carry = _begin(agent, world, keys)
-    first = Block(*(jnp.asarray(column[:length]) for column in padded))
+    # A carry that was handed in is copied, because the program takes the memory of its own over.
+    carry = _begin(agent, world, keys) if resume is None else jax.tree.map(jnp.array, resume)
+    first = Block(*(jnp.asarray(column[begin : begin + length]) for column in padded))
     program = _advance.lower(agent, world, keys, carry, first, width=width).compile()
     compiled = time.perf_counter()
 
     grid = grid_points(schedule.episodes)
-    done_users = np.cumsum(table.users)
     kept_episodes: list[np.ndarray] = []
     kept_regret: list[np.ndarray] = []
     kept_value: list[np.ndarray] = []
-    previous_end, previous_regret = 0, np.zeros(len(seeds))
-    finished = True
-    for start in range(0, count, length):
+    previous_end, previous_regret = from_episode, np.array(carry.regret)
+    finished = count == len(done_users)
+    for start in range(begin, count, length):
         segment = Block(*(jnp.asarray(column[start : start + length]) for column in padded))
         carry, (regret, value) = program(agent, world, keys, carry, segment)
         stop = min(start + length, count)
@@ -246,16 +273,45 @@ def simulate(
 
     points = np.concatenate(kept_episodes)
     regret_curve = np.concatenate(kept_regret).T
-    cut = int(points[max(0, np.searchsorted(points, 0.95 * points[-1]) - 1)]) if len(points) > 1 else 0
-    at_cut = regret_curve[:, np.searchsorted(points, cut)] if cut else np.zeros(len(seeds))
     return Curves(
         seeds=np.asarray(seeds),
         episodes=points,
         regret=regret_curve,
         value=np.concatenate(kept_value).T,
-        tail_regret=(regret_curve[:, -1] - at_cut) / max(points[-1] - cut, 1),
+        tail_regret=_tail_regret(points, regret_curve),
         seconds=ended - compiled,
         compile_seconds=compiled - started,
         finished=finished,
         carry=carry,
+        position=previous_end,
     )
+
+
+def _part(ends: np.ndarray, resume: Carry | None, from_episode: int, until_episode: int | None) -> tuple[int, int]:
+    """The blocks of the part from ``from_episode`` to ``until_episode``: the first one, and the one after the last."""
+    episodes = int(ends[-1])
+    if (resume is None) != (from_episode == 0):
+        given = "given" if resume is not None else "missing"
+        raise InvalidInput(
+            "resume", given, "given exactly if from_episode is above 0", "pass the earlier part's carry and position"
+        )
+    begin = int(np.searchsorted(ends, from_episode)) + 1 if from_episode else 0
+    if from_episode and (not 0 < from_episode < episodes or ends[begin - 1] != from_episode):
+        raise InvalidInput(
+            "from_episode", from_episode, f"the end of a block before episode {episodes}", "use the part's position"
+        )
+    until = episodes if until_episode is None else until_episode
+    if not from_episode < until <= episodes:
+        raise InvalidInput(
+            "until_episode", until, f"above {from_episode} and at most {episodes}", "end the part within the schedule"
+        )
+    return begin, int(np.searchsorted(ends, until)) + 1
+
+
+def _tail_regret(points: np.ndarray, regret: np.ndarray) -> np.ndarray:
+    """Regret per episode over the last 5 % of the episodes, from curves ``(n, p)`` at ``points``; NaN without any."""
+    if not len(points):
+        return np.full(len(regret), np.nan)
+    cut = int(points[max(0, np.searchsorted(points, 0.95 * points[-1]) - 1)]) if len(points) > 1 else 0
+    at_cut = regret[:, np.searchsorted(points, cut)] if cut else np.zeros(len(regret))
+    return np.asarray((regret[:, -1] - at_cut) / max(points[-1] - cut, 1))

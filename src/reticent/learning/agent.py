@@ -17,6 +17,7 @@ import numpy as np
 from jax import Array
 
 from reticent.learning import planner
+from reticent.learning.constraint import project_sum
 from reticent.learning.frame import Frame
 from reticent.learning.planner import Plan
 from reticent.learning.radius import Radii
@@ -58,6 +59,7 @@ class Agent:
       schedule: when rounds end.
       method: which of the two algorithms.
       name: as registered, with options.
+      normalize: project transition estimates onto {Σθ = 1} (:mod:`reticent.learning.constraint`).
     """
 
     model: Model
@@ -69,6 +71,7 @@ class Agent:
     schedule: Schedule = dataclasses.field(metadata={"static": True})
     method: Method = dataclasses.field(metadata={"static": True})
     name: str = dataclasses.field(metadata={"static": True})
+    normalize: bool = dataclasses.field(default=False, metadata={"static": True})
 
     def init(self) -> AgentState:
         """The state before the first user."""
@@ -81,6 +84,8 @@ class Agent:
     def plan(self, state: AgentState) -> Plan:
         """The billboard for the coming round: a function of released statistics and public numbers only."""
         transition, reward = estimates(self.regularizer.regularized(state.regularizer))
+        if self.normalize:
+            transition = project_sum(transition)
         radius_p, radius_r = self.radii.after(state.rounds)
         policy = None if state.log_policy is None else jax.nn.softmax(state.log_policy, axis=-1)
         return planner.backward_induction(

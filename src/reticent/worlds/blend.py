@@ -90,6 +90,8 @@ def blend(
         horizon,
         initial=initial,
         transition_theta_bound=1.0 if simplex and bounds == "tight" else None,
+        sums_to_one=simplex,
+        stationary=np.ndim(weights) == 1 and np.ndim(reward_weights) == 1,
     )
     return make_world(
         model, weights, longest * np.asarray(reward_weights, dtype=np.float64), name=name, reward_kind=reward_kind

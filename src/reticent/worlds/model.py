@@ -39,6 +39,9 @@ class Model:
         paper's Assumption 1 is :math:`B=\sqrt{d_1}`.
       transition_theta_bound: declared bound on :math:`\|\theta_{h,p}\|_2` (paper: :math:`\sqrt{d_1}`).
       reward_theta_bound: declared bound on :math:`\|\theta_{h,r}\|_2` (paper: :math:`\sqrt{d_2}`).
+      sums_to_one: whether :math:`\theta_{h,p}` is declared to sum to one, as the weights of a blend do; agents may use
+        it (:mod:`reticent.learning.constraint`).
+      stationary: whether both parameters are declared to be the same at every step; agents may then pool the steps.
     """
 
     transition_features: Array
@@ -48,6 +51,8 @@ class Model:
     transition_bound: float = dataclasses.field(metadata={"static": True})
     transition_theta_bound: float = dataclasses.field(metadata={"static": True})
     reward_theta_bound: float = dataclasses.field(metadata={"static": True})
+    sums_to_one: bool = dataclasses.field(default=False, metadata={"static": True})
+    stationary: bool = dataclasses.field(default=False, metadata={"static": True})
 
     @property
     def states(self) -> int:
@@ -92,6 +97,8 @@ def make_model(
     transition_bound: float | None = None,
     transition_theta_bound: float | None = None,
     reward_theta_bound: float | None = None,
+    sums_to_one: bool = False,
+    stationary: bool = False,
 ) -> Model:
     """Check and build a :class:`Model`; the bounds default to the paper's Assumption 1.
 
@@ -139,6 +146,8 @@ def make_model(
         transition_bound=bound,
         transition_theta_bound=math.sqrt(d1) if transition_theta_bound is None else float(transition_theta_bound),
         reward_theta_bound=math.sqrt(phi.shape[0]) if reward_theta_bound is None else float(reward_theta_bound),
+        sums_to_one=bool(sums_to_one),
+        stationary=bool(stationary),
     )
 
 

@@ -45,13 +45,14 @@ def test_plain_tree_is_the_naive_tree(rounds):
     rng = np.random.default_rng(rounds)
     items, noise = rng.normal(size=(2, rounds, 2))
     counter = TreeCounter(rounds)
-    state = counter.init((2,), jnp.float64)
-    for t in range(1, rounds + 1):
-        state = counter.close(state, items[t - 1], noise[t - 1])
-        np.testing.assert_allclose(counter.release(state), naive_plain(items, noise, t), atol=1e-12)
+    state, seen = counter.init((2,), jnp.float64), []
+    for item, drawn in zip(items, noise, strict=True):
+        state = counter.close(state, item, drawn)
+        seen.append(counter.release(state))
+    np.testing.assert_allclose(seen, [naive_plain(items, noise, t) for t in range(1, rounds + 1)], atol=1e-12)
 
 
-@pytest.mark.parametrize("rounds", [1, 2, 3, 7, 8, 31, 64])
+@pytest.mark.parametrize("rounds", [1, 2, 7, 31, 64])
 def test_reduced_tree_is_the_naive_best_estimate(rounds):
     counter = TreeCounter(rounds, "reduced")
     rng = np.random.default_rng(rounds)
@@ -63,7 +64,7 @@ def test_reduced_tree_is_the_naive_best_estimate(rounds):
     np.testing.assert_allclose(counter.release_std() ** 2, variances, rtol=1e-12)
 
 
-@pytest.mark.parametrize("rounds", [1, 2, 5, 16, 63, 64])
+@pytest.mark.parametrize("rounds", [1, 2, 33, 64])
 def test_each_item_is_in_one_noised_block_per_level_at_most(rounds):
     counter = TreeCounter(rounds)
     membership = strategy(counter)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import functools
+import math
 from typing import Any, NamedTuple
 
 import jax.numpy as jnp
@@ -51,6 +52,10 @@ class BltCounter:
     more than item 1: with :math:`S(m)=\sum_{k<m}c_k^2`, item i has spent :math:`S(t-i+1)/S(n-i+1)`; c does not
     increase (as :math:`\sum_i\omega_i\le1`), so S is concave and thus log-concave, and :math:`S(a)/S(a+g)` does not
     decrease in a.
+
+    The guarantee is for continuous noise. Noise on an integer grid does not hide :math:`CD^{-1}x`, whose entries are
+    off the grid even when the items are on it: their fractional parts would show. A deployment with discrete noise
+    takes the tree or the epochs, whose strategies are integer.
 
     References: Dvijotham et al., arXiv 2404.16706; McMahan, Xu and Zhang, arXiv 2408.08868. The parameters are our own
     fit of the largest release noise (``benchmarks/fit_blt.py``), one for each power of two; n takes the next one up.
@@ -134,12 +139,13 @@ def column_norm(rows: Any, decays: Floats, weights: Floats) -> Any:
 
     .. math:: S(m)=\sum_{k<m}c_k^2=1+\sum_{i,j}\omega_i\omega_j\frac{1-(\theta_i\theta_j)^{m-1}}{1-\theta_i\theta_j}.
     """
-    squared = 1.0
+    exp = jnp.exp if isinstance(rows, Array) else np.exp
+    squared: Any = 1.0
     for i, (decay, weight) in enumerate(zip(decays, weights, strict=True)):
         for j in range(i + 1):
             product = decay * decays[j]
             pairs = (1 if i == j else 2) * weight * weights[j] / (1 - product)
-            squared = squared + pairs * (1 - product ** (rows - 1))
+            squared = squared + pairs * (1 - exp(math.log(product) * (rows - 1)))
     return squared**0.5
 
 
@@ -155,14 +161,13 @@ def release_variance(rounds: int, decays: Floats, weights: Floats) -> np.ndarray
     root = np.sqrt(np.array(weights))
     eigenvalues, basis = np.linalg.eigh(np.diag(decays) - np.outer(root, root))
     drive = basis.T @ root
-    before = np.arange(rounds, dtype=np.float64)
-    norms = np.asarray(column_norm(rounds - before, decays, weights))
+    norms = np.asarray(column_norm(np.arange(rounds, 0, -1, dtype=np.float64), decays, weights))
     # buffer_fresh[i] is the covariance of g_i, before the round, with the -x it causes.
     buffer_fresh = np.zeros((len(drive), rounds))
     for i in range(len(drive)):
         for j in range(i + 1):
             product = eigenvalues[i] * eigenvalues[j]
-            covariance = drive[i] * drive[j] * (1 - product**before) / (1 - product)
+            covariance = drive[i] * drive[j] * _geometric_sums(product, rounds)
             buffer_fresh[i] += drive[j] * covariance
             if i != j:
                 buffer_fresh[j] += drive[i] * covariance
@@ -174,6 +179,11 @@ def release_variance(rounds: int, decays: Floats, weights: Floats) -> np.ndarray
     variance = np.cumsum(variance)
     variance.flags.writeable = False
     return variance
+
+
+def _geometric_sums(ratio: float, rounds: int) -> np.ndarray:
+    """1 + ratio + ... with t terms, for t = 0 .. rounds - 1; by recursion, which is faster than powers."""
+    return np.asarray(lfilter([0.0, 1.0], [1.0, -ratio], np.ones(rounds)))
 
 
 @functools.lru_cache(maxsize=64)

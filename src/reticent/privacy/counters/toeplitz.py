@@ -50,6 +50,10 @@ class ToeplitzCounter:
     being lower triangular. At equal μ the largest release noise is :math:`\sum_{j<n}c_j^2\approx(\ln n)/\pi+1.07` times
     that of a single sum.
 
+    The guarantee is for continuous noise. Noise on an integer grid does not hide :math:`Cx`, whose entries are off the
+    grid even when the items are on it: their fractional parts would show. A deployment with discrete noise takes the
+    tree or the epochs, whose strategies are integer.
+
     References: Fichtenberger, Henzinger and Upadhyay, arXiv 2202.11205; Henzinger, Upadhyay and Upadhyay, arXiv
     2211.05006; adaptivity: Denisov et al., arXiv 2202.08312.
 

@@ -1,0 +1,113 @@
+"""``reticent run``: agents in a world, with results, a picture and a report."""
+
+from __future__ import annotations
+
+import datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+if TYPE_CHECKING:
+    from reticent.experiments.result import RunResult
+
+
+def run(
+    world: Annotated[str, typer.Option(help="The world, such as riverswim:states=4.")] = "mobile-health",
+    agent: Annotated[
+        list[str] | None,
+        typer.Option(help="An agent, such as ucrl-vtr:bonus_scale=0.3; repeat for more.", show_default="two"),
+    ] = None,
+    episodes: Annotated[int | None, typer.Option(help="Number of users.", show_default="the world's")] = None,
+    seeds: Annotated[int, typer.Option(help="Number of independent repetitions.")] = 16,
+    first_seed: Annotated[int, typer.Option(help="The first seed's number.")] = 0,
+    out: Annotated[Path | None, typer.Option(help="Directory.", show_default="results/WORLD-TIME")] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object and nothing else.")] = False,
+    trust: Annotated[str | None, typer.Option(help="Privacy: who may see raw data: none, joint or local.")] = None,
+    epsilon: Annotated[float | None, typer.Option(help="Privacy: ε of the guarantee; smaller is more private.")] = None,
+    delta: Annotated[float | None, typer.Option(help="Privacy: δ of the guarantee.")] = None,
+    counter: Annotated[str | None, typer.Option(help="Privacy: how running sums are released, such as tree.")] = None,
+    calibration: Annotated[str | None, typer.Option(help="Privacy: how noise is chosen: paper or exact.")] = None,
+) -> None:
+    """Run agents in a world and measure what learning costs.
+
+    Writes the configuration, the results, a picture and a report to a directory. Ctrl-C keeps what is finished.
+    """
+    from reticent.cli.interrupt import listening
+
+    with listening() as interrupt:
+        from reticent.backend import enable_compilation_cache
+        from reticent.cli.output import note, print_json
+        from reticent.experiments.config import PRIVACY_OPTIONS, without_effect
+        from reticent.experiments.progress import reporter
+        from reticent.experiments.run import run as run_agents
+
+        enable_compilation_cache()
+        chosen = dict(zip(PRIVACY_OPTIONS, (trust, epsilon, delta, counter, calibration), strict=True))
+        directory = out if out is not None else default_directory(world)
+        result = run_agents(
+            world,
+            agent,
+            episodes,
+            range(first_seed, first_seed + seeds) if seeds > 0 else seeds,
+            out=directory,
+            trust=trust,
+            epsilon=epsilon,
+            delta=delta,
+            counter=counter,
+            calibration=calibration,
+            progress=reporter(),
+            should_stop=interrupt,
+        )
+        for flag in without_effect(result.config, chosen):
+            note(f"--{flag} had no effect: no agent of this run has that option")
+        if result.interrupted:
+            note(interruption(result))
+        if as_json:
+            print_json(result.to_dict())
+        elif result.runs:
+            print_result(result, directory)
+        if interrupt.asked:
+            raise typer.Exit(130)
+
+
+def default_directory(world: str) -> Path:
+    """``results/WORLD-TIME``, with the world's name made fit for a file."""
+    name = "".join(letter if letter.isalnum() or letter in "-_=" else "-" for letter in world)
+    return Path("results") / f"{name}-{datetime.datetime.now():%Y%m%d-%H%M%S}"
+
+
+def interruption(result: RunResult) -> str:
+    """What an interrupted run has kept."""
+    if not result.runs:
+        return "interrupted before anything was finished; there are no results"
+    done = ", ".join(f"{row['agent']} {row['episodes']:,} of {result.config.episodes:,}" for row in result.summary())
+    missing = [agent.label for agent in result.config.agents[len(result.runs) :]]
+    return f"interrupted; kept: {done} episodes" + (f"; not started: {', '.join(missing)}" if missing else "")
+
+
+def print_result(result: RunResult, directory: Path) -> None:
+    """The table of results and where the files are."""
+    from reticent.cli.output import print_table
+    from reticent.experiments.storage import CONFIG, METADATA, PICTURE, REPORT, RESULTS
+
+    users = f"{result.config.episodes:,} users, {len(result.config.seeds)} seeds"
+    print(f"{result.config.world}: {users}; best value {result.optimal_value:.4f}, random {result.uniform_value:.4f}")
+    print_table(
+        ("agent", "regret", "± std. error", "final gap", "of optimal − random", "episodes/s", "seconds"),
+        [
+            (
+                row["agent"],
+                f"{row['regret_mean']:,.1f}",
+                "–" if row["regret_stderr"] is None else f"{row['regret_stderr']:,.1f}",
+                f"{row['final_gap']:.4f}",
+                "–" if row["final_gap_share"] is None else f"{100 * row['final_gap_share']:.1f}%",
+                f"{row['episodes_per_second']:,.0f}",
+                f"{row['seconds'] + row['compile_seconds']:.1f}",
+            )
+            for row in result.summary()
+        ],
+    )
+    print(f"picture  {directory / PICTURE}")
+    print(f"report   {directory / REPORT}")
+    print(f"data     {directory / RESULTS}, {CONFIG}, {METADATA}")

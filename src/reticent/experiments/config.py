@@ -1,0 +1,173 @@
+"""What a run is, with nothing left open: the world, every option of every agent, the episodes and the seeds.
+
+A resolved configuration is written beside the results, and is enough to run them again.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from reticent.agents import AGENTS, make_agent
+from reticent.errors import InvalidInput, UnknownName
+from reticent.learning import Agent
+from reticent.naming import join, split
+from reticent.worlds import Defaults, Model, World, defaults_of, make_world_from
+
+DEFAULT_WORLD = "mobile-health"
+DEFAULT_SEEDS = 16
+NOT_PRIVATE = {"private-linopt-vi": "ucrl-vtr", "private-linopt-po": "oppo"}
+"""Each private agent's non-private learner, which is always run beside it: the price of privacy is the difference."""
+
+TRUST = ("none", "joint", "local")
+"""Trust models that a run may ask for; ``none`` runs the non-private learner in a private agent's place."""
+
+PRIVACY_OPTIONS = ("trust", "epsilon", "delta", "counter", "calibration")
+"""Options that a run may give once for all agents that have them."""
+
+
+@dataclasses.dataclass(frozen=True)
+class AgentConfig:
+    """One agent of a run.
+
+    Attributes:
+      label: as the user wrote it; the agent's name in results and pictures.
+      name: as registered.
+      options: every option of the agent with the value in force.
+    """
+
+    label: str
+    name: str
+    options: Mapping[str, Any]
+
+    @property
+    def spec(self) -> str:
+        """The name that says everything, ``name:key=value,...`` with every key."""
+        return join(self.name, self.options)
+
+    def make(self, model: Model, episodes: int) -> Agent:
+        """Build the agent; its ``name`` is the full spec."""
+        return make_agent(self.spec, model, episodes)
+
+
+@dataclasses.dataclass(frozen=True)
+class RunConfig:
+    """A run with every choice made."""
+
+    world: str
+    agents: tuple[AgentConfig, ...]
+    episodes: int
+    seeds: tuple[int, ...]
+
+    def to_dict(self) -> dict[str, Any]:
+        """As plain values, for YAML and JSON."""
+        return {
+            "world": self.world,
+            "agents": [
+                {"label": agent.label, "agent": agent.name, "options": dict(agent.options)} for agent in self.agents
+            ],
+            "episodes": self.episodes,
+            "seeds": list(self.seeds),
+        }
+
+
+def default_agents() -> list[str]:
+    """The agents of a run that names none: the private learner and its non-private one, as far as registered."""
+    known = {entry.name for entry in AGENTS.entries()}
+    return ["ucrl-vtr", "private-linopt-vi" if "private-linopt-vi" in known else "oppo"]
+
+
+def resolve_agent(spec: str, defaults: Defaults | None, flags: Mapping[str, Any]) -> AgentConfig:
+    """Fix every option of one agent: what its spec says, else the run's flags, else the world's or the agent's default.
+
+    Flags that the agent has no option for are ignored; None means not given.
+
+    Raises:
+      UnknownName: no such agent, option or choice.
+      InvalidInput: a value that cannot be read.
+    """
+    name, raw = split(spec)
+    entry = AGENTS.find(name)
+    options = {key: parameter.default for key, parameter in entry.options.items()}
+    if defaults is not None and "bonus_scale" in options:
+        options["bonus_scale"] = defaults.bonus_scale_of(name)
+    given = {key: str(value) for key, value in flags.items() if value is not None and key in options}
+    return AgentConfig(spec, name, options | entry.read(given) | entry.read(raw))
+
+
+def resolve(
+    world: str | World = DEFAULT_WORLD,
+    agents: Sequence[str] | None = None,
+    episodes: int | None = None,
+    seeds: int | Sequence[int] = DEFAULT_SEEDS,
+    flags: Mapping[str, Any] | None = None,
+) -> tuple[RunConfig, World]:
+    """Make every choice of a run and check it, before anything is computed. ``seeds`` is a number or the seeds.
+
+    Raises:
+      ReticentError: names the field, and what it may be.
+    """
+    flags = dict(flags or {})
+    _check_flags(flags)
+    built = world if isinstance(world, World) else make_world_from(world)
+    defaults = None if isinstance(world, World) else defaults_of(world)
+    if episodes is None:
+        if defaults is None:
+            raise InvalidInput("episodes", None, "given for a world without a name", "say how many users there are")
+        episodes = defaults.episodes
+    if episodes < 1:
+        raise InvalidInput("episodes", episodes, "at least 1", "give the number of users K")
+    numbers = _seed_numbers(seeds)
+    specs = list(agents if agents is not None else default_agents())
+    if flags.get("trust") == "none":
+        specs = [_without_privacy(spec) for spec in specs]
+        del flags["trust"]
+    specs = list(dict.fromkeys(specs))
+    if not specs:
+        raise InvalidInput("agents", "empty", "at least one agent", "name one, such as 'ucrl-vtr'")
+    chosen = [resolve_agent(spec, defaults, flags) for spec in specs]
+    for agent in tuple(chosen):
+        beside = NOT_PRIVATE.get(agent.name)
+        if beside is not None and beside not in {other.name for other in chosen}:
+            chosen.append(resolve_agent(beside, defaults, flags))
+    return RunConfig(built.name, tuple(chosen), int(episodes), numbers), built
+
+
+def without_effect(config: RunConfig, flags: Mapping[str, Any]) -> list[str]:
+    """The flags that no agent of the run has an option for; a user who gave one should hear of it."""
+    had = {key for agent in config.agents for key in agent.options}
+    return [key for key, value in flags.items() if value not in (None, "none") and key not in had]
+
+
+def _seed_numbers(seeds: int | Sequence[int]) -> tuple[int, ...]:
+    numbers = tuple(range(seeds)) if isinstance(seeds, int) else tuple(int(seed) for seed in seeds)
+    if not numbers:
+        given = seeds if isinstance(seeds, int) else "empty"
+        raise InvalidInput("seeds", given, "at least 1", "give the number of independent repetitions")
+    if min(numbers) < 0 or max(numbers) >= 2**32 or len(set(numbers)) < len(numbers):
+        raise InvalidInput("seeds", f"from {min(numbers)} to {max(numbers)}", "different, from 0 to 2³²−1", "renumber")
+    return numbers
+
+
+def _without_privacy(spec: str) -> str:
+    """The non-private learner of a private agent; an agent that says itself whom it trusts stays what it is."""
+    name, raw = split(spec)
+    return spec if "trust" in raw else NOT_PRIVATE.get(name, spec)
+
+
+def _check_flags(flags: Mapping[str, Any]) -> None:
+    """Refuse what no agent can mean, even if the run has no private agent to refuse it."""
+    for key in flags:
+        if key not in PRIVACY_OPTIONS:
+            raise UnknownName("option of a run", key, list(PRIVACY_OPTIONS))
+    trust = flags.get("trust")
+    if trust is not None and trust not in TRUST:
+        raise UnknownName("trust model", trust, list(TRUST))
+    epsilon, delta = flags.get("epsilon"), flags.get("delta")
+    if epsilon is not None and not 0 < epsilon < float("inf"):
+        raise InvalidInput(
+            "epsilon", epsilon, "a finite number above 0", "1 is a common choice; smaller is more private"
+        )
+    if delta is not None and not 0 < delta < 1:
+        raise InvalidInput("delta", delta, "above 0 and below 1", "take less than one over the number of users")

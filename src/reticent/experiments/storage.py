@@ -1,0 +1,90 @@
+"""The directory of a run: ``config.yaml``, ``results.parquet``, ``metadata.json``, ``regret.png``, ``report.html``.
+
+Every file is written under another name first and then renamed, so that none is ever half there.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+import reticent
+from reticent.errors import InvalidInput
+from reticent.experiments.config import RunConfig
+from reticent.experiments.result import RunResult
+
+CONFIG, RESULTS, METADATA, PICTURE, REPORT = (
+    "config.yaml", "results.parquet", "metadata.json", "regret.png", "report.html",
+)  # fmt: skip
+
+
+def prepare(directory: Path, config: RunConfig) -> Path:
+    """Make the directory and write the configuration, so that a place that cannot be written to is found out first.
+
+    Raises:
+      InvalidInput: it cannot.
+    """
+    try:
+        directory.mkdir(parents=True, exist_ok=True)
+        with replacing(directory / CONFIG) as path:
+            path.write_text(config_text(config), encoding="utf-8")
+    except OSError as problem:
+        reason = problem.strerror or type(problem).__name__
+        raise InvalidInput(
+            "out", f"{directory} ({reason})", "a directory that can be written to", "choose another"
+        ) from None
+    return directory
+
+
+def config_text(config: RunConfig) -> str:
+    """The resolved configuration as YAML."""
+    content = {"reticent": reticent.__version__, **config.to_dict()}
+    return str(yaml.safe_dump(content, sort_keys=False, allow_unicode=True, default_flow_style=None, width=100))
+
+
+def metadata_of(result: RunResult) -> dict[str, Any]:
+    """The circumstances of a run with its seeds and whether it was finished."""
+    return {
+        **result.metadata,
+        "seeds": list(result.config.seeds),
+        "interrupted": result.interrupted,
+        "agents": {row["agent"]: {"episodes": row["episodes"], "seconds": row["seconds"]} for row in result.summary()},
+    }
+
+
+def write_results(result: RunResult, directory: Path) -> None:
+    """Write the curves alone; called after every agent."""
+    with replacing(directory / RESULTS) as path:
+        result.to_frame().write_parquet(path)
+
+
+def write_run(result: RunResult, directory: Path) -> Path:
+    """Write all five files of a run."""
+    from reticent.experiments.report import report_html
+
+    prepare(directory, result.config)
+    write_results(result, directory)
+    with replacing(directory / METADATA) as path:
+        path.write_text(json.dumps(metadata_of(result), indent=2, allow_nan=False) + "\n", encoding="utf-8")
+    with replacing(directory / PICTURE) as path:
+        result.plot(path)
+    with replacing(directory / REPORT) as path:
+        path.write_text(report_html(result, (directory / PICTURE).read_bytes()), encoding="utf-8")
+    return directory
+
+
+@contextmanager
+def replacing(target: Path) -> Iterator[Path]:
+    """A path to write to that becomes ``target`` when all went well, with the same ending."""
+    temporary = target.with_name(f".{target.stem}.{os.getpid()}{target.suffix}")
+    try:
+        yield temporary
+        temporary.replace(target)
+    finally:
+        temporary.unlink(missing_ok=True)

@@ -1,0 +1,181 @@
+r"""The privatizer: counters assembled into a regularizer (section 6.1 of the paper).
+
+A user's four products of every step travel as one array ``(H, D)``: the packed transition Gram, the transition moment,
+the packed reward Gram, the reward moment. Packing is an isometry and all counters are linear, so one counter over that
+array, with a noise scale per coordinate, *is* the paper's 4H counters.
+
+Formal guarantee. Whatever the trajectories, the array that reaches the counter (or leaves the user, in the local model)
+lies within the declared sensitivities: features are clipped to their norm, targets and rewards to their interval, here
+and nowhere else. The regularized statistics are a function of the counter's releases; nothing else leaves this class.
+After ``counter.rounds`` rounds it releases nothing more: closing further rounds changes nothing.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import Array
+
+from reticent.errors import InvalidInput
+from reticent.learning.statistics import Observation, Statistics, products
+from reticent.privacy.counters.counter import Counter
+from reticent.privacy.ledger import Trust
+from reticent.privacy.sensitivity import clip_interval, clip_norm, pack_symmetric, packed_size, unpack_symmetric
+
+
+class PrivatizerState(NamedTuple):
+    """The counter's state, the open round's sum ``(H, D)``, and the number of closed rounds.
+
+    The open sum is raw in the joint model: it must not leave the server, and is not read by :meth:`regularized`.
+    """
+
+    counter: Any
+    open: Array
+    rounds: Array
+
+
+@jax.tree_util.register_dataclass
+@dataclasses.dataclass(frozen=True)
+class Privatizer:
+    """A :class:`~reticent.learning.regularizer.Regularizer` whose Z and z are shifted Gaussian noise.
+
+    Attributes:
+      noise_scale: σ per coordinate, ``(H, D)``.
+      transition_shift, reward_shift: what is added to the Gram diagonals after t rounds, ``(rounds + 1, H)``.
+      transition_floor, reward_floor: least eigenvalue of Λ after t rounds, ``(rounds + 1, H)``; with probability 1−α it
+        is met without doing anything. Keeps Λ positive definite in the remaining cases.
+      feature_bound, target_low, target_high: declared bounds of the transition regression per step, ``(H,)``.
+      grid: spacing to which statistics are rounded in deployment; 0 keeps them as they are.
+      pooled: add the released sums of all steps up, for models whose parameters do not depend on the step.
+    """
+
+    noise_scale: Array
+    transition_shift: Array
+    reward_shift: Array
+    transition_floor: Array
+    reward_floor: Array
+    feature_bound: Array
+    target_low: Array
+    target_high: Array
+    grid: Array
+    counter: Counter = dataclasses.field(metadata={"static": True})
+    trust: Trust = dataclasses.field(metadata={"static": True})
+    d1: int = dataclasses.field(metadata={"static": True})
+    d2: int = dataclasses.field(metadata={"static": True})
+    pooled: bool = dataclasses.field(default=False, metadata={"static": True})
+
+    # -- the user's side ----------------------------------------------------------------------------------------------
+
+    def clip(self, seen: Observation) -> Observation:
+        """The observation within its declared bounds; unchanged if it was."""
+        return Observation(
+            value_features=clip_norm(seen.value_features, self.feature_bound),
+            targets=clip_interval(seen.targets, self.target_low, self.target_high),
+            reward_features=clip_norm(seen.reward_features, 1.0),
+            rewards=clip_interval(seen.rewards, 0.0, 1.0),
+        )
+
+    def report(self, seen: Observation, noise: Array | None) -> Array:
+        """One user's contribution ``(H, D)``: clipped always, and noised in the local model."""
+        packed = self.pack(products(self.clip(seen)))
+        safe_grid = jnp.where(self.grid > 0, self.grid, 1.0)
+        packed = jnp.where(self.grid > 0, jnp.round(packed / safe_grid) * safe_grid, packed)
+        return packed if self.trust == "joint" else packed + noise
+
+    # -- the server's side --------------------------------------------------------------------------------------------
+
+    def init(self) -> PrivatizerState:
+        shape, dtype = self.noise_scale.shape, self.noise_scale.dtype
+        return PrivatizerState(self.counter.init(shape, dtype), jnp.zeros(shape, dtype), jnp.zeros((), jnp.int32))
+
+    def absorb(self, state: PrivatizerState, report: Array) -> PrivatizerState:
+        return state._replace(open=state.open + report)
+
+    def close(self, state: PrivatizerState, noise: Array | None) -> PrivatizerState:
+        rounds = state.rounds
+        added = jnp.zeros_like(state.open) if noise is None else noise
+        closed = self.counter.close(state.counter, state.open, added)
+        within = rounds < self.counter.rounds
+        kept = jax.tree.map(lambda new, old: jnp.where(within, new, old), closed, state.counter)
+        return PrivatizerState(kept, jnp.zeros_like(state.open), rounds + within.astype(rounds.dtype))
+
+    def regularized(self, state: PrivatizerState) -> Statistics:
+        sums = self.unpack(self.counter.release(state.counter))
+        if self.pooled:
+            sums = jax.tree.map(lambda leaf: jnp.broadcast_to(leaf.sum(axis=0), leaf.shape), sums)
+        row = jnp.minimum(state.rounds, self.transition_shift.shape[0] - 1)
+        return sums._replace(
+            transition_gram=lift(sums.transition_gram, self.transition_shift[row], self.transition_floor[row]),
+            reward_gram=lift(sums.reward_gram, self.reward_shift[row], self.reward_floor[row]),
+        )
+
+    # -- simulated noise ----------------------------------------------------------------------------------------------
+
+    def simulate_user_noise(self, key: Array) -> Array | None:
+        """A user's own noise in the local model; None in the joint model."""
+        return None if self.trust == "joint" else self._draw(key, ())
+
+    def simulate_round_noise(self, key: Array) -> Array | None:
+        """A round's noise in the joint model; None in the local model."""
+        return self._draw(key, self.counter.noise_shape_prefix) if self.trust == "joint" else None
+
+    def _draw(self, key: Array, prefix: tuple[int, ...]) -> Array:
+        scale = self.noise_scale
+        return scale * jax.random.normal(key, prefix + scale.shape, scale.dtype)
+
+    # -- one array for the four products ------------------------------------------------------------------------------
+
+    def pack(self, sums: Statistics) -> Array:
+        """The four products as one array ``(H, D)``."""
+        return jnp.concatenate(
+            [
+                pack_symmetric(sums.transition_gram), sums.transition_moment,
+                pack_symmetric(sums.reward_gram), sums.reward_moment,
+            ],
+            axis=-1,
+        )  # fmt: skip
+
+    def unpack(self, packed: Array) -> Statistics:
+        """The inverse of :meth:`pack`."""
+        ends = np.cumsum([packed_size(self.d1), self.d1, packed_size(self.d2)])
+        gram_p, moment_p, gram_r, moment_r = jnp.split(packed, ends, axis=-1)
+        return Statistics(unpack_symmetric(gram_p), moment_p, unpack_symmetric(gram_r), moment_r)
+
+    # -- strict mode --------------------------------------------------------------------------------------------------
+
+    def require_within_bounds(self, seen: Observation) -> None:
+        """Raise if an observation would be clipped (not for use under ``jit``). Nothing is spent by it."""
+        checks = (
+            ("‖φ(s,a)‖", np.linalg.norm(seen.value_features, axis=-1), 0 * self.feature_bound, self.feature_bound),
+            ("next state's value", seen.targets, self.target_low, self.target_high),
+            ("‖ϕ(s,a)‖", np.linalg.norm(seen.reward_features, axis=-1), 0.0, 1.0),
+            ("reward", seen.rewards, 0.0, 1.0),
+        )
+        for field, values, low, high in checks:
+            numbers = np.asarray(values)
+            slack = 1e-9 * (1 + np.abs(np.asarray(high)))
+            bad = ~((numbers >= np.asarray(low) - slack) & (numbers <= np.asarray(high) + slack))
+            if bad.any():
+                step = int(np.argmax(bad))
+                bounds = (
+                    np.broadcast_to(np.asarray(low), numbers.shape),
+                    np.broadcast_to(np.asarray(high), numbers.shape),
+                )
+                raise InvalidInput(
+                    f"{field} at step {step + 1}", f"{numbers[step]:.6g}",
+                    f"in [{bounds[0][step]:.6g}, {bounds[1][step]:.6g}]",
+                    "correct the features or declare larger bounds; the episode was not counted",
+                )  # fmt: skip
+
+
+def lift(gram: Array, shift: Array, floor: Array) -> Array:
+    """``gram + shift·I`` with eigenvalues raised to ``floor`` where they are below it; all batched over steps."""
+    shifted = gram + shift[:, None, None] * jnp.eye(gram.shape[-1], dtype=gram.dtype)
+    values, vectors = jnp.linalg.eigh(shifted)
+    repaired = (vectors * jnp.maximum(values, floor[:, None])[:, None, :]) @ jnp.swapaxes(vectors, -1, -2)
+    needed = (values[:, 0] < floor)[:, None, None]
+    return jnp.where(needed, repaired, shifted)

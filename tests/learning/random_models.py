@@ -22,7 +22,5 @@ def random_world(seed: int, shape: tuple[int, ...], kind: str) -> World:
     return blend(rows, tables, theta, weights, horizon, bounds="tight" if seed % 2 else "paper")
 
 
-worlds = st.builds(
-    random_world, st.integers(0, 10**6), st.sampled_from(SHAPES), st.sampled_from(["blend", "tabular"])
-)
+worlds = st.builds(random_world, st.integers(0, 10**6), st.sampled_from(SHAPES), st.sampled_from(["blend", "tabular"]))
 few = settings(max_examples=25, deadline=None, derandomize=True)

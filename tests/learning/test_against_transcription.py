@@ -179,7 +179,8 @@ def test_changing_regularizers(spec: str, method: Any, scale: float) -> None:
 
 
 @pytest.mark.parametrize(
-    ("spec", "frame"), [(WORLDS[2], frame) for frame in FRAMES] + [(WORLDS[0], "centred-seen"), (WORLDS[1], "centred-step")]
+    ("spec", "frame"),
+    [(WORLDS[2], frame) for frame in FRAMES] + [(WORLDS[0], "centred-seen"), (WORLDS[1], "centred-step")],
 )
 @pytest.mark.parametrize("name", ["ucrl-vtr", "oppo"])
 def test_other_frames(spec: str, name: str, frame: str) -> None:

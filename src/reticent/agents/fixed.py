@@ -18,7 +18,7 @@ from reticent.learning import (
     radii,
 )
 from reticent.learning.agent import Method
-from reticent.privacy.counters.epochs import geometric_sizes
+from reticent.learning.schedule import geometric_sizes
 from reticent.worlds import Model
 
 Replan = Literal["episode", "epoch"]

@@ -17,6 +17,7 @@ from reticent.errors import InvalidInput
 from reticent.learning import Agent, Frame, Schedule, radii
 from reticent.learning.agent import Method
 from reticent.learning.frame import Span
+from reticent.learning.schedule import geometric_sizes
 from reticent.privacy.calibration import (
     Calibration,
     CalibrationKind,
@@ -34,7 +35,6 @@ from reticent.privacy.counters import (
     RunningSum,
     ToeplitzCounter,
     TreeCounter,
-    geometric_sizes,
 )
 from reticent.privacy.privatizer import Privatizer
 from reticent.privacy.sensitivity import Adjacency, packed_size
@@ -51,7 +51,7 @@ class PrivateOptions:
     Attributes:
       trust: who is trusted with raw data: the server (``joint``) or nobody (``local``).
       epsilon, delta: the promise.
-      counter: how running sums are released (joint model).
+      counter: how running sums are released (joint model); by default ``epochs``, and ``tree`` for the paper.
       calibration: ``paper`` (its formulas to the letter) or ``exact``.
       adjacency: what may change about one user: everything (``replace``) or her presence (``zero-out``).
       bonus_scale: multiplies the confidence radii; 1 is the theory.
@@ -64,14 +64,15 @@ class PrivateOptions:
       normalize: project estimates onto {Σθ = 1}; by default if the model declares that.
       split: how the budget is shared out over steps and sums.
       moment_share: weight of moments against Grams.
-      first, growth: size of the first epoch and growth of the next (counter ``epochs``, and the local model).
+      first, growth: size of the first epoch and growth of the next (counter ``epochs``, and the local model). By default
+        512 users (fewer if K is small), and 1.5; policy optimization, which takes one step per epoch, has 1.2.
       deployment: account for the integer grid of the secure noise source.
     """
 
     trust: TrustOption = "joint"
     epsilon: float = 1.0
     delta: float = 1e-5
-    counter: CounterName = "epochs"
+    counter: CounterName | None = None
     calibration: CalibrationKind = "exact"
     adjacency: Adjacency = "replace"
     bonus_scale: float = 0.1
@@ -85,11 +86,11 @@ class PrivateOptions:
     normalize: bool | None = None
     split: Split = "optimised"
     moment_share: float = 1.0
-    first: int = 64
-    growth: float = 2.0
+    first: int | None = None
+    growth: float | None = None
     deployment: bool = False
 
-    def resolve(self, model: Model) -> PrivateOptions:
+    def resolve(self, model: Model, episodes: int, method: Method) -> PrivateOptions:
         """Check the numbers, and fill in what depends on the model or on ``calibration="paper"``."""
         check_promise(self.epsilon, self.delta)
         check_scale("bonus_scale", self.bonus_scale)
@@ -98,7 +99,14 @@ class PrivateOptions:
             raise InvalidInput("alpha", self.alpha, "in (0, 1]", "use 0.05 if in doubt")
         if self.calibration == "paper":
             return dataclasses.replace(
-                self, shift_scale=1.0, final_release=False, centred=False, span="horizon", pool=False, normalize=False
+                self,
+                counter=self.counter or "tree",
+                shift_scale=1.0,
+                final_release=False,
+                centred=False,
+                span="horizon",
+                pool=False,
+                normalize=False,
             )
         if self.pool and not model.stationary:
             raise InvalidInput("pool", True, "False for a model that is not stationary", "declare the model stationary")
@@ -106,6 +114,9 @@ class PrivateOptions:
             raise InvalidInput("normalize", True, "False unless θ sums to one", "declare the model with sums_to_one")
         return dataclasses.replace(
             self,
+            counter=self.counter or "epochs",
+            first=max(1, min(512, episodes // 8)) if self.first is None else self.first,
+            growth=(1.5 if method == "value-iteration" else 1.2) if self.growth is None else self.growth,
             pool=model.stationary if self.pool is None else self.pool,
             normalize=model.sums_to_one if self.normalize is None else self.normalize,
         )
@@ -113,7 +124,7 @@ class PrivateOptions:
 
 def make_private(model: Model, episodes: int, method: Method, options: PrivateOptions) -> tuple[Agent, Calibration]:
     """The agent and the calibration it keeps."""
-    options = options.resolve(model)
+    options = options.resolve(model, episodes, method)
     frame = Frame(options.centred, options.span)
     schedule = make_schedule(options, episodes)
     calibration = make_calibration(model, frame, schedule, options)
@@ -163,10 +174,8 @@ def make_private(model: Model, episodes: int, method: Method, options: PrivateOp
 def make_schedule(options: PrivateOptions, episodes: int) -> Schedule:
     """Every episode a round for the streaming counters; growing epochs for ``epochs`` and in the local model."""
     final = options.final_release and options.calibration == "exact"
-    grouped = options.trust == "local" or options.counter == "epochs"
-    sizes = (
-        geometric_sizes(episodes, options.first, options.growth) if grouped and options.calibration == "exact" else None
-    )
+    grouped = options.calibration == "exact" and (options.trust == "local" or options.counter == "epochs")
+    sizes = geometric_sizes(episodes, options.first or 1, options.growth or 1.0) if grouped else None
     return Schedule(episodes, sizes, final)
 
 
@@ -184,7 +193,7 @@ def make_counter(options: PrivateOptions, schedule: Schedule) -> Counter:
             return ToeplitzCounter(releases)
         case "blt":
             return BltCounter(releases)
-        case "epochs":
+        case _:
             return EpochCounter(tuple(schedule.round_sizes[:releases].tolist()))
 
 

@@ -92,8 +92,12 @@ def draw_run(result: RunResult, path: Path, references: Sequence[Reference] = ()
     """Draw both panels of a run to ``path``; see :meth:`RunResult.plot`."""
     figure = Figure(figsize=(WIDTH, HEIGHT), dpi=DPI, facecolor="white")
     FigureCanvasAgg(figure)
-    left, right = figure.subplots(1, 2, width_ratios=(1.0, 0.92))
-    figure.subplots_adjust(left=0.075, right=0.985, top=0.775, bottom=0.185, wspace=0.5)
+    # The left panel's labels stand between the panels and get as much room as the longest line needs.
+    longest = max(len(line) for run in result.runs for line in _label(run.config).split("\n"))
+    labels = 0.03 + 0.0067 * min(longest, 28)
+    panels = 0.985 - 0.075 - labels - 0.075
+    left = figure.add_axes((0.075, 0.185, 0.53 * panels, 0.59))
+    right = figure.add_axes((0.985 - 0.47 * panels, 0.185, 0.47 * panels, 0.59))
     for axes in (left, right):
         _clean(axes)
     _regret_panel(left, result, references)
@@ -150,7 +154,7 @@ def _regret_panel(axes: Axes, result: RunResult, references: Sequence[Reference]
 
 
 def _gap_panel(axes: Axes, result: RunResult) -> None:
-    axes.set_title("How far the policy in force is from the best one", loc="left", fontsize=11, color=INK)
+    axes.set_title("Distance of the policy in force from the best", loc="left", fontsize=11, color=INK)
     axes.set_xlabel("users (episodes), logarithmic")
     scale = result.scale if result.scale > 0 else 1.0
     axes.set_ylabel("gap to the best policy (random = 100%)")
@@ -178,6 +182,7 @@ def _gap_panel(axes: Axes, result: RunResult) -> None:
     axes.annotate(
         "actions at random", (1, 1.0), xytext=(0.99, 3), textcoords=("axes fraction", "offset points"),
         color=FAINT, fontsize=8.5, ha="right", va="bottom",
+        bbox={"facecolor": "white", "alpha": 0.7, "linewidth": 0, "pad": 1},
     )  # fmt: skip
 
 

@@ -157,7 +157,7 @@ def duration(seconds: float) -> str:
     """A time a person reads at a glance.
 
     >>> [duration(value) for value in (0.42, 12.3, 75, 4000)]
-    ['0.4 s', '12 s', '1 min 15 s', '1 h 07 min']
+    ['0.4 s', '12 s', '1 min 15 s', '1 h 06 min']
     """
     if seconds < 10:
         return f"{seconds:.1f} s"

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import base64
 import json
+import re
 from collections.abc import Callable, Sequence
 from html import escape
 from typing import Any
@@ -24,8 +25,9 @@ def results_section(result: RunResult) -> str:
     head = ("agent", "regret", "final gap", "of what there is to learn", "episodes/s")
     rows = [
         (
-            escape(row["agent"]),
-            f"{row['regret_mean']:,.1f}" + ("" if row["regret_stderr"] is None else f" ± {row['regret_stderr']:,.1f}"),
+            agent_name(row["agent"]),
+            f"{row['regret_mean']:,.1f}"
+            + ("" if row["regret_stderr"] is None else f"&nbsp;±&nbsp;{row['regret_stderr']:,.1f}"),
             f"{row['final_gap']:.4f}",
             "–" if row["final_gap_share"] is None else f"{100 * row['final_gap_share']:.1f}%",
             f"{row['episodes_per_second']:,.0f}",
@@ -42,17 +44,11 @@ def results_section(result: RunResult) -> str:
 
 def settings_section(result: RunResult) -> str:
     """Every option of every agent that was run."""
-    rows = [
-        (
-            escape(run.config.label),
-            ", ".join(
-                f"{escape(key)} = {'default' if value is None else escape(str(value))}"
-                for key, value in run.config.options.items()
-            ),
-        )
-        for run in result.runs
-    ]
-    return table(("agent", "options in force"), rows)
+    items = []
+    for run in result.runs:
+        options = (f"{key} = {'default' if value is None else value}" for key, value in run.config.options.items())
+        items.append(f"<dt>{agent_name(run.config.label)}</dt><dd>{escape(', '.join(options))}</dd>")
+    return f"<dl>{''.join(items)}</dl>"
 
 
 SECTIONS: list[tuple[str, Section]] = [
@@ -60,6 +56,12 @@ SECTIONS: list[tuple[str, Section]] = [
     ("The agents", settings_section),
 ]
 """The report's sections in order, between the picture and the folded configuration."""
+
+
+def agent_name(label: str) -> str:
+    """An agent's label as HTML that breaks between its options only."""
+    pieces = re.split(r"(?<=[:,])", label)
+    return "<wbr>".join(f"<span class=piece>{escape(piece)}</span>" for piece in pieces)
 
 
 def table(head: tuple[str, ...], rows: Sequence[tuple[str, ...]]) -> str:
@@ -76,14 +78,15 @@ def summary_sentence(result: RunResult) -> str:
         return "The run was stopped before anything was finished."
     covered = [(row["agent"], row["final_gap_share"]) for row in rows if (row["final_gap_share"] or 0) < 1]
     lost = [row["agent"] for row in rows if (row["final_gap_share"] or 0) >= 1]
-    users = f"After {rows[0]['episodes']:,} users of the simulated world “{result.config.world}”"
+    most = max(row["episodes"] for row in rows)
+    users = f"After {'up to ' * result.interrupted}{most:,} users of the simulated world “{result.config.world}”"
     if rows[0]["final_gap_share"] is None:
         return f"{users} there was nothing to learn: acting at random is as good as any policy."
     said = []
     if covered:
-        shares = _listed([f"{name}{' had covered' * (not index)} {100 * (1 - share):.1f}%"
-                          for index, (name, share) in enumerate(covered)])  # fmt: skip
-        said.append(f"{shares} of the way from acting at random to the best possible policy")
+        shares = [f"{name} {100 * (1 - share):.1f}%" for name, share in covered]
+        shares[0] = shares[0].replace(covered[0][0], f"{covered[0][0]} had covered", 1)
+        said.append(f"{_listed(shares)} of the way from acting at random to the best possible policy")
     if lost:
         said.append(f"{_listed(lost)} did no better than acting at random")
     return f"{users}, {'; '.join(said)}."
@@ -145,7 +148,9 @@ img { display: block; width: 100%; min-width: 40rem; height: auto; }
 .scroll { overflow-x: auto; background: #fff; border: 1px solid #ddd; border-radius: 6px; }
 table { border-collapse: collapse; width: 100%; font-variant-numeric: tabular-nums; }
 th, td { text-align: left; padding: .5rem .9rem; border-bottom: 1px solid #eee; vertical-align: top; }
-td:first-child { white-space: nowrap; font-weight: 600; }
+td:first-child, dt { font-weight: 600; }
+.piece { white-space: nowrap; }
+dd { margin: 0 0 .8rem; color: #555; font-size: .92rem; }
 th { color: #555; font-weight: 600; font-size: .9rem; }
 tbody tr:last-child td { border-bottom: 0; }
 details { margin-top: 1rem; background: #fff; border: 1px solid #ddd; border-radius: 6px; padding: .6rem .9rem; }

@@ -312,6 +312,7 @@ def _tail_regret(points: np.ndarray, regret: np.ndarray) -> np.ndarray:
     """Regret per episode over the last 5 % of the episodes, from curves ``(n, p)`` at ``points``; NaN without any."""
     if not len(points):
         return np.full(len(regret), np.nan)
-    cut = int(points[max(0, np.searchsorted(points, 0.95 * points[-1]) - 1)]) if len(points) > 1 else 0
+    last = np.searchsorted(points, round(0.95 * points[-1]), side="right") - 1
+    cut = int(points[max(0, last)]) if len(points) > 1 else 0
     at_cut = regret[:, np.searchsorted(points, cut)] if cut else np.zeros(len(regret))
     return np.asarray((regret[:, -1] - at_cut) / max(points[-1] - cut, 1))

@@ -10,7 +10,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from reticent.errors import InvalidInput
-from reticent.privacy.counters import EpochCounter, geometric_sizes
+from reticent.learning.schedule import geometric_sizes
+from reticent.privacy.counters import EpochCounter
 
 SIZES = st.lists(st.integers(1, 10**6), min_size=1, max_size=12).map(tuple)
 

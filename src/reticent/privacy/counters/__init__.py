@@ -6,10 +6,11 @@ its file and register its factory here.
 
 from __future__ import annotations
 
+from reticent.learning.schedule import geometric_sizes
 from reticent.naming import Registry
 from reticent.privacy.counters.blt import BltCounter
 from reticent.privacy.counters.counter import Counter
-from reticent.privacy.counters.epochs import EpochCounter, geometric_sizes
+from reticent.privacy.counters.epochs import EpochCounter
 from reticent.privacy.counters.running_sum import RunningSum
 from reticent.privacy.counters.toeplitz import ToeplitzCounter
 from reticent.privacy.counters.tree import TreeCounter
@@ -55,5 +56,4 @@ __all__ = [
     "RunningSum",
     "ToeplitzCounter",
     "TreeCounter",
-    "geometric_sizes",
 ]

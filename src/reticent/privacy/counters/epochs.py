@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import math
 from typing import Any, NamedTuple
 
 import jax.numpy as jnp
@@ -112,37 +111,3 @@ class EpochCounter:
 
     def _sizes(self) -> np.ndarray:
         return np.array(self.sizes, dtype=np.float64)
-
-
-def geometric_sizes(episodes: int, first: int, growth: float) -> tuple[int, ...]:
-    """A public schedule of epochs: about ``first * growth**k`` users in epoch k, ``episodes`` users in all.
-
-    Sizes never decrease. What is left at the end is an epoch of its own if it is at least as large as the one before,
-    and otherwise joins that one, so that no tiny last epoch is drowned in its noise.
-
-    Args:
-      episodes: K, the number of users in all; at least 1.
-      first: size of the first epoch; at least 1.
-      growth: ratio of successive sizes; finite and at least 1.
-
-    >>> geometric_sizes(100, 10, 2.0)
-    (10, 20, 70)
-    >>> geometric_sizes(115, 10, 2.0)
-    (10, 20, 40, 45)
-    """
-    for field, value in (("episodes", episodes), ("first", first)):
-        if not isinstance(value, (int, np.integer)) or isinstance(value, bool) or value < 1:
-            raise InvalidInput(field, value, "a whole number of at least 1", "count users")
-    if not (math.isfinite(growth) and growth >= 1):
-        raise InvalidInput("growth", growth, "finite and at least 1", "epochs may not shrink; 2 doubles them")
-    sizes: list[int] = []
-    left, planned = int(episodes), float(first)
-    while left > 0:
-        size = left if planned >= left else round(planned)
-        if sizes and size < sizes[-1]:
-            sizes[-1] += left
-            break
-        sizes.append(size)
-        left -= size
-        planned *= growth
-    return tuple(sizes)

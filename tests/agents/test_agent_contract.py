@@ -1,0 +1,225 @@
+"""What every agent keeps, whoever wrote it: parametrised over the registry, so a new agent is tested by registering it.
+
+An agent is six pure functions (``init``, ``plan``, ``act``, ``report``, ``absorb``, ``close``; ``update`` is the last three
+for a round of one user) over pytrees of arrays. Noise comes from the regularizer's own simulation.
+"""
+
+from __future__ import annotations
+
+import functools
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from reticent.agents import AGENTS, make_agent
+from reticent.experiments.simulate import Curves, episode_uniforms, rollout, simulate, streams
+from reticent.learning import Agent
+from reticent.worlds import Episode, World, make_world_from
+
+EPISODES = 40
+# Every registered agent as it comes, and the options that change which code runs.
+VARIANTS = {
+    "ucrl-vtr": ["replan=epoch"],
+    "private-linopt-vi": ["trust=local", "calibration=paper,counter=tree"],
+}
+SPECS = [spec for entry in AGENTS.entries()
+         for spec in (entry.name, *(f"{entry.name}:{variant}" for variant in VARIANTS.get(entry.name, [])))]  # fmt: skip
+
+
+@pytest.fixture(scope="module", params=SPECS)
+def spec(request: pytest.FixtureRequest) -> str:
+    """Module scope: pytest then runs all checks of one agent in a row, and what they share is computed once."""
+    return str(request.param)
+
+
+@functools.cache
+def the_world() -> World:
+    return make_world_from("random-blend:states=4,actions=3,horizon=3,d1=3,d2=2")
+
+
+@functools.cache
+def agent_of(spec: str) -> Agent:
+    # Epochs that start small, so that there are several even among forty users.
+    small = {"first": 4} if "first" in AGENTS.find(spec.partition(":")[0]).options else {}
+    return make_agent(spec, the_world().model, EPISODES, bonus_scale=0.1, **small)
+
+
+def a_short_life(agent: Agent, key: jax.Array) -> Any:
+    """One user, a round of her own, and the plan after her."""
+    plan = agent.plan(agent.init())
+    first, second, third = jax.random.split(key, 3)
+    episode = rollout(agent, the_world(), plan, episode_uniforms(first, 0, the_world().model.horizon))
+    user_noise = agent.regularizer.simulate_user_noise(second)
+    round_noise = agent.regularizer.simulate_round_noise(third)
+    state = agent.update(agent.init(), plan, episode, user_noise, round_noise)
+    return state, agent.plan(state), episode
+
+
+KEYS = jax.random.split(jax.random.key(5), 4)
+
+
+@functools.cache
+def lives(spec: str) -> Any:
+    """Several lives at once in one compiled program, a leading axis over keys."""
+    return jax.jit(jax.vmap(a_short_life, in_axes=(None, 0)))(agent_of(spec), KEYS)
+
+
+def life(spec: str) -> Any:
+    return jax.tree.map(lambda leaf: leaf[0], lives(spec))
+
+
+@functools.cache
+def run_of(spec: str) -> Curves:
+    """Seeds 0, 1 and 0 again, all users, as the engine runs them by default."""
+    return simulate(agent_of(spec), the_world(), [0, 1, 0])
+
+
+def shapes(tree: Any) -> Any:
+    return jax.tree.map(lambda leaf: (leaf.shape, leaf.dtype), tree)
+
+
+def assert_close(left: Any, right: Any) -> None:
+    assert jax.tree.structure(left) == jax.tree.structure(right)
+    for one, other in zip(jax.tree.leaves(left), jax.tree.leaves(right), strict=True):
+        np.testing.assert_allclose(np.asarray(one), np.asarray(other), rtol=1e-9, atol=1e-9)
+
+
+def test_a_seed_is_a_run(spec: str) -> None:
+    curves = run_of(spec)
+    np.testing.assert_array_equal(curves.regret[0], curves.regret[2])
+    first, other, again = (jax.tree.map(lambda leaf, i=i: np.asarray(leaf[i]), curves.carry) for i in range(3))
+    assert_close(first, again)
+    # Another seed meets other users: what was learned from them differs, whether or not the policy does.
+    differs = [not np.array_equal(a, b) for a, b in zip(jax.tree.leaves(first), jax.tree.leaves(other), strict=True)]
+    assert any(differs)
+
+
+def test_blocks_and_segments_do_not_matter(spec: str) -> None:
+    whole = run_of(spec)
+    cut = simulate(agent_of(spec), the_world(), [0, 1, 0], width=3, segments=7)
+    np.testing.assert_array_equal(whole.episodes, cut.episodes)
+    np.testing.assert_allclose(whole.regret, cut.regret, rtol=0, atol=1e-9)
+    assert_close(whole.carry, cut.carry)
+
+
+def test_compiled_vectorised_and_plain_execution_agree(spec: str) -> None:
+    """``jit(vmap(f))`` and plain Python, one operation at a time, do the same."""
+    assert_close(a_short_life(agent_of(spec), KEYS[0]), life(spec))
+    together = lives(spec)[2]
+    assert len({(states.tobytes(), rewards.tobytes()) for states, rewards in
+                zip(np.asarray(together.states), np.asarray(together.rewards), strict=True)}) > 1  # fmt: skip
+
+
+def test_state_and_plan_are_arrays_of_lasting_shape(spec: str) -> None:
+    agent = agent_of(spec)
+    before = agent.init()
+    after, plan, _ = life(spec)
+    for leaf in jax.tree.leaves((before, after, plan)):
+        assert isinstance(leaf, jax.Array)
+    assert jax.tree.structure(before) == jax.tree.structure(after)
+    assert shapes(before) == shapes(after)
+    assert shapes(jax.eval_shape(agent.plan, before)) == shapes(plan)
+    model = agent.model
+    assert plan.policy.shape == plan.action_values.shape == (model.horizon, model.states, model.actions)
+    assert plan.values.shape == (model.horizon + 1, model.states)
+    assert (int(before.rounds), int(after.rounds)) == (0, 1)
+
+
+def test_nothing_is_changed_in_place(spec: str) -> None:
+    agent = agent_of(spec)
+    state, plan, episode = life(spec)
+    noise = agent.regularizer.simulate_user_noise(KEYS[0]), agent.regularizer.simulate_round_noise(KEYS[1])
+    inputs = (agent, state, plan, episode, noise)
+    copies = [np.array(leaf) for leaf in jax.tree.leaves(inputs)]
+    agent.update(agent.init(), plan, episode, *noise)
+    agent.absorb(state, agent.report(plan, episode, noise[0]))
+    agent.plan(state)
+    for leaf, copy in zip(jax.tree.leaves(inputs), copies, strict=True):
+        np.testing.assert_array_equal(np.asarray(leaf), copy)
+
+
+def assert_proper(agent: Agent, plan: Any) -> None:
+    horizon = agent.model.horizon
+    policy, values, action_values = map(np.asarray, (plan.policy, plan.values, plan.action_values))
+    for leaf in jax.tree.leaves(plan):
+        assert np.isfinite(leaf).all()
+    assert policy.min() >= 0
+    np.testing.assert_allclose(policy.sum(axis=-1), 1, rtol=0, atol=1e-12)
+    left = (horizon - np.arange(horizon))[:, None]
+    assert values.min() >= 0
+    assert (values[:-1] <= left + 1e-12).all()
+    assert not values[-1].any()
+    assert action_values.min() >= 0
+    assert (action_values <= left[..., None]).all()
+    np.testing.assert_allclose((policy * action_values).sum(axis=-1), values[:-1], rtol=0, atol=1e-12)
+
+
+def test_plans_are_proper(spec: str) -> None:
+    agent = agent_of(spec)
+    assert_proper(agent, agent.plan(agent.init()))
+    assert_proper(agent, life(spec)[1])
+    last = jax.tree.map(lambda leaf: np.asarray(leaf[1]), run_of(spec).carry.plan)
+    assert_proper(agent, last)
+
+
+def test_the_most_one_sided_users_do_no_harm(spec: str) -> None:
+    """A round of a million identical users, at the edges of what an episode can be, and noise far out in its tail."""
+    agent = agent_of(spec)
+    horizon, states, actions = agent.model.horizon, agent.model.states, agent.model.actions
+    tail = functools.partial(jax.tree.map, lambda leaf: 6 * jnp.sign(leaf) * jnp.abs(leaf).max())
+
+    @jax.jit
+    def after(episode: Episode) -> Any:
+        state = agent.init()
+        plan = agent.plan(state)
+        report = agent.report(plan, episode, tail(agent.regularizer.simulate_user_noise(KEYS[0])))
+        state = agent.absorb(state, jax.tree.map(lambda leaf: leaf * 1_000_000, report))
+        state = agent.close(state, plan, 1_000_000, tail(agent.regularizer.simulate_round_noise(KEYS[1])))
+        return state, agent.plan(state)
+
+    for state, action, reward in ((0, 0, 0.0), (states - 1, actions - 1, 1.0)):
+        episode = Episode(
+            jnp.full(horizon + 1, state), jnp.full(horizon, action), jnp.full(horizon, reward, jnp.float64)
+        )
+        reached, plan = after(episode)
+        for leaf in jax.tree.leaves(reached):
+            assert np.isfinite(leaf).all()
+        assert_proper(agent, plan)
+
+
+def test_act_inverts_the_policy(spec: str) -> None:
+    agent = agent_of(spec)
+    plan = life(spec)[1]
+    uniforms = np.concatenate([np.arange(0, 1, 1 / 512), [np.nextafter(1.0, 0.0)]])
+    act = jax.jit(jax.vmap(agent.act, in_axes=(None, None, None, 0)))
+    for step in range(agent.model.horizon):
+        chosen = np.asarray(act(plan, step, 1, uniforms))
+        assert chosen.min() >= 0
+        assert chosen.max() < agent.model.actions
+        shares = np.bincount(chosen, minlength=agent.model.actions) / len(uniforms)
+        np.testing.assert_allclose(shares, plan.policy[step, 1], atol=2 / 512)
+
+
+def test_the_schedule_is_respected(spec: str) -> None:
+    """The policy in force changes only where the public schedule says so, and every announced round is closed."""
+    agent, curves = agent_of(spec), run_of(spec)
+    schedule = agent.schedule
+    assert curves.episodes.tolist() == list(range(1, EPISODES + 1))
+    changes = 1 + np.flatnonzero((np.diff(curves.value, axis=1) != 0).any(axis=0))
+    assert set(changes.tolist()) <= set(schedule.ends.tolist())
+    closed = schedule.rounds - (not schedule.final_release)
+    assert np.asarray(curves.carry.state.rounds).tolist() == [closed] * 3
+
+
+@pytest.mark.parametrize("name", [entry.name for entry in AGENTS.entries()])
+def test_what_a_user_sends_does_not_depend_on_earlier_users(name: str) -> None:
+    """A report is made from the plan, the user's own episode and her noise: there is no state in its signature to leak."""
+    agent = agent_of(name)
+    key = streams(0).users
+    plan = agent.plan(agent.init())
+    episode = rollout(agent, the_world(), plan, episode_uniforms(key, 0, the_world().model.horizon))
+    noise = agent.regularizer.simulate_user_noise(KEYS[0])
+    assert_close(agent.report(plan, episode, noise), agent.report(plan, episode, noise))

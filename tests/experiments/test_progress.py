@@ -1,0 +1,90 @@
+"""Progress: bars, lines, silence."""
+
+from __future__ import annotations
+
+import io
+import sys
+
+from reticent.experiments import progress
+from reticent.experiments.progress import Bars, Lines, Silence, duration, reporter
+
+
+class Clock:
+    def __init__(self):
+        self.now = 100.0
+
+    def __call__(self):
+        return self.now
+
+
+def tell(seconds_per_segment, segments=40, compile_seconds=1.0):
+    """The lines that a run of 4000 episodes in 16 seeds gives."""
+    clock, stream = Clock(), io.StringIO()
+    lines = Lines(stream, clock)
+    lines.start("oppo", 4000, 16)
+    clock.now += compile_seconds
+    for done in range(1, segments + 1):
+        clock.now += seconds_per_segment
+        lines.advance(4000 * done // segments)
+    lines.finish()
+    lines.close()
+    return stream.getvalue().splitlines()
+
+
+def test_a_quick_run_is_silent():
+    assert tell(0.01, compile_seconds=0.5) == []
+
+
+def test_a_run_of_a_minute_gives_a_line_each_quarter():
+    lines = tell(1.5)
+    assert len(lines) == 4
+    assert lines[0] == "oppo: 1,000 of 4,000 episodes (25%), 1,067 episodes/s, 45 s left"
+    assert lines[-1] == "oppo: done in 1 min 01 s"
+
+
+def test_a_long_run_gives_a_line_every_half_minute():
+    lines = tell(20.0)
+    assert 20 <= len(lines) <= 30
+
+
+def test_bars_appear_only_after_a_while(monkeypatch, capsys):
+    bars = Bars()
+    bars.start("oppo", 100, 2)
+    bars.advance(50)
+    bars.finish()
+    bars.close()
+    assert capsys.readouterr().err.strip() == ""
+
+
+def test_bars_show_speed_and_label_as_written(monkeypatch):
+    monkeypatch.setattr(progress, "PATIENCE", 0.0)
+    bars = Bars()
+    bars._timer.join()
+    bars._bars.console.file = stream = io.StringIO()
+    bars.start("oppo[x]", 100, 2)
+    bars.advance(50)
+    bars.advance(100)
+    bars.finish()
+    bars.close()
+    assert "oppo[x]" in stream.getvalue()
+    assert "episodes/s" in stream.getvalue()
+
+
+def test_the_reporter_suits_the_stream(monkeypatch):
+    assert isinstance(reporter(), Lines)
+    monkeypatch.setattr(sys.stderr, "isatty", lambda: True, raising=False)
+    chosen = reporter()
+    chosen.close()
+    assert isinstance(chosen, Bars)
+
+
+def test_silence_takes_everything():
+    quiet = Silence()
+    quiet.start("a", 1, 1)
+    quiet.advance(1)
+    quiet.finish()
+    quiet.close()
+
+
+def test_durations_are_read_at_a_glance():
+    assert [duration(value) for value in (0.42, 12.3, 75, 4000)] == ["0.4 s", "12 s", "1 min 15 s", "1 h 06 min"]

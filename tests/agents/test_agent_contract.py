@@ -1,7 +1,7 @@
 """What every agent keeps, whoever wrote it: parametrised over the registry, so a new agent is tested by registering it.
 
-An agent is six pure functions (``init``, ``plan``, ``act``, ``report``, ``absorb``, ``close``; ``update`` is the last three
-for a round of one user) over pytrees of arrays. Noise comes from the regularizer's own simulation.
+An agent is six pure functions (``init``, ``plan``, ``act``, ``report``, ``absorb``, ``close``; ``update`` is the last
+three for a round of one user) over pytrees of arrays. Noise comes from the regularizer's own simulation.
 """
 
 from __future__ import annotations
@@ -25,8 +25,11 @@ VARIANTS = {
     "ucrl-vtr": ["replan=epoch"],
     "private-linopt-vi": ["trust=local", "calibration=paper,counter=tree"],
 }
-SPECS = [spec for entry in AGENTS.entries()
-         for spec in (entry.name, *(f"{entry.name}:{variant}" for variant in VARIANTS.get(entry.name, [])))]  # fmt: skip
+SPECS = [
+    spec
+    for entry in AGENTS.entries()
+    for spec in (entry.name, *(f"{entry.name}:{variant}" for variant in VARIANTS.get(entry.name, [])))
+]
 
 
 @pytest.fixture(scope="module", params=SPECS)
@@ -216,7 +219,7 @@ def test_the_schedule_is_respected(spec: str) -> None:
 
 @pytest.mark.parametrize("name", [entry.name for entry in AGENTS.entries()])
 def test_what_a_user_sends_does_not_depend_on_earlier_users(name: str) -> None:
-    """A report is made from the plan, the user's own episode and her noise: there is no state in its signature to leak."""
+    """A report is made from the plan, the user's own episode and her noise; no state is there to leak."""
     agent = agent_of(name)
     key = streams(0).users
     plan = agent.plan(agent.init())

@@ -8,7 +8,8 @@ Two readings of the paper are fixed here:
 * Section 3 prints the sums with :math:`\\phi_h^k(s_h^j,a_h^j)`, section 6.1 builds them from P-sums of
   :math:`\\phi_h^j(s_h^j,a_h^j)`. The latter is meant: the target :math:`V_{h+1}^j` belongs to the feature of its own
   episode, and only then is there a sum over users at all.
-* The pseudo-code starts from Λ = 0, which has no inverse; the first episode uses the regularizer alone, Λ¹ = Z¹, u¹ = z¹.
+* The pseudo-code starts from Λ = 0, which has no inverse; the first episode uses the regularizer alone: Λ¹ = Z¹ and
+  u¹ = z¹.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ import numpy as np
 
 @dataclasses.dataclass
 class PlainWorld:
-    """ψ ``(d1, S, A, S)``, ϕ ``(d2, S, A)``, the truth P ``(H, S, A, S)`` and r ``(H, S, A)``, and s₁'s distribution."""
+    """ψ ``(d1, S, A, S)``, ϕ ``(d2, S, A)``, the truth P ``(H, S, A, S)`` and r ``(H, S, A)``, and how s₁ is drawn."""
 
     psi: np.ndarray
     varphi: np.ndarray
@@ -56,7 +57,7 @@ def fixed(lam_p: float, lam_r: float, H: int, d1: int, d2: int) -> Regularizer:
     return lambda k: same
 
 
-# -- Lemma CI -----------------------------------------------------------------------------------------------------------
+# -- Lemma CI ---------------------------------------------------------------------------------------------------------
 
 
 def beta_p(H: int, K: int, d1: int, alpha: float, lambda_min: float, lambda_max: float, nu: float) -> float:
@@ -76,7 +77,7 @@ def beta_general(
     return R / 2 * np.sqrt(2 * np.log(H / alpha) + d * np.log(1 + K * L**2 / (d * lam_min))) + Theta * lam_max**0.5 + nu
 
 
-# -- frames: V enters the regression as (V - c) / rho ---------------------------------------------------------------------
+# -- frames: V enters the regression as (V - c) / rho -----------------------------------------------------------------
 
 
 def paper_frame(world: PlainWorld, following: np.ndarray, h: int) -> tuple[float, float]:
@@ -104,12 +105,12 @@ def seen_frame(centred: bool) -> Frame:
     return frame
 
 
-# -- the algorithms -----------------------------------------------------------------------------------------------------
+# -- the algorithms ---------------------------------------------------------------------------------------------------
 
 
 @dataclasses.dataclass
 class Trace:
-    """What the learner had in each episode k: π ``(K, H, S, A)``, V ``(K, H+1, S)``, Q ``(K, H, S, A)``, θ̂_p and θ̂_r."""
+    """What the learner had in each episode: π ``(H, S, A)``, V ``(H+1, S)``, Q ``(H, S, A)``, θ̂; what it saw."""
 
     policy: list[np.ndarray] = dataclasses.field(default_factory=list)
     V: list[np.ndarray] = dataclasses.field(default_factory=list)
@@ -161,8 +162,8 @@ def lin_opt(
     """LinOpt-VI-Reg (``eta`` None) or LinOpt-PO-Reg.
 
     Radii are ``(H,)``, or ``(K, H)`` if they change with the episode, already multiplied by any bonus scale.
-    The argmax takes the first of equal actions; ``ties`` ``(K, H, S)`` names another action to take, but only where it is
-    as good as the best up to rounding.
+    The argmax takes the first of equal actions; ``ties`` ``(K, H, S)`` names another action to take, but only where it
+    is as good as the best up to rounding.
     """
     H = world.horizon
     d1, S, A, _ = world.psi.shape

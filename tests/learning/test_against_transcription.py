@@ -2,7 +2,7 @@
 
 Value iteration chooses by argmax, so where two actions are tied *mathematically* a rounding error decides. With one-hot
 features and Z = λI all untried actions of a state are so tied; there the transcription breaks ties as the library did
-(after checking that they are ties). Everywhere else it is on its own: the clip at H−h+1 makes exact ties in both programs.
+(after checking that they are ties). Everywhere else it is on its own: the clip at H−h+1 makes exact ties in both.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ FRAMES = {
 
 
 def script_for(world: World) -> tuple[ScriptedRegularizer, Certificate, slow.Regularizer]:
-    """Symmetric noise over a shift, different in every episode and step: for the library, its constants, and plainly."""
+    """Symmetric noise over a shift, new in every episode and step: for the library, its constants, and plainly."""
     rng = np.random.default_rng(7)
     horizon, d1, d2 = world.model.horizon, world.model.d1, world.model.d2
 

@@ -1,20 +1,21 @@
-"""Lemma CI and the optimism it buys, by simulation on random blends.
+r"""Lemma CI and the optimism it buys, by simulation on random blends.
 
 Every program below runs the library's own pure functions and reports, for every episode k,
 
-* how far θ is from its estimates, as the largest :math:`\\|\\theta_h-\\hat\\theta_h^k\\|_{\\Lambda_h^k}/\\beta` over h and over
-  both regressions: θ is inside all ellipsoids of episode k where this is at most 1;
-* the least slack of what the paper proves for such an episode. LinOpt-VI: :math:`Q^k\\ge Q^*` everywhere (Lemma
-  "optimism"). LinOpt-PO: :math:`V_1^k\\ge V_1^{\\pi^k}`. Both: :math:`0\\le Q^k-(r+PV^k)\\le 2(\\Gamma_p+\\Gamma_r)`.
+* how far θ is from its estimates: the largest :math:`\|\theta_h-\hat\theta_h^k\|_{\Lambda_h^k}/\beta` over h and both
+  regressions. θ is inside all ellipsoids of episode k where this is at most 1;
+* the least slack of what the paper proves for such an episode. LinOpt-VI: :math:`Q^k\ge Q^*` everywhere (Lemma
+  "optimism"). LinOpt-PO: :math:`V_1^k\ge V_1^{\pi^k}`. Both: :math:`0\le Q^k-(r+PV^k)\le 2(\Gamma_p+\Gamma_r)`.
 
-The second is a theorem about a single episode with no probability left in it, so one counter-example is a bug, and it holds
-at any bonus scale if "inside" means the equally scaled ellipsoids; small scales are where Q is not clipped and it has teeth.
+The second is a theorem about a single episode with no probability left in it, so one counter-example is a bug. It
+holds at any bonus scale if "inside" means the equally scaled ellipsoids; small scales are where Q is not clipped and it
+has teeth.
 
-The first is statistical. Lemma CI promises that at bonus scale 1 a whole run stays inside with probability 1−3α, so of 200
-runs at least 170 are asked for at α = 0.05. The lemma is very loose (the largest ratio seen in all runs and episodes is 0.6), so a
-correct program is far from the line: were its miss probability even as high as 5%, more than 30 misses in 200 runs have
-probability below 1e-7. And seeds are fixed: the outcome is the same on every run of the test. That a wrong radius would be
-noticed is checked too: at the least scale below, most runs do leave.
+The first is statistical. Lemma CI promises that at bonus scale 1 a whole run stays inside with probability 1−3α, so of
+200 runs at least 170 are asked for at α = 0.05. The lemma is loose (the largest ratio in all runs and episodes is
+0.65), so a correct program is far from the line: were its miss probability even as high as 5%, more than 30 misses in
+200 runs would have probability below 1e-7. And seeds are fixed: the outcome is the same whenever the test is run. That
+a wrong radius would be noticed is checked too: at a fifth of the radius every run leaves.
 """
 
 from __future__ import annotations

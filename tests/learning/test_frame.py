@@ -16,7 +16,7 @@ FRAMES = [Frame(centred, span) for centred in (False, True) for span in ("horizo
 
 
 def values_after(world: World, step: int, seed: int, kind: str) -> np.ndarray:
-    """Some V_{h+1} in [0, H−h]: spread out, almost constant, at the ends of the range, or the extreme of one feature."""
+    """Some V_{h+1} in [0, H−h]: spread out, almost constant, or only at the ends of the range."""
     left = world.model.horizon - 1 - step
     rng = np.random.default_rng(seed)
     states = world.model.states

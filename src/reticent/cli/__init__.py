@@ -13,13 +13,14 @@ from typing import Annotated
 import typer
 
 from reticent import __version__
-from reticent.cli import agents, run, worlds
+from reticent.cli import agents, calibrate, run, worlds
 from reticent.errors import ReticentError
 
 COMMANDS: dict[str, Callable[..., None]] = {
     "run": run.run,
     "worlds": worlds.worlds,
     "agents": agents.agents,
+    "calibrate": calibrate.calibrate,
 }
 
 app = typer.Typer(

@@ -31,7 +31,13 @@ def print_table(head: Sequence[str], rows: Sequence[Sequence[str]], left: int = 
     table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
     for index, title in enumerate(head):
         words = index < left
-        table.add_column(title, justify="left" if words else "right", overflow="fold", no_wrap=not words)
+        table.add_column(
+            title,
+            justify="left" if words else "right",
+            overflow="fold",
+            no_wrap=not words,
+            min_width=17 if words else None,
+        )
     for row in rows:
         table.add_row(*(Text(cell) for cell in row))
     console.print(table)

@@ -94,7 +94,7 @@ def print_result(result: RunResult, directory: Path) -> None:
     users = f"{result.config.episodes:,} users, {len(result.config.seeds)} seeds"
     print(f"{result.config.world}: {users}; best value {result.optimal_value:.4f}, random {result.uniform_value:.4f}")
     print_table(
-        ("agent", "regret", "± std. error", "final gap", "of optimal − random", "episodes/s", "seconds"),
+        ("agent", "regret", "± s.e.", "final gap", "share", "episodes/s", "s"),
         [
             (
                 row["agent"],
@@ -108,6 +108,7 @@ def print_result(result: RunResult, directory: Path) -> None:
             for row in result.summary()
         ],
     )
+    print("final gap: mean loss per user over the last 5% of the users; share: of what acting at random loses")
     print(f"picture  {directory / PICTURE}")
     print(f"report   {directory / REPORT}")
     print(f"data     {directory / RESULTS}, {CONFIG}, {METADATA}")

@@ -17,16 +17,18 @@ def worlds(as_json: Annotated[bool, typer.Option("--json", help="Print a JSON li
         print_json(rows)
         return
     print_table(
-        ("world", "what it is", "states", "actions", "horizon", "d1", "d2", "optimal", "uniform"),
+        ("world", "states", "actions", "horizon", "d1", "d2", "optimal", "uniform"),
         [
             (
-                row["name"], row["summary"], *(str(row[key]) for key in ("states", "actions", "horizon", "d1", "d2")),
-                f"{row['optimal_value']:.3f}", f"{row['uniform_value']:.3f}",
+                row["name"],
+                *(str(row[key]) for key in ("states", "actions", "horizon", "d1", "d2")),
+                f"{row['optimal_value']:.3f}",
+                f"{row['uniform_value']:.3f}",
             )
             for row in rows
         ],
-        left=2,
-    )  # fmt: skip
-    print("Options go into the name, with these defaults:")
+    )
     for row in rows:
-        print(f"  {row['name']}: " + ", ".join(f"{key}={value}" for key, value in row["options"].items()))
+        print(f"{row['name']}: {row['summary']}")
+        print("    options: " + ", ".join(f"{key}={value}" for key, value in row["options"].items()))
+    print("\nOptions go into the name, such as riverswim:states=4.")

@@ -79,11 +79,11 @@ class Lines:
         self._stream, self._clock = stream or sys.stderr, clock
 
     def start(self, label: str, episodes: int, seeds: int) -> None:
-        self._label, self._quarter, self._spoken = label, 0, self._clock()
+        self._label, self._quarter, self._done, self._spoken = label, 0, 0, self._clock()
         self._pace = _Pace(episodes, seeds, self._spoken)
 
     def advance(self, done: int) -> None:
-        now, pace = self._clock(), self._pace
+        now, pace, self._done = self._clock(), self._pace, done
         pace.advance(done, now)
         quarter = 4 * done // pace.episodes
         due = quarter > self._quarter or now - self._spoken >= 30
@@ -97,7 +97,8 @@ class Lines:
     def finish(self) -> None:
         elapsed = self._clock() - self._pace.started
         if elapsed >= PATIENCE:
-            print(f"{self._label}: done in {duration(elapsed)}", file=self._stream, flush=True)
+            how = "done in" if self._done >= self._pace.episodes else "stopped after"
+            print(f"{self._label}: {how} {duration(elapsed)}", file=self._stream, flush=True)
 
     def close(self) -> None: ...
 
@@ -131,7 +132,8 @@ class Bars:
 
     def start(self, label: str, episodes: int, seeds: int) -> None:
         self._pace = _Pace(episodes, seeds, time.monotonic())
-        self._task = self._bars.add_task(label.replace("[", r"\["), total=episodes, note="compiling")
+        short = label if len(label) <= 24 else label[:23] + "…"
+        self._task = self._bars.add_task(short.replace("[", r"\["), total=episodes, note="compiling")
 
     def advance(self, done: int) -> None:
         self._pace.advance(done, time.monotonic())

@@ -73,11 +73,11 @@ class Carry(NamedTuple):
 class Block(NamedTuple):
     """What the schedule says of a block: first user, number of users, whether its round ends, the round's size."""
 
-    first: Array
-    users: Array
-    closes: Array
-    round: Array
-    round_users: Array
+    first: Any
+    users: Any
+    closes: Any
+    round: Any
+    round_users: Any
 
 
 def blocks(agent: Agent, width: int) -> Block:

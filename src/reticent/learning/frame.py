@@ -16,6 +16,7 @@ import numpy as np
 from jax import Array
 
 from reticent.worlds import Model
+from reticent.worlds.model import Sizes
 
 Span = Literal["horizon", "step", "seen"]
 
@@ -53,7 +54,7 @@ class Frame:
         centre = ceiling / 2 if self.centred else jnp.zeros_like(ceiling)
         return model.value_features(following - centre), centre, one
 
-    def bounds(self, model: Model) -> FrameBounds:
+    def bounds(self, model: Sizes) -> FrameBounds:
         """Declared bounds on features and targets at every step, for radii, sensitivities and clipping."""
         horizon = model.horizon
         remaining = np.arange(horizon - 1, -1, -1, dtype=np.float64)

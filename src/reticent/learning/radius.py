@@ -20,7 +20,7 @@ from jax import Array
 from reticent.errors import InvalidInput
 from reticent.learning.frame import Frame
 from reticent.learning.regularizer import Certificate
-from reticent.worlds import Model
+from reticent.worlds.model import Sizes
 
 
 class Radii(NamedTuple):
@@ -57,7 +57,7 @@ def radius(
     return np.asarray(martingale + theta_bound * np.sqrt(lambda_max) + nu)
 
 
-def radii(model: Model, frame: Frame, certificate: Certificate, episodes: int, alpha: float) -> Radii:
+def radii(model: Sizes, frame: Frame, certificate: Certificate, episodes: int, alpha: float) -> Radii:
     """β_p and β_r for every round and step."""
     bounds = frame.bounds(model)
     transition = radius(

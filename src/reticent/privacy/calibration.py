@@ -201,7 +201,10 @@ def calibrate_paper(
             )
         )
     sensitivity = 1.0 if trust == "local" else counter.sensitivity
-    return Calibration("paper", trust, adjacency, epsilon, delta, counter, sensitivity, *noises, packed=False, grid=0.0)
+    transition, reward = noises
+    return Calibration(
+        "paper", trust, adjacency, epsilon, delta, counter, sensitivity, transition, reward, packed=False, grid=0.0
+    )
 
 
 def calibrate_exact(
@@ -247,8 +250,9 @@ def calibrate_exact(
     if deployment:
         scales = np.concatenate([np.concatenate([noise.gram_sigma, noise.moment_sigma]) for noise in noises(0.0)])
         grid = grid_for(float(scales[scales > 0].min()))
+    transition, reward = noises(grid)
     return Calibration(
-        "exact", trust, adjacency, epsilon, delta, counter, sensitivity, *noises(grid), packed=True, grid=grid
+        "exact", trust, adjacency, epsilon, delta, counter, sensitivity, transition, reward, packed=True, grid=grid
     )
 
 

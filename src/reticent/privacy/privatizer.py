@@ -84,7 +84,11 @@ class Privatizer:
         packed = self.pack(products(self.clip(seen)))
         safe_grid = jnp.where(self.grid > 0, self.grid, 1.0)
         packed = jnp.where(self.grid > 0, jnp.round(packed / safe_grid) * safe_grid, packed)
-        return packed if self.trust == "joint" else packed + noise
+        if self.trust == "joint":
+            return packed
+        if noise is None:
+            raise InvalidInput("noise", None, "given in the local model", "pass fresh noise for every user's report")
+        return packed + noise
 
     # -- the server's side --------------------------------------------------------------------------------------------
 
@@ -97,8 +101,11 @@ class Privatizer:
 
     def close(self, state: PrivatizerState, noise: Array | None) -> PrivatizerState:
         rounds = state.rounds
-        added = jnp.zeros_like(state.open) if noise is None else noise
-        closed = self.counter.close(state.counter, state.open, added)
+        if noise is None:
+            if self.trust == "joint":
+                raise InvalidInput("noise", None, "given in the joint model", "pass fresh noise for every round")
+            noise = jnp.zeros_like(state.open)
+        closed = self.counter.close(state.counter, state.open, noise)
         within = rounds < self.counter.rounds
         kept = jax.tree.map(lambda new, old: jnp.where(within, new, old), closed, state.counter)
         return PrivatizerState(kept, jnp.zeros_like(state.open), rounds + within.astype(rounds.dtype))

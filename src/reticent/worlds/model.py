@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import dataclasses
 import math
-from typing import Any
+from typing import Any, Protocol
 
 import jax
 import jax.numpy as jnp
@@ -23,6 +23,29 @@ from jax import Array
 
 import reticent.backend  # noqa: F401  (double precision before the first array)
 from reticent.errors import InvalidInput
+
+
+class Sizes(Protocol):
+    """What radii and noise depend on: dimensions and declared bounds, without any features. A :class:`Model` has them."""
+
+    @property
+    def horizon(self) -> int: ...
+    @property
+    def d1(self) -> int: ...
+    @property
+    def d2(self) -> int: ...
+    @property
+    def transition_bound(self) -> float: ...
+    @property
+    def transition_theta_bound(self) -> float: ...
+    @property
+    def reward_theta_bound(self) -> float: ...
+    @property
+    def sums_to_one(self) -> bool: ...
+    @property
+    def stationary(self) -> bool: ...
+    @property
+    def nonnegative_rewards(self) -> bool: ...
 
 
 @jax.tree_util.register_dataclass
@@ -69,6 +92,11 @@ class Model:
     @property
     def d2(self) -> int:
         return int(self.reward_features.shape[0])
+
+    @property
+    def nonnegative_rewards(self) -> bool:
+        """Whether all reward features are nonnegative, which lowers the sensitivity of the reward moments."""
+        return bool((self.reward_features >= 0).all())
 
     def value_features(self, values: Array) -> Array:
         r"""All :math:`\phi_V(s,a)=\sum_{s'}\psi(s'\mid s,a)V(s')`, shape ``(d1, S, A)``, for ``values`` ``(S,)``."""

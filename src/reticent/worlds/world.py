@@ -137,9 +137,13 @@ def make_world(
     theta_r = _per_step(reward_theta, model.horizon, model.d2, "reward_theta")
     for field, theta in (("transition_theta", theta_p), ("reward_theta", theta_r)):
         if model.stationary and np.abs(theta - theta[0]).max() > 1e-12:
-            raise InvalidInput(field, "different from step to step", "the same at every step", "declare stationary=False")
+            raise InvalidInput(
+                field, "different from step to step", "the same at every step", "declare stationary=False"
+            )
     if model.sums_to_one and np.abs(theta_p.sum(axis=1) - 1).max() > 1e-9:
-        raise InvalidInput("transition_theta", f"sum {theta_p.sum(axis=1)[0]:.6g}", "of sum 1", "declare sums_to_one=False")
+        raise InvalidInput(
+            "transition_theta", f"sum {theta_p.sum(axis=1)[0]:.6g}", "of sum 1", "declare sums_to_one=False"
+        )
     for field, theta, bound in (
         ("largest ‖transition_theta‖", theta_p, model.transition_theta_bound),
         ("largest ‖reward_theta‖", theta_r, model.reward_theta_bound),

@@ -1,17 +1,18 @@
 r"""What a counter is: the continual release of a running sum.
 
-A counter sees a stream of items :math:`x_1,\dots,x_n`, one per *round*, and after each round t releases a noisy version of
-:math:`\sum_{i\le t} x_i`. All counters here are Gaussian *factorization mechanisms*: with a fixed strategy matrix C
-(lower triangular) and independent noise :math:`z_t`, the releases are a function of :math:`Cx+z` alone. Hence the privacy
-loss of one item of norm at most Δ, over *all* releases together and even if later items depend on earlier releases, is
-that of one Gaussian mechanism with :math:`\mu=\Delta\,\|Ce_t\|_2/\sigma` (Denisov et al. 2022, for adaptive streams).
+A counter sees a stream of items :math:`x_1,\dots,x_n`, one per *round*, and after each round t releases a noisy version
+of :math:`\sum_{i\le t} x_i`. All counters here are Gaussian *factorization mechanisms*: with a fixed strategy matrix C
+(lower triangular) and independent noise :math:`z_t`, the releases are a function of :math:`Cx+z` alone. Hence the
+privacy loss of one item of norm at most Δ, over *all* releases together and even if later items depend on earlier
+releases, is that of one Gaussian mechanism with :math:`\mu=\Delta\,\|Ce_t\|_2/\sigma` (Denisov et al. 2022, for
+adaptive streams).
 
 A round may hold one user or a fixed public number of users; a user is in exactly one round.
 
 Conventions:
 
-* ``noise`` passed to :meth:`Counter.close` is the round's :math:`z_t`, independent over rounds and coordinates, *already at
-  its final scale* σ (which may differ by coordinate). Counters only ever combine noise linearly, never draw it.
+* ``noise`` passed to :meth:`Counter.close` is the round's :math:`z_t`, independent over rounds and coordinates,
+  *already at its final scale* σ (which may differ by coordinate). Counters only combine noise linearly, never draw it.
 * ``sensitivity`` and ``release_std`` are stated per unit of Δ and σ.
 * state is a pytree of arrays; ``close`` and ``release`` run under ``jit``, ``vmap`` and ``scan``.
 """
@@ -47,6 +48,11 @@ class Counter(Protocol):
     @property
     def memory(self) -> int:
         """How many arrays of the item's shape the state holds."""
+        ...
+
+    @property
+    def noise_shape_prefix(self) -> tuple[int, ...]:
+        """Leading axes of a round's noise before the item's shape: () unless a round closes several noisy blocks."""
         ...
 
     def release_std(self) -> np.ndarray:

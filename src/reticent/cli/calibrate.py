@@ -1,0 +1,201 @@
+"""``reticent calibrate``: what a promise costs in noise, or what a noise is worth as a promise."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from typing import Annotated, Any
+
+import typer
+
+
+@dataclasses.dataclass(frozen=True)
+class DeclaredSizes:
+    """The sizes of a model that need not exist yet."""
+
+    horizon: int
+    d1: int
+    d2: int
+    stationary: bool
+    sums_to_one: bool = False
+    nonnegative_rewards: bool = False
+
+    @property
+    def transition_bound(self) -> float:
+        return math.sqrt(self.d1)
+
+    @property
+    def transition_theta_bound(self) -> float:
+        return math.sqrt(self.d1)
+
+    @property
+    def reward_theta_bound(self) -> float:
+        return math.sqrt(self.d2)
+
+
+def calibrate(
+    epsilon: Annotated[float | None, typer.Option(help="The promise ε.")] = None,
+    delta: Annotated[float, typer.Option(help="The promise δ; less than one over the number of users.")] = 1e-5,
+    horizon: Annotated[int, typer.Option(help="H, steps per episode.")] = 5,
+    episodes: Annotated[int, typer.Option(help="K, number of users.")] = 10_000,
+    d1: Annotated[int, typer.Option(help="Number of candidate transition models.")] = 4,
+    d2: Annotated[int, typer.Option(help="Number of reward features.")] = 4,
+    counter: Annotated[
+        str | None, typer.Option(help="epochs, blt, toeplitz, tree-reduced or tree [default: epochs; paper: tree]")
+    ] = None,
+    calibration: Annotated[str, typer.Option(help="exact, or paper (its formulas to the letter).")] = "exact",
+    adjacency: Annotated[
+        str | None, typer.Option(help="replace or zero-out [default: replace; paper: zero-out, as its proof states]")
+    ] = None,
+    trust: Annotated[str, typer.Option(help="joint (the server is trusted) or local (nobody is).")] = "joint",
+    alpha: Annotated[float, typer.Option(help="Failure probability of the confidence sets.")] = 0.05,
+    final_release: Annotated[
+        bool, typer.Option(help="Whether the policy learned from all K users is published too.")
+    ] = True,
+    span: Annotated[str, typer.Option(help="Range of values assumed: seen, step or horizon.")] = "seen",
+    centred: Annotated[bool, typer.Option(help="Centre values before they become features.")] = True,
+    split: Annotated[str, typer.Option(help="How the budget is shared out: optimised or even.")] = "optimised",
+    pool: Annotated[bool, typer.Option(help="Add up the sums of all steps (for a stationary model).")] = False,
+    noise_multiplier: Annotated[
+        float | None,
+        typer.Option(help="The reverse: σ/sensitivity of every counter is given, ε is the answer."),
+    ] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
+) -> None:
+    """Print the noise that a promise (ε, δ) needs, or with --noise-multiplier the promise that a noise gives."""
+    from reticent.errors import InvalidInput
+
+    if (epsilon is None) == (noise_multiplier is None):
+        given = "both" if epsilon is not None else "neither"
+        raise InvalidInput("--epsilon and --noise-multiplier", given, "exactly one of the two", "give one of them")
+    for field, value in (("horizon", horizon), ("episodes", episodes), ("d1", d1), ("d2", d2)):
+        if value < 1:
+            raise InvalidInput(field, value, "at least 1", "correct the value")
+    sizes = DeclaredSizes(horizon, d1, d2, stationary=pool)
+    options = {
+        "trust": trust, "delta": delta, "counter": counter, "calibration": calibration,
+        "adjacency": adjacency or ("zero-out" if calibration == "paper" else "replace"), "alpha": alpha,
+        "final_release": final_release, "span": span, "centred": centred, "split": split, "pool": pool,
+        "shift_scale": 1.0,
+    }  # fmt: skip
+    if noise_multiplier is None:
+        content = _forward(sizes, episodes, {**options, "epsilon": epsilon})
+    else:
+        content = _reverse(sizes, episodes, {**options, "epsilon": 1.0}, noise_multiplier)
+    _show(content, as_json)
+
+
+def _plan(sizes: DeclaredSizes, episodes: int, options: dict[str, Any]) -> Any:
+    from reticent.agents import AGENTS
+    from reticent.privacy.plan import PrivateOptions, plan_privacy
+
+    # The agent's option reader checks words against their choices and answers with the right ones.
+    entry = AGENTS.find("private-linopt-vi")
+    words = {key: value for key, value in options.items() if isinstance(value, str)}
+    chosen = PrivateOptions(**{**options, **entry.read(words)})
+    return plan_privacy(sizes, episodes, "value-iteration", chosen)
+
+
+def _forward(sizes: DeclaredSizes, episodes: int, options: dict[str, Any]) -> dict[str, Any]:
+    plan = _plan(sizes, episodes, options)
+    calibration = plan.calibration
+    content = {**_summary(plan, episodes, calibration.mu, calibration.epsilon), **_constants(plan)}
+    content["counters"] = calibration.to_rows(_largest_std(plan))
+    return content
+
+
+def _reverse(sizes: DeclaredSizes, episodes: int, options: dict[str, Any], multiplier: float) -> dict[str, Any]:
+    from reticent.errors import InvalidInput
+    from reticent.privacy.accountant import epsilon_of
+
+    if not (math.isfinite(multiplier) and multiplier > 0):
+        raise InvalidInput("noise_multiplier", multiplier, "a finite number above 0", "it is σ over the sensitivity")
+    plan = _plan(sizes, episodes, options)
+    rows = plan.calibration.to_rows(_largest_std(plan))
+    rows = [
+        {
+            **row,
+            "sigma": multiplier * row["sensitivity"],
+            "release_std_max": multiplier * row["sensitivity"] * _largest_std(plan),
+        }
+        for row in rows
+    ]
+    mu = plan.calibration.counter_sensitivity * math.sqrt(len(rows)) / multiplier
+    content = _summary(plan, episodes, mu, epsilon_of(mu, plan.options.delta))
+    return {**content, "noise_multiplier": multiplier, "counters": rows}
+
+
+def _largest_std(plan: Any) -> float:
+    from reticent.privacy.certificate import release_multipliers
+
+    ends = plan.schedule.ends[: plan.schedule.releases]
+    return float(release_multipliers(plan.calibration, ends).max())
+
+
+def _summary(plan: Any, episodes: int, mu: float, epsilon: float) -> dict[str, Any]:
+    from reticent.privacy.accountant import epsilon_of, zcdp_epsilon, zcdp_of
+
+    delta = plan.options.delta
+    tree = plan.calibration.counter.name.startswith("tree")
+    return {
+        "trust": plan.options.trust,
+        "adjacency": plan.options.adjacency,
+        "calibration": plan.options.calibration,
+        "counter": plan.calibration.counter.name,
+        "episodes": episodes,
+        "releases": plan.schedule.releases,
+        "levels": round(plan.calibration.counter_sensitivity**2) if tree else 1,
+        "counter_sensitivity": plan.calibration.counter_sensitivity,
+        "mu": mu,
+        "epsilon": epsilon,
+        "epsilon_spent": epsilon_of(mu, delta),
+        "delta": delta,
+        "zcdp": zcdp_of(mu),
+        "epsilon_by_zcdp": zcdp_epsilon(zcdp_of(mu), delta),
+    }
+
+
+def _constants(plan: Any) -> dict[str, Any]:
+    """λ_min, λ_max, ν and β: the worst over rounds, at each regression's most demanding step."""
+    certificate, radii = plan.regularization.certificate, plan.radii
+    return {
+        name: {
+            "lambda_min": float(getattr(certificate, f"{name}_lambda_min").max()),
+            "lambda_max": float(getattr(certificate, f"{name}_lambda_max").max()),
+            "nu": float(getattr(certificate, f"{name}_nu").max()),
+            "beta": float(getattr(radii, name).max()),
+        }
+        for name in ("transition", "reward")
+    }
+
+
+def _show(content: dict[str, Any], as_json: bool) -> None:
+    from reticent.cli.output import print_json, print_table
+
+    if as_json:
+        print_json(content)
+        return
+    print(
+        f"{content['trust']} privacy, {content['adjacency']} adjacency, calibration {content['calibration']!r}, "
+        f"counter {content['counter']!r}: {content['releases']} releases over {content['episodes']} users"
+    )
+    print(
+        f"mu {content['mu']:.6g}   epsilon {content['epsilon']:.6g} at delta {content['delta']:g}   "
+        f"really spent {content['epsilon_spent']:.6g}   (zCDP would say {content['epsilon_by_zcdp']:.6g})"
+    )
+    print_table(
+        ("counter", "step", "sensitivity", "sigma", "largest release noise"),
+        [
+            (row["name"], str(row["step"]), *(f"{row[key]:.6g}" for key in ("sensitivity", "sigma", "release_std_max")))
+            for row in content["counters"]
+        ],
+    )
+    if "transition" in content:
+        print_table(
+            ("regression", "λ_min", "λ_max", "ν", "β"),
+            [
+                (name, *(f"{content[name][key]:.6g}" for key in ("lambda_min", "lambda_max", "nu", "beta")))
+                for name in ("transition", "reward")
+            ],
+        )
+        print("λ, ν and β are the theory's (bonus_scale 1, shift_scale 1), the worst over rounds and steps.")

@@ -1,0 +1,240 @@
+"""From a promise to everything a private learner needs, before the first user comes.
+
+:class:`PrivateOptions` is what a user may choose; :func:`plan_privacy` turns it into a :class:`PrivacyPlan`: schedule,
+frame, counter, noise, shifts, certificate, radii and ledger. All of it is data-independent. ``reticent calibrate``
+prints a plan, an agent runs it, a report quotes it.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from typing import Literal
+
+import numpy as np
+
+from reticent.errors import InvalidInput
+from reticent.learning import Frame, Radii, Schedule, radii
+from reticent.learning.agent import Method
+from reticent.learning.frame import Span
+from reticent.learning.schedule import geometric_sizes
+from reticent.privacy.calibration import (
+    Calibration,
+    CalibrationKind,
+    Regression,
+    Split,
+    calibrate_exact,
+    calibrate_paper,
+    check_promise,
+)
+from reticent.privacy.certificate import Regularization, regularize, regularize_paper
+from reticent.privacy.counters import BltCounter, Counter, EpochCounter, RunningSum, ToeplitzCounter, TreeCounter
+from reticent.privacy.ledger import Ledger
+from reticent.privacy.sensitivity import Adjacency, packed_size
+from reticent.worlds.model import Sizes
+
+TrustOption = Literal["joint", "local"]
+CounterName = Literal["epochs", "blt", "toeplitz", "tree-reduced", "tree"]
+
+
+@dataclasses.dataclass(frozen=True)
+class PrivateOptions:
+    """Every option of a private agent; the defaults are what we recommend, ``calibration="paper"`` overrides most.
+
+    Attributes:
+      trust: who is trusted with raw data: the server (``joint``) or nobody (``local``).
+      epsilon, delta: the promise.
+      counter: how running sums are released (joint model); by default ``epochs``, and ``tree`` for the paper.
+      calibration: ``paper`` (its formulas to the letter) or ``exact``.
+      adjacency: what may change about one user: everything (``replace``) or her presence (``zero-out``).
+      bonus_scale: multiplies the confidence radii; 1 is the theory.
+      shift_scale: multiplies the shift that keeps noisy Grams positive definite; 1 is the theory.
+      alpha: failure probability of the confidence sets.
+      learning_rate: η of policy optimization; by default the paper's.
+      final_release: whether the policy learned from all K users will be published too.
+      centred, span: the frame of the values (:class:`reticent.learning.Frame`).
+      pool: add up the sums of all steps; by default if the model is declared stationary.
+      normalize: project estimates onto {Σθ = 1}; by default if the model declares that.
+      split: how the budget is shared out over steps and sums.
+      moment_share: weight of moments against Grams.
+      first, growth: size of the first epoch and growth of the next (counter ``epochs``, and the local model). By
+        default 512 users (fewer if K is small), and 1.5; policy optimization, which takes one step per epoch, has 1.2.
+      deployment: account for the integer grid of the secure noise source.
+    """
+
+    trust: TrustOption = "joint"
+    epsilon: float = 1.0
+    delta: float = 1e-5
+    counter: CounterName | None = None
+    calibration: CalibrationKind = "exact"
+    adjacency: Adjacency = "replace"
+    bonus_scale: float = 0.1
+    shift_scale: float = 0.5
+    alpha: float = 0.05
+    learning_rate: float | None = None
+    final_release: bool = True
+    centred: bool = True
+    span: Span = "seen"
+    pool: bool | None = None
+    normalize: bool | None = None
+    split: Split = "optimised"
+    moment_share: float = 1.0
+    first: int | None = None
+    growth: float | None = None
+    deployment: bool = False
+
+    def resolve(self, model: Sizes, episodes: int, method: Method) -> PrivateOptions:
+        """Check the numbers, and fill in what depends on the model or on ``calibration="paper"``."""
+        check_promise(self.epsilon, self.delta)
+        for field in ("bonus_scale", "shift_scale"):
+            if not 0 <= getattr(self, field) < math.inf:
+                raise InvalidInput(
+                    field, getattr(self, field), "a finite number of at least 0", "1 is the theory's value"
+                )
+        if not 0 < self.alpha <= 1:
+            raise InvalidInput("alpha", self.alpha, "in (0, 1]", "use 0.05 if in doubt")
+        if self.calibration == "paper":
+            return dataclasses.replace(
+                self,
+                counter=self.counter or "tree",
+                shift_scale=1.0,
+                final_release=False,
+                centred=False,
+                span="horizon",
+                pool=False,
+                normalize=False,
+            )
+        if self.pool and not model.stationary:
+            raise InvalidInput("pool", True, "False for a model that is not stationary", "declare the model stationary")
+        if self.normalize and not model.sums_to_one:
+            raise InvalidInput("normalize", True, "False unless θ sums to one", "declare the model with sums_to_one")
+        return dataclasses.replace(
+            self,
+            counter=self.counter or "epochs",
+            first=max(1, min(512, episodes // 8)) if self.first is None else self.first,
+            growth=(1.5 if method == "value-iteration" else 1.2) if self.growth is None else self.growth,
+            pool=model.stationary if self.pool is None else self.pool,
+            normalize=model.sums_to_one if self.normalize is None else self.normalize,
+        )
+
+
+@dataclasses.dataclass(frozen=True)
+class PrivacyPlan:
+    """What a private learner will do, fixed before the first user."""
+
+    options: PrivateOptions
+    schedule: Schedule
+    frame: Frame
+    calibration: Calibration
+    regularization: Regularization
+    radii: Radii
+
+    @property
+    def ledger(self) -> Ledger:
+        """What will be released when, and what it will have cost."""
+        return self.calibration.ledger(self.schedule.ends[: self.schedule.releases])
+
+    @property
+    def promise(self) -> str:
+        """The guarantee in one plain sentence."""
+        chosen, spent = self.options, self.calibration.epsilon_spent
+        who = (
+            "everything shown to all other users together"
+            if chosen.trust == "joint"
+            else "the report that leaves the user's device, and all that is computed from it,"
+        )
+        change = (
+            "her whole data were replaced by any other" if chosen.adjacency == "replace" else "she had not taken part"
+        )
+        return (
+            f"For every user, {who} is ({chosen.epsilon:g}, {chosen.delta:g})-indistinguishable from what it would "
+            f"be if {change} ({chosen.trust} differential privacy, {chosen.adjacency} adjacency; really spent: "
+            f"epsilon = {spent:.4g} at the same delta)."
+        )
+
+
+def plan_privacy(sizes: Sizes, episodes: int, method: Method, options: PrivateOptions) -> PrivacyPlan:
+    """Everything that follows from the options for ``episodes`` users of a model of these sizes.
+
+    Raises:
+      InvalidInput: an option is outside its domain; nothing has been spent.
+    """
+    options = options.resolve(sizes, episodes, method)
+    frame = Frame(options.centred, options.span)
+    schedule = make_schedule(options, episodes)
+    calibration = make_calibration(sizes, frame, schedule, options)
+    dimensions = {"d1": sizes.d1, "d2": sizes.d2}
+    if options.calibration == "paper":
+        regularization = regularize_paper(calibration, episodes=episodes, alpha=options.alpha, **dimensions)
+    else:
+        ends = schedule.ends[: schedule.releases]
+        regularization = regularize(
+            calibration, ends, alpha=options.alpha, **dimensions,
+            shift_scale=options.shift_scale, pooled=bool(options.pool),
+        )  # fmt: skip
+    # Epoch weights differ from release to release, so the self-normalised bound is used once per release.
+    each = options.alpha / schedule.releases if calibration.counter.weights() is not None else options.alpha
+    observations = episodes * (sizes.horizon if options.pool else 1)
+    confidence = radii(sizes, frame, regularization.certificate, observations, each)
+    return PrivacyPlan(options, schedule, frame, calibration, regularization, confidence)
+
+
+def make_schedule(options: PrivateOptions, episodes: int) -> Schedule:
+    """Every episode a round for the streaming counters; growing epochs for ``epochs`` and in the local model."""
+    final = options.final_release and options.calibration == "exact"
+    grouped = options.calibration == "exact" and (options.trust == "local" or options.counter == "epochs")
+    sizes = geometric_sizes(episodes, options.first or 1, options.growth or 1.0) if grouped else None
+    return Schedule(episodes, sizes, final)
+
+
+def make_counter(options: PrivateOptions, schedule: Schedule) -> Counter:
+    """The counter over the schedule's released rounds."""
+    releases = schedule.releases
+    if options.trust == "local":
+        return RunningSum(releases)
+    match options.counter:
+        case "tree":
+            return TreeCounter(releases)
+        case "tree-reduced":
+            return TreeCounter(releases, "reduced")
+        case "toeplitz":
+            return ToeplitzCounter(releases)
+        case "blt":
+            return BltCounter(releases)
+        case _:
+            return EpochCounter(tuple(schedule.round_sizes[:releases].tolist()))
+
+
+def make_calibration(model: Sizes, frame: Frame, schedule: Schedule, options: PrivateOptions) -> Calibration:
+    """The noise of every counter of every step."""
+    bounds = frame.bounds(model)
+    remaining = np.arange(model.horizon - 1, -1, -1, dtype=np.float64)
+    ones = np.ones(model.horizon)
+    regressions = (
+        Regression("transition", model.d1, bounds.feature, bounds.high, scale=remaining / 2),
+        Regression(
+            "reward", model.d2, ones, ones, scale=ones, nonnegative=model.nonnegative_rewards,
+        ),
+    )  # fmt: skip
+    counter = make_counter(options, schedule)
+    if options.calibration == "paper":
+        return calibrate_paper(
+            regressions, counter,
+            trust=options.trust, adjacency=options.adjacency, epsilon=options.epsilon, delta=options.delta,
+        )  # fmt: skip
+    return calibrate_exact(
+        regressions, counter,
+        trust=options.trust, adjacency=options.adjacency, epsilon=options.epsilon, delta=options.delta,
+        split=options.split, moment_share=options.moment_share, deployment=options.deployment,
+    )  # fmt: skip
+
+
+def coordinate_scales(calibration: Calibration, d1: int, d2: int) -> np.ndarray:
+    """σ per coordinate of the packed statistics, ``(H, D)``."""
+    blocks = []
+    for noise, dimension in ((calibration.transition, d1), (calibration.reward, d2)):
+        diagonal = np.equal(*np.triu_indices(dimension))
+        # The paper noises entries, we noise packed coordinates: an off-diagonal one is √2 times its entry.
+        spread = np.ones(packed_size(dimension)) if calibration.packed else np.where(diagonal, 1.0, math.sqrt(2))
+        blocks += [noise.gram_sigma[:, None] * spread, noise.moment_sigma[:, None] * np.ones(dimension)]
+    return np.concatenate(blocks, axis=1)

@@ -1,0 +1,43 @@
+# Two commands set up everything on a machine that has Python 3.11 and nothing else:
+#   make demo   install, run the main job on the demo world, say where picture and report are
+#   make test   install with the test tools, run the whole test suite
+PYTHON ?= python3
+VENV   := .venv
+BIN    := $(VENV)/bin
+PIP    := $(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt
+DEMO   ?= results/demo
+
+.PHONY: demo test verify lint format clean
+
+demo: $(VENV)/.core
+	$(BIN)/reticent run --world mobile-health --agent private-linopt-vi --agent private-linopt-vi:calibration=paper --episodes 20000 --seeds 8 --out $(DEMO)
+
+test: $(VENV)/.dev
+	$(BIN)/python -m pytest -n 2
+
+verify: $(VENV)/.dev
+	$(BIN)/python -m pytest -n 2 -m "verify or not verify" tests/privacy tests/mutants tests/theory tests/agents
+
+lint: $(VENV)/.dev
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+	$(BIN)/codespell src tests docs benchmarks README.md CHANGELOG.md CONTRIBUTING.md
+
+format: $(VENV)/.dev
+	$(BIN)/ruff format .
+	$(BIN)/ruff check --fix .
+
+$(BIN)/python:
+	$(PYTHON) -m venv $(VENV)
+
+$(VENV)/.core: pyproject.toml constraints.txt | $(BIN)/python
+	$(PIP) -e .
+	@touch $@
+
+$(VENV)/.dev: pyproject.toml constraints.txt | $(BIN)/python
+	$(PIP) -e '.[dev]'
+	@touch $@ $(VENV)/.core
+
+clean:
+	rm -rf $(VENV) results .pytest_cache .ruff_cache .mypy_cache .hypothesis

@@ -21,7 +21,7 @@ from reticent.worlds.registry import Defaults, register_world
 from reticent.worlds.world import World
 
 HOW = "placeholder 0.1 for every agent; not tuned yet"
-SCALES = {"ucrl-vtr": 0.1, "oppo": 0.1, "private-linopt-vi": 0.1, "private-linopt-po": 0.1}
+SCALES = {"ucrl-vtr": 0.1, "oppo": 0.1, "private-linopt-vi": 0.05, "private-linopt-po": 0.1}
 DEFAULTS = Defaults(episodes=20_000, how=HOW, bonus_scale=SCALES)
 
 

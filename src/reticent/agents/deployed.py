@@ -131,10 +131,12 @@ class DeployedAgent:
         ):
             numbers = np.asarray(values)
             if numbers.shape != shape:
-                raise InvalidInput(f"{field}.shape", numbers.shape, shape, "send one whole episode of H steps")
+                raise InvalidInput(f"{field}.shape", numbers.shape, str(shape), "send one whole episode of H steps")
             if not (np.issubdtype(numbers.dtype, np.integer) and ((numbers >= 0) & (numbers < below)).all()):
                 raise InvalidInput(field, numbers.tolist(), f"integers from 0 to {below - 1}", "correct the episode")
         if np.shape(episode.rewards) != (model.horizon,):
-            raise InvalidInput("rewards.shape", np.shape(episode.rewards), (model.horizon,), "send one reward per step")
+            raise InvalidInput(
+                "rewards.shape", np.shape(episode.rewards), f"({model.horizon},)", "send one reward per step"
+            )
         episode = Episode(*(jnp.asarray(field) for field in episode))
         self.agent.regularizer.require_within_bounds(observe(model, self._plan.framed_values(), episode))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from typing import Literal
 
 import jax.numpy as jnp
@@ -9,7 +10,6 @@ import jax.numpy as jnp
 from reticent.agents.registry import AGENTS
 from reticent.errors import InvalidInput
 from reticent.learning import (
-    PAPER_FRAME,
     Agent,
     Frame,
     Schedule,
@@ -17,7 +17,8 @@ from reticent.learning import (
     paper_learning_rate,
     radii,
 )
-from reticent.learning.agent import Method
+from reticent.learning.agent import Method, require_declared
+from reticent.learning.frame import Span
 from reticent.learning.schedule import geometric_sizes
 from reticent.worlds import Model
 
@@ -33,12 +34,19 @@ def ucrl_vtr(
     alpha: float = 0.05,
     regularization: float = 1.0,
     replan: Replan = "episode",
+    centred: bool = False,
+    span: Span = "horizon",
+    pool: bool = False,
+    normalize: bool = False,
 ) -> Agent:
     """UCRL-VTR (Ayoub et al. 2020): optimistic value iteration, fixed regularizer, no privacy.
 
     ``bonus_scale`` multiplies the theory's confidence radius; ``replan="epoch"`` plans on a geometric public schedule.
+    ``centred``, ``span``, ``pool`` and ``normalize`` are the private agents' statistical options, off by default as in
+    the paper; with them on, this is what a private agent is at ε = ∞.
     """
-    return _fixed(model, episodes, "value-iteration", bonus_scale, alpha, regularization, replan, None)
+    options = FixedOptions(bonus_scale, alpha, regularization, replan, Frame(centred, span), pool, normalize)
+    return _fixed(model, episodes, "value-iteration", options, None)
 
 
 @AGENTS.register("oppo")
@@ -51,37 +59,51 @@ def oppo(
     regularization: float = 1.0,
     replan: Replan = "episode",
     learning_rate: float | None = None,
+    centred: bool = False,
+    span: Span = "horizon",
+    pool: bool = False,
+    normalize: bool = False,
 ) -> Agent:
     """OPPO with bandit feedback (Cai et al. 2020): optimistic policy optimization, fixed regularizer, no privacy.
 
-    ``learning_rate`` is η, by default the paper's √(2 ln|A|/(HT)).
+    ``learning_rate`` is η, by default the paper's √(2 ln|A|/(HT)); the other options are those of ``ucrl-vtr``.
     """
-    return _fixed(model, episodes, "policy-optimization", bonus_scale, alpha, regularization, replan, learning_rate)
+    options = FixedOptions(bonus_scale, alpha, regularization, replan, Frame(centred, span), pool, normalize)
+    return _fixed(model, episodes, "policy-optimization", options, learning_rate)
 
 
-def _fixed(
-    model: Model,
-    episodes: int,
-    method: Method,
-    bonus_scale: float,
-    alpha: float,
-    regularization: float,
-    replan: Replan,
-    learning_rate: float | None,
-) -> Agent:
-    check_scale("bonus_scale", bonus_scale)
-    sizes = geometric_sizes(episodes, first=1, growth=1.2) if replan == "epoch" else None
-    regularizer = make_fixed_regularizer(model.horizon, model.d1, model.d2, regularization, regularization)
+@dataclasses.dataclass(frozen=True)
+class FixedOptions:
+    """What the two non-private agents have in common."""
+
+    bonus_scale: float
+    alpha: float
+    regularization: float
+    replan: Replan
+    frame: Frame
+    pool: bool
+    normalize: bool
+
+
+def _fixed(model: Model, episodes: int, method: Method, options: FixedOptions, learning_rate: float | None) -> Agent:
+    check_scale("bonus_scale", options.bonus_scale)
+    require_declared(model, pool=options.pool, normalize=options.normalize)
+    sizes = geometric_sizes(episodes, first=1, growth=1.2) if options.replan == "epoch" else None
+    regularizer = make_fixed_regularizer(
+        model.horizon, model.d1, model.d2, options.regularization, options.regularization, options.pool
+    )
+    observations = episodes * (model.horizon if options.pool else 1)
     return Agent(
         model=model,
         regularizer=regularizer,
-        radii=radii(model, PAPER_FRAME, regularizer.certificate(), episodes, alpha),
-        bonus_scale=jnp.asarray(float(bonus_scale)),
+        radii=radii(model, options.frame, regularizer.certificate(), observations, options.alpha),
+        bonus_scale=jnp.asarray(float(options.bonus_scale)),
         learning_rate=rate(model, episodes, learning_rate),
-        frame=Frame(),
+        frame=options.frame,
         schedule=Schedule(episodes, sizes, final_release=True),
         method=method,
         name=method,
+        normalize=options.normalize,
     )
 
 

@@ -28,6 +28,7 @@ def run(
     delta: Annotated[float | None, typer.Option(help="Privacy: δ of the guarantee.")] = None,
     counter: Annotated[str | None, typer.Option(help="Privacy: how running sums are released, such as tree.")] = None,
     calibration: Annotated[str | None, typer.Option(help="Privacy: how noise is chosen: paper or exact.")] = None,
+    theory: Annotated[bool, typer.Option("--theory", help="Draw the theorems' regret bounds too.")] = False,
 ) -> None:
     """Run agents in a world and measure what learning costs.
 
@@ -56,6 +57,7 @@ def run(
             delta=delta,
             counter=counter,
             calibration=calibration,
+            theory=theory,
             progress=reporter(),
             should_stop=interrupt,
         )

@@ -59,6 +59,7 @@ class RunConfig:
     agents: tuple[AgentConfig, ...]
     episodes: int
     seeds: tuple[int, ...]
+    theory: bool = False
 
     def to_dict(self) -> dict[str, Any]:
         """As plain values, for YAML and JSON."""
@@ -69,6 +70,7 @@ class RunConfig:
             ],
             "episodes": self.episodes,
             "seeds": list(self.seeds),
+            "theory": self.theory,
         }
 
 

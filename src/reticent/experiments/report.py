@@ -13,6 +13,7 @@ from collections.abc import Callable, Sequence
 from html import escape
 from typing import Any
 
+from reticent.experiments.guarantee import privacy_section, theory_section
 from reticent.experiments.plots import band_words
 from reticent.experiments.result import RunResult
 from reticent.experiments.storage import config_text, metadata_of
@@ -53,6 +54,8 @@ def settings_section(result: RunResult) -> str:
 
 SECTIONS: list[tuple[str, Section]] = [
     ("Results", results_section),
+    ("What is promised to each user", privacy_section),
+    ("What the theorems say", theory_section),
     ("The agents", settings_section),
 ]
 """The report's sections in order, between the picture and the folded configuration."""

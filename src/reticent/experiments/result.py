@@ -77,6 +77,8 @@ class RunResult:
         return [self._row(run) for run in self.runs]
 
     def _row(self, run: AgentRun) -> dict[str, Any]:
+        from reticent.experiments.guarantee import promise
+
         curves = run.curves
         regret, count = curves.regret[:, -1], len(curves.seeds)
         gap = float(curves.tail_regret.mean())
@@ -91,6 +93,7 @@ class RunResult:
             "compile_seconds": curves.compile_seconds,
             "episodes": curves.position,
             "finished": curves.finished,
+            "privacy": promise(run),
         }
 
     def to_dict(self) -> dict[str, Any]:

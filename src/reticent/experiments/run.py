@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -26,6 +27,7 @@ def run(
     delta: float | None = None,
     counter: str | None = None,
     calibration: str | None = None,
+    theory: bool = False,
     progress: Progress | None = None,
     should_stop: Callable[[], bool] | None = None,
 ) -> RunResult:
@@ -38,6 +40,7 @@ def run(
       seeds: how many independent repetitions (0, 1, …), or which.
       out: a directory for configuration, results, metadata, picture and report; None writes nothing.
       trust, epsilon, delta, counter, calibration: options for those agents that have them and do not name them.
+      theory: draw the theorems' bounds too, and say in the report what they are worth.
       progress: is told how far the run is.
       should_stop: asked now and then; on True the run ends and keeps what is finished.
 
@@ -53,6 +56,7 @@ def run(
         "trust": trust, "epsilon": epsilon, "delta": delta, "counter": counter, "calibration": calibration,
     }  # fmt: skip
     config, built = resolve(world, agents, episodes, seeds, flags)
+    config = dataclasses.replace(config, theory=theory)
     # All agents are made before the first is run: a wrong option of the last one should not cost the first one's time.
     made = [agent.make(built.model, config.episodes) for agent in config.agents]
     directory = None if out is None else storage.prepare(Path(out), config)

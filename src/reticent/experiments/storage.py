@@ -66,6 +66,7 @@ def write_results(result: RunResult, directory: Path) -> None:
 
 def write_run(result: RunResult, directory: Path) -> Path:
     """Write all five files of a run."""
+    from reticent.experiments.guarantee import theory
     from reticent.experiments.report import report_html
 
     prepare(directory, result.config)
@@ -73,7 +74,7 @@ def write_run(result: RunResult, directory: Path) -> Path:
     with replacing(directory / METADATA) as path:
         path.write_text(json.dumps(metadata_of(result), indent=2, allow_nan=False) + "\n", encoding="utf-8")
     with replacing(directory / PICTURE) as path:
-        result.plot(path)
+        result.plot(path, theory(result)[0] if result.config.theory else ())
     with replacing(directory / REPORT) as path:
         path.write_text(report_html(result, (directory / PICTURE).read_bytes()), encoding="utf-8")
     return directory

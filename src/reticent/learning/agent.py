@@ -16,6 +16,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array
 
+from reticent.errors import InvalidInput
 from reticent.learning import planner
 from reticent.learning.constraint import project_sum
 from reticent.learning.frame import Frame
@@ -26,6 +27,7 @@ from reticent.learning.ridge import estimates
 from reticent.learning.schedule import Schedule
 from reticent.learning.statistics import observe
 from reticent.worlds import Episode, Model
+from reticent.worlds.model import Sizes
 
 Method = Literal["value-iteration", "policy-optimization"]
 
@@ -122,6 +124,14 @@ class Agent:
     ) -> AgentState:
         """Absorb one episode and end its round: the whole of Algorithm 1 or 2 when every episode is a round."""
         return self.close(self.absorb(state, self.report(plan, episode, user_noise)), plan, 1, round_noise)
+
+
+def require_declared(sizes: Sizes, *, pool: bool, normalize: bool) -> None:
+    """Refuse to use a property of θ that the model does not declare."""
+    if pool and not sizes.stationary:
+        raise InvalidInput("pool", True, "False for a model that is not stationary", "declare the model stationary")
+    if normalize and not sizes.sums_to_one:
+        raise InvalidInput("normalize", True, "False unless θ sums to one", "declare the model with sums_to_one")
 
 
 def paper_learning_rate(actions: int, horizon: int, episodes: int) -> float:

@@ -91,7 +91,8 @@ class FixedRegularizer:
     """Z = λI and z = 0: ordinary ridge regression, no privacy. Gives UCRL-VTR and OPPO.
 
     λ is counted in the units of the features: the transition Gram of the paper's frame grows with H², so
-    ``transition_lambda`` and ``reward_lambda`` are separate.
+    ``transition_lambda`` and ``reward_lambda`` are separate. ``pooled`` adds up the sums of all steps, for models whose
+    parameters do not depend on the step.
     """
 
     transition_lambda: Array
@@ -99,6 +100,7 @@ class FixedRegularizer:
     horizon: int = dataclasses.field(metadata={"static": True})
     d1: int = dataclasses.field(metadata={"static": True})
     d2: int = dataclasses.field(metadata={"static": True})
+    pooled: bool = dataclasses.field(default=False, metadata={"static": True})
 
     def certificate(self) -> Certificate:
         ones = np.ones((1, self.horizon))
@@ -128,7 +130,7 @@ class FixedRegularizer:
         return FixedState(closed=closed, open=jax.tree.map(jnp.zeros_like, state.open))
 
     def regularized(self, state: FixedState) -> Statistics:
-        sums = state.closed
+        sums = pool_steps(state.closed) if self.pooled else state.closed
         return sums._replace(
             transition_gram=sums.transition_gram + self.transition_lambda * jnp.eye(self.d1),
             reward_gram=sums.reward_gram + self.reward_lambda * jnp.eye(self.d2),
@@ -143,11 +145,17 @@ class FixedRegularizer:
         return None
 
 
+def pool_steps(sums: Statistics) -> Statistics:
+    """Every step's sums replaced by the sum over all steps."""
+    return Statistics(*(jnp.broadcast_to(leaf.sum(axis=0), leaf.shape) for leaf in sums))
+
+
 def make_fixed_regularizer(
-    horizon: int, d1: int, d2: int, transition_lambda: float = 1.0, reward_lambda: float = 1.0
+    horizon: int, d1: int, d2: int, transition_lambda: float = 1.0, reward_lambda: float = 1.0, pooled: bool = False
 ) -> FixedRegularizer:
     """Check λ > 0 and build a :class:`FixedRegularizer`."""
     for field, value in (("transition_lambda", transition_lambda), ("reward_lambda", reward_lambda)):
         if not (np.isfinite(value) and value > 0):
             raise InvalidInput(field, value, "a finite number above 0", "use 1.0 if in doubt")
-    return FixedRegularizer(jnp.asarray(float(transition_lambda)), jnp.asarray(float(reward_lambda)), horizon, d1, d2)
+    lambdas = jnp.asarray(float(transition_lambda)), jnp.asarray(float(reward_lambda))
+    return FixedRegularizer(*lambdas, horizon, d1, d2, pooled)

@@ -15,7 +15,7 @@ import numpy as np
 
 from reticent.errors import InvalidInput
 from reticent.learning import Frame, Radii, Schedule, radii
-from reticent.learning.agent import Method
+from reticent.learning.agent import Method, require_declared
 from reticent.learning.frame import Span
 from reticent.learning.schedule import geometric_sizes
 from reticent.privacy.calibration import (
@@ -104,10 +104,7 @@ class PrivateOptions:
                 pool=False,
                 normalize=False,
             )
-        if self.pool and not model.stationary:
-            raise InvalidInput("pool", True, "False for a model that is not stationary", "declare the model stationary")
-        if self.normalize and not model.sums_to_one:
-            raise InvalidInput("normalize", True, "False unless θ sums to one", "declare the model with sums_to_one")
+        require_declared(model, pool=bool(self.pool), normalize=bool(self.normalize))
         return dataclasses.replace(
             self,
             counter=self.counter or "epochs",

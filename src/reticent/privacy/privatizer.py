@@ -21,6 +21,7 @@ import numpy as np
 from jax import Array
 
 from reticent.errors import InvalidInput
+from reticent.learning.regularizer import pool_steps
 from reticent.learning.statistics import Observation, Statistics, products
 from reticent.privacy.counters.counter import Counter
 from reticent.privacy.ledger import Trust
@@ -113,7 +114,7 @@ class Privatizer:
     def regularized(self, state: PrivatizerState) -> Statistics:
         sums = self.unpack(self.counter.release(state.counter))
         if self.pooled:
-            sums = jax.tree.map(lambda leaf: jnp.broadcast_to(leaf.sum(axis=0), leaf.shape), sums)
+            sums = pool_steps(sums)
         row = jnp.minimum(state.rounds, self.transition_shift.shape[0] - 1)
         return sums._replace(
             transition_gram=lift(sums.transition_gram, self.transition_shift[row], self.transition_floor[row]),

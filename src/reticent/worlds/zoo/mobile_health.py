@@ -94,7 +94,7 @@ BENEFITS = ("activity", "goal reached", "ease of mind", "silence kept")
 BENEFIT_WEIGHTS = (0.35, 0.40, 0.20, 0.05)
 
 HOW = "placeholder 0.1 for every agent; not tuned yet"
-SCALES = {"ucrl-vtr": 0.1, "oppo": 0.1, "private-linopt-vi": 0.05, "private-linopt-po": 0.1}
+SCALES = {"ucrl-vtr": 0.1, "oppo": 0.1, "private-linopt-vi": 0.1, "private-linopt-po": 0.1}
 DEFAULTS = Defaults(episodes=20_000, how=HOW, bonus_scale=SCALES)
 
 

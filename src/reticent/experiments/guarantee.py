@@ -1,0 +1,139 @@
+"""What the agents of a run promise: the report's privacy section, and the theorems' bounds for its picture.
+
+Everything here follows from the agents' options; none of it depends on what the simulated users did.
+"""
+
+from __future__ import annotations
+
+from html import escape
+from typing import Any
+
+import numpy as np
+
+from reticent.experiments.plots import Reference
+from reticent.experiments.result import AgentRun, RunResult
+from reticent.learning import FixedRegularizer
+from reticent.privacy.certificate import release_multipliers
+from reticent.privacy.plan import PrivacyPlan, PrivateOptions, plan_privacy
+from reticent.privacy.privatizer import Privatizer
+from reticent.theory.bounds import Bound, bound_curve
+
+LEDGER_ROWS = 12
+"""How many rounds of a long ledger are shown, spread over the run; the first and the last always."""
+
+
+def privacy_plan(run: AgentRun) -> PrivacyPlan | None:
+    """The plan of a private agent; None for one that promises nothing."""
+    if not isinstance(run.agent.regularizer, Privatizer):
+        return None
+    options = PrivateOptions(**run.config.options)
+    return plan_privacy(run.agent.model, run.agent.schedule.episodes, run.agent.method, options)
+
+
+def promise(run: AgentRun) -> dict[str, Any] | None:
+    """The promise as plain values, for ``--json``; None for an agent that makes none."""
+    plan = privacy_plan(run)
+    if plan is None:
+        return None
+    return {
+        "trust": plan.options.trust,
+        "adjacency": plan.options.adjacency,
+        "epsilon": plan.options.epsilon,
+        "delta": plan.options.delta,
+        "epsilon_spent": plan.calibration.epsilon_spent,
+        "mu": plan.calibration.mu,
+        "counter": plan.calibration.counter.name,
+        "calibration": plan.options.calibration,
+        "releases": plan.schedule.releases,
+        "sentence": plan.promise,
+    }
+
+
+def privacy_section(result: RunResult) -> str:
+    """Guarantee, ledger and noise of every private agent."""
+    from reticent.experiments.report import agent_name
+
+    parts = []
+    for run in result.runs:
+        plan = privacy_plan(run)
+        name = agent_name(run.config.label)
+        if plan is None:
+            parts.append(f"<h3>{name}</h3><p>Promises no privacy: it is the yardstick for what privacy costs.</p>")
+        else:
+            parts.append(f"<h3>{name}</h3><p>{escape(plan.promise)}</p>{_ledger_table(plan)}{_noise_table(plan)}")
+    if all(privacy_plan(run) is None for run in result.runs):
+        return ""
+    note = (
+        "<p class=note>The noise of this simulation is pseudo-random: it shows what the promise costs and protects "
+        "nobody. A deployment draws its noise from the operating system. Regret and gaps on this page are measured "
+        "against the hidden truth of the simulation; a deployed agent cannot know them and does not publish them.</p>"
+    )
+    return "".join(parts) + note
+
+
+def _ledger_table(plan: PrivacyPlan) -> str:
+    from reticent.experiments.report import table
+
+    ledger = plan.ledger
+    shown = np.unique(np.round(np.linspace(1, ledger.rounds, min(LEDGER_ROWS, ledger.rounds))).astype(int))
+    rows = [
+        (
+            f"{entry.round:,}", f"{entry.episode:,}", f"{entry.mu_squared:.6g}",
+            f"{entry.epsilon:.4g}", f"{entry.remaining:.4g}",
+        )
+        for entry in ledger.entries(shown.tolist())
+    ]  # fmt: skip
+    head = ("release", "after user", "μ² so far", "ε so far", "ε left")
+    return f"<details><summary>Ledger: what is released when</summary>{table(head, rows)}</details>"
+
+
+def _noise_table(plan: PrivacyPlan) -> str:
+    from reticent.experiments.report import table
+
+    ends = plan.schedule.ends[: plan.schedule.releases]
+    largest = float(release_multipliers(plan.calibration, ends).max())
+    rows = [
+        (
+            escape(row["name"]), str(row["step"]),
+            f"{row['sensitivity']:.4g}", f"{row['sigma']:.4g}", f"{row['release_std_max']:.4g}",
+        )
+        for row in plan.calibration.to_rows(largest)
+    ]  # fmt: skip
+    head = ("sum", "step", "one user moves it by at most", "noise σ", "largest noise of a release")
+    return f"<details><summary>Noise on every sum</summary>{table(head, rows)}</details>"
+
+
+def theory(result: RunResult) -> tuple[list[Reference], list[Bound]]:
+    """The regret bound of every agent of the run, as lines for its picture and with their honest remarks."""
+    references, bounds = [], []
+    for run in result.runs:
+        agent, options, plan = run.agent, run.config.options, privacy_plan(run)
+        fixed = agent.regularizer
+        if plan is None and not isinstance(fixed, FixedRegularizer):
+            continue
+        certificate = fixed.certificate() if plan is None else plan.regularization.certificate
+        grid = np.unique(np.round(np.linspace(1, agent.schedule.episodes, 60)).astype(np.int64))
+        curve, bound = bound_curve(
+            grid, agent.method, agent.model, certificate, agent.schedule.episodes, options["alpha"],
+            actions=agent.model.actions, frame=agent.frame, schedule=agent.schedule,
+            weighted=plan is not None and plan.calibration.counter.weights() is not None, pooled=fixed.pooled,
+            bonus_scale=options["bonus_scale"], shift_scale=options.get("shift_scale", 1.0),
+        )  # fmt: skip
+        references.append(Reference(f"{bound.theorem} for {run.config.label}", grid, curve))
+        bounds.append(bound)
+    return references, bounds
+
+
+def theory_section(result: RunResult) -> str:
+    """What the theorems say of this run, in words; only where it was asked for."""
+    from reticent.experiments.report import agent_name
+
+    if not result.config.theory:
+        return ""
+    _, bounds = theory(result)
+    labels = [run.config.label for run in result.runs]
+    items = "".join(
+        f"<dt>{agent_name(label)}</dt><dd>{escape(bound.remark)}</dd>"
+        for label, bound in zip(labels, bounds, strict=True)
+    )
+    return f"<dl>{items}</dl>"

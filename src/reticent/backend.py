@@ -1,4 +1,4 @@
-"""How JAX is set up for this library: double precision, and a compilation cache on disk.
+"""How JAX is set up for this library: double precision, enough threads, and a compilation cache on disk.
 
 Every module that computes imports ``jax`` through the packages of this library, and those import this one first, so the
 setting is in force before the first array exists. Nothing here touches a device.
@@ -9,9 +9,22 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
+# XLA's CPU runtime (seen with jaxlib 0.10) can deadlock when batched LAPACK calls wait for its own intra-op thread pool:
+# a large vmap of small eigendecompositions then hangs for ever on a machine of few cores. Programs here are made of
+# small matrices and gain nothing from that pool. Read when JAX starts its backend; a user's own setting is kept.
+if "xla_cpu_multi_thread_eigen" not in os.environ.get("XLA_FLAGS", ""):
+    os.environ["XLA_FLAGS"] = f"{os.environ.get('XLA_FLAGS', '')} --xla_cpu_multi_thread_eigen=false".strip()
+
 import jax
 
 jax.config.update("jax_enable_x64", True)
+
+# jaxlib 0.10 cuts a batched LAPACK call (Cholesky, triangular solve) into tasks for XLA's own pool of threads, and waits
+# for them on a thread of that pool. As many such calls at once as there are threads wait for ever: two calls on two
+# cores, which is RiverSwim-6 with 16 seeds. XLA takes its pool's size from NPROC when the first device is used; eight
+# threads are more than any program here has such calls at once, and cost nothing while they sleep.
+if "NPROC" not in os.environ:
+    os.environ["NPROC"] = str(max(8, os.cpu_count() or 1))
 
 
 def enable_compilation_cache(directory: Path | None = None) -> None:

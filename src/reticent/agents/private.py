@@ -37,6 +37,7 @@ def make_private(model: Model, episodes: int, method: Method, options: PrivateOp
         d1=model.d1,
         d2=model.d2,
         pooled=bool(plan.options.pool),
+        nonnegative_rewards=model.nonnegative_rewards,
     )
     agent = Agent(
         model=model,

@@ -119,7 +119,8 @@ def theory(result: RunResult) -> tuple[list[Reference], list[Bound]]:
             weighted=plan is not None and plan.calibration.counter.weights() is not None, pooled=fixed.pooled,
             bonus_scale=options["bonus_scale"], shift_scale=options.get("shift_scale", 1.0),
         )  # fmt: skip
-        references.append(Reference(f"{bound.theorem} for {run.config.label}", grid, curve))
+        label = run.config.label.partition(":")[0]
+        references.append(Reference(f"{bound.theorem}, {label}\n(ends at {bound.value:.2g})", grid, curve))
         bounds.append(bound)
     return references, bounds
 

@@ -237,6 +237,12 @@ def calibrate_exact(
     if not math.isfinite(sensitivity):
         raise InvalidInput("counter", counter.name, "one that protects its items", "use tree, blt, toeplitz or epochs")
     importance = [np.where(one.active, _importance(one, split), 0.0) for one in regressions]
+    for one, weights in zip(regressions, importance, strict=True):
+        if (one.active & ~(weights > 0)).any():
+            raise InvalidInput(
+                f"scale of the {one.name} regression", one.scale, "above 0 wherever its feature bound is",
+                "sums without noise would be released as they are",
+            )  # fmt: skip
     total = sum(float(weights.sum()) for weights in importance)
     budget = mu_of(epsilon, delta) / sensitivity
 

@@ -180,7 +180,10 @@ def make_schedule(options: PrivateOptions, episodes: int) -> Schedule:
     """Every episode a round for the streaming counters; growing epochs for ``epochs`` and in the local model."""
     final = options.final_release and options.calibration == "exact"
     grouped = options.calibration == "exact" and (options.trust == "local" or options.counter == "epochs")
-    sizes = geometric_sizes(episodes, options.first or 1, options.growth or 1.0) if grouped else None
+    # Not "or": a first epoch of 0 users is a mistake to be told of, not a wish for the default.
+    first = 1 if options.first is None else options.first
+    growth = 1.0 if options.growth is None else options.growth
+    sizes = geometric_sizes(episodes, first, growth) if grouped else None
     return Schedule(episodes, sizes, final)
 
 
@@ -208,7 +211,8 @@ def make_calibration(model: Sizes, frame: Frame, schedule: Schedule, options: Pr
     remaining = np.arange(model.horizon - 1, -1, -1, dtype=np.float64)
     ones = np.ones(model.horizon)
     regressions = (
-        Regression("transition", model.d1, bounds.feature, bounds.high, scale=remaining / 2),
+        # The last step predicts nothing that matters, but where its features are not zero they must be hidden too.
+        Regression("transition", model.d1, bounds.feature, bounds.high, scale=np.maximum(remaining, 1) / 2),
         Regression(
             "reward", model.d2, ones, ones, scale=ones, nonnegative=model.nonnegative_rewards,
         ),

@@ -52,6 +52,7 @@ class Privatizer:
       feature_bound, target_low, target_high: declared bounds of the transition regression per step, ``(H,)``.
       grid: spacing to which statistics are rounded in deployment; 0 keeps them as they are.
       pooled: add the released sums of all steps up, for models whose parameters do not depend on the step.
+      nonnegative_rewards: reward features are declared nonnegative, and clipped to that: their sensitivity rests on it.
     """
 
     noise_scale: Array
@@ -68,15 +69,17 @@ class Privatizer:
     d1: int = dataclasses.field(metadata={"static": True})
     d2: int = dataclasses.field(metadata={"static": True})
     pooled: bool = dataclasses.field(default=False, metadata={"static": True})
+    nonnegative_rewards: bool = dataclasses.field(default=False, metadata={"static": True})
 
     # -- the user's side ----------------------------------------------------------------------------------------------
 
     def clip(self, seen: Observation) -> Observation:
         """The observation within its declared bounds; unchanged if it was."""
+        reward_features = jnp.maximum(seen.reward_features, 0.0) if self.nonnegative_rewards else seen.reward_features
         return Observation(
             value_features=clip_norm(seen.value_features, self.feature_bound),
             targets=clip_interval(seen.targets, self.target_low, self.target_high),
-            reward_features=clip_norm(seen.reward_features, 1.0),
+            reward_features=clip_norm(reward_features, 1.0),
             rewards=clip_interval(seen.rewards, 0.0, 1.0),
         )
 

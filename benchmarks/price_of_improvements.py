@@ -19,6 +19,8 @@ import numpy as np
 from reticent import naming
 from reticent.agents.private import make_private
 from reticent.experiments.simulate import simulate
+from reticent.privacy.certificate import release_multipliers
+from reticent.privacy.counters import EpochCounter
 from reticent.privacy.plan import PrivacyPlan, PrivateOptions
 from reticent.worlds import World, make_world_from
 
@@ -56,18 +58,15 @@ def rows(world: World) -> list[tuple[str, dict[str, Any]]]:
 
 
 def gram_noise(plan: PrivacyPlan) -> float:
-    """Largest std of a released transition Gram entry of step 1, in units of what one user can add to it (L²)."""
-    calibration = plan.calibration
-    most = (
-        math.sqrt(plan.schedule.episodes) if plan.options.trust == "local" else calibration.counter.release_std().max()
-    )
-    return float(calibration.transition.gram_sigma[0] * most / plan_bound(plan) ** 2)
-
-
-def plan_bound(plan: PrivacyPlan) -> float:
-    """L of step 1, back from the Gram's sensitivity."""
-    gram = float(plan.calibration.transition.gram_sensitivity[0])
-    return math.sqrt(gram / (math.sqrt(2) if plan.options.adjacency == "replace" else 1.0))
+    """Largest std of a released transition Gram entry (step 1, or all steps if pooled), relative to the most that all
+    users together can add to it: the users that count in the last release times L²."""
+    calibration, ends = plan.calibration, plan.schedule.ends[: plan.schedule.releases]
+    sigma, gram = calibration.transition.gram_sigma, calibration.transition.gram_sensitivity
+    largest = gram / (math.sqrt(2) if plan.options.adjacency == "replace" else 1.0)
+    noise, signal = (math.hypot(*sigma), largest.sum()) if plan.options.pool else (sigma[0], largest[0])
+    counter = calibration.counter
+    users = counter.effective_users()[-1] if isinstance(counter, EpochCounter) else ends[-1]
+    return float(noise * release_multipliers(calibration, ends).max() / (signal * users))
 
 
 def measure(world: World, agent_name: str, options: dict[str, Any], episodes: int, seeds: int) -> dict[str, Any]:
@@ -90,8 +89,9 @@ def measure(world: World, agent_name: str, options: dict[str, Any], episodes: in
 def markdown(world: str, episodes: int, seeds: int, table: list[dict[str, Any]]) -> str:
     """The table, and below it the command of each row."""
     lines = [
-        f"`{world}`, K = {episodes}, ε = 1, δ = 1e-5, replace adjacency, {seeds} seeds. Noise: largest std of a released "
-        "Gram entry of step 1, in users (multiples of L²).",
+        f"`{world}`, K = {episodes}, ε = 1, δ = 1e-5, replace adjacency, {seeds} seeds. ×: regret of the row above over "
+        "this one's. Final gap: mean over the last 5% of the users, as a share of optimal minus uniform value. Noise: "
+        "largest std of a released Gram entry, as a share of the most that all users can add to it.",
         "",
         "| # | switched on, keeping those above | regret | ± | × | final gap | noise | ε spent |",
         "|--:|---|--:|--:|--:|--:|--:|--:|",
@@ -102,7 +102,7 @@ def markdown(world: str, episodes: int, seeds: int, table: list[dict[str, Any]])
         error = "" if row["regret_stderr"] is None else f"{row['regret_stderr']:.0f}"
         lines.append(
             f"| {number} | {row['label']} | {row['regret_mean']:.0f} | {error} | {gain} | "
-            f"{row['final_gap_share']:.1%} | {row['gram_noise']:.0f} | {row['epsilon_spent']:.3g} |"
+            f"{row['final_gap_share']:.1%} | {row['gram_noise']:.3%} | {row['epsilon_spent']:.3g} |"
         )
         before = row["regret_mean"]
     lines += ["", "Each row by itself:", "", "```"]

@@ -9,12 +9,6 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
-# XLA's CPU runtime (seen with jaxlib 0.10) can deadlock when batched LAPACK calls wait for its own intra-op thread pool:
-# a large vmap of small eigendecompositions then hangs for ever on a machine of few cores. Programs here are made of
-# small matrices and gain nothing from that pool. Read when JAX starts its backend; a user's own setting is kept.
-if "xla_cpu_multi_thread_eigen" not in os.environ.get("XLA_FLAGS", ""):
-    os.environ["XLA_FLAGS"] = f"{os.environ.get('XLA_FLAGS', '')} --xla_cpu_multi_thread_eigen=false".strip()
-
 import jax
 
 jax.config.update("jax_enable_x64", True)

@@ -137,9 +137,7 @@ def test_nothing_is_changed_in_place(spec: str) -> None:
     noise = agent.regularizer.simulate_user_noise(KEYS[0]), agent.regularizer.simulate_round_noise(KEYS[1])
     inputs = (agent, state, plan, episode, noise)
     copies = [np.array(leaf) for leaf in jax.tree.leaves(inputs)]
-    agent.update(agent.init(), plan, episode, *noise)
-    agent.absorb(state, agent.report(plan, episode, noise[0]))
-    agent.plan(state)
+    agent.close(agent.absorb(state, agent.report(plan, episode, noise[0])), plan, 1, noise[1])
     for leaf, copy in zip(jax.tree.leaves(inputs), copies, strict=True):
         np.testing.assert_array_equal(np.asarray(leaf), copy)
 

@@ -25,7 +25,7 @@ from reticent.worlds.world import World
 # their least at 0.03 too. oppo 2902, 2942, 2991, 3130, 3548, 4104, 10 190.
 HOW = (
     "ucrl-vtr and oppo 0.05, from a grid of 0.01 to 1 on seeds 100-115: a step above the least mean regret (0.03), away "
-    "from 0.01, where single seeds get stuck; private agents: see docs"
+    "from 0.01, where single seeds get stuck; private agents: see docs/learners.md"
 )
 SCALES = {"ucrl-vtr": 0.05, "oppo": 0.05, "private-linopt-vi": 0.05, "private-linopt-po": 0.1}
 DEFAULTS = Defaults(episodes=20_000, how=HOW, bonus_scale=SCALES)

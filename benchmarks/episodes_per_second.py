@@ -32,7 +32,9 @@ def main() -> None:
     arguments = parser.parse_args()
     world = make_world_from(WORLD)
     device = jax.devices()[0]
-    print(f"{WORLD}, {arguments.seeds} seeds, {arguments.episodes} episodes, {device.device_kind}, jax {jax.__version__}")
+    print(
+        f"{WORLD}, {arguments.seeds} seeds, {arguments.episodes} episodes, {device.device_kind}, jax {jax.__version__}"
+    )
     print("| | learner-episodes/s | compile s |\n|---|--:|--:|")
     for label, spec in AGENTS.items():
         agent = make_agent(spec, world.model, arguments.episodes)

@@ -245,3 +245,10 @@ def test_a_smaller_epsilon_is_more_noise_and_wider_radii():
 
 def test_names_say_everything():
     assert agent_of("counter=blt,epsilon=0.5").name == "private-linopt-vi:counter=blt,epsilon=0.5"
+
+
+def test_a_promise_that_the_papers_noise_does_not_keep_is_refused() -> None:
+    """The paper's σ shrinks like 1/ε for ever; beyond some ε the Gaussian mechanism needs more."""
+    model = make_world_from("random-blend:horizon=1").model
+    with pytest.raises(InvalidInput, match="really spends"):
+        make_agent("private-linopt-vi:calibration=paper,epsilon=100", model, 100)

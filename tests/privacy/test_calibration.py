@@ -342,24 +342,24 @@ def test_levels_with_and_without_a_final_release(episodes):
     assert not paper.schedule.final_release
 
 
+BAD = [
+    ("epsilon", 0.0), ("epsilon", -1.0), ("epsilon", math.nan), ("epsilon", math.inf), ("delta", 0.0), ("delta", 1.0),
+    ("delta", -1e-5), ("delta", math.nan), ("alpha", 0.0), ("alpha", 1.5), ("alpha", math.nan), ("shift_scale", -1.0),
+    ("bonus_scale", math.inf),
+]  # fmt: skip
+BAD_EXACT = [
+    ("moment_share", 0.0), ("moment_share", 5.0), ("moment_share", math.nan), ("growth", 0.5), ("growth", 0.0),
+    ("first", 0), ("first", -3),
+]  # fmt: skip
+
+
 @pytest.mark.parametrize(
-    ("field", "options"),
-    [
-        ("epsilon", {"epsilon": 0.0}), ("epsilon", {"epsilon": -1.0}), ("epsilon", {"epsilon": math.nan}),
-        ("epsilon", {"epsilon": math.inf}), ("delta", {"delta": 0.0}), ("delta", {"delta": 1.0}),
-        ("delta", {"delta": -1e-5}), ("delta", {"delta": math.nan}), ("moment_share", {"moment_share": 0.0}),
-        ("moment_share", {"moment_share": 5.0}), ("moment_share", {"moment_share": math.nan}),
-        ("alpha", {"alpha": 0.0}), ("alpha", {"alpha": 1.5}), ("alpha", {"alpha": math.nan}),
-        ("shift_scale", {"shift_scale": -1.0}), ("bonus_scale", {"bonus_scale": math.inf}),
-        ("growth", {"growth": 0.5}), ("growth", {"growth": 0.0}), ("first", {"first": 0}), ("first", {"first": -3}),
-    ],
-)  # fmt: skip
-@pytest.mark.parametrize("calibration", ["exact", "paper"])
-def test_bad_options_are_named_with_their_bound(field, options, calibration):
-    if calibration == "paper" and field in ("moment_share", "growth", "first"):
-        pytest.skip("the paper has no such number")
+    ("calibration", "field", "value"),
+    [(kind, *case) for kind in ("exact", "paper") for case in BAD] + [("exact", *case) for case in BAD_EXACT],
+)
+def test_bad_options_are_named_with_their_bound(calibration, field, value):
     with pytest.raises(InvalidInput) as error:
-        planned(calibration=calibration, **options)
+        planned(calibration=calibration, **{field: value})
     assert error.value.field == field
     assert str(error.value).startswith(f"{field} is ")
     assert "must be" in str(error.value)

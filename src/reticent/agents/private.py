@@ -11,6 +11,7 @@ import jax.numpy as jnp
 
 from reticent.agents.fixed import rate
 from reticent.agents.registry import AGENTS
+from reticent.errors import InvalidInput
 from reticent.learning import Agent
 from reticent.learning.agent import Method
 from reticent.privacy.plan import PrivacyPlan, PrivateOptions, coordinate_scales, plan_privacy
@@ -21,6 +22,11 @@ from reticent.worlds import Model
 def make_private(model: Model, episodes: int, method: Method, options: PrivateOptions) -> tuple[Agent, PrivacyPlan]:
     """The agent, and the plan that it keeps."""
     plan = plan_privacy(model, episodes, method, options)
+    if plan.calibration.epsilon_spent > options.epsilon * (1 + 1e-6):
+        raise InvalidInput(
+            "epsilon", options.epsilon, f"kept, but calibration='paper' really spends {plan.calibration.epsilon_spent:.4g}",
+            "use calibration='exact', or a smaller epsilon",
+        )  # fmt: skip
     bounds, regularization = plan.frame.bounds(model), plan.regularization
     privatizer = Privatizer(
         noise_scale=jnp.asarray(coordinate_scales(plan.calibration, model.d1, model.d2)),

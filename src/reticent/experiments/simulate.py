@@ -141,6 +141,21 @@ def _advance(
     return jax.lax.scan(functools.partial(_advance_block, agent, world, keys, width), carry, segment)
 
 
+_PROGRAMS: dict[Any, Any] = {}
+"""Compiled programs of this process. (A lowered and compiled program is not in ``jit``'s own cache.)"""
+
+
+def _program(arguments: tuple[Any, ...], width: int) -> Any:
+    """The compiled segment for arguments of these shapes: compiled apart from its first run, so that both can be timed."""
+    leaves, structure = jax.tree.flatten(arguments)
+    key = (structure, tuple((leaf.shape, str(leaf.dtype)) for leaf in leaves), width)
+    if key not in _PROGRAMS:
+        if len(_PROGRAMS) >= 64:
+            _PROGRAMS.pop(next(iter(_PROGRAMS)))
+        _PROGRAMS[key] = _advance.lower(*arguments, width=width).compile()
+    return _PROGRAMS[key]
+
+
 @jax.jit
 def _begin(agent: Agent, world: World, keys: Streams) -> Carry:
     def one(key: Streams) -> Carry:
@@ -240,7 +255,7 @@ def simulate(
     # A carry that was handed in is copied, because the program takes the memory of its own over.
     carry = _begin(agent, world, keys) if resume is None else jax.tree.map(jnp.array, resume)
     first = Block(*(jnp.asarray(column[begin : begin + length]) for column in padded))
-    program = _advance.lower(agent, world, keys, carry, first, width=width).compile()
+    program = _program((agent, world, keys, carry, first), width)
     compiled = time.perf_counter()
 
     grid = grid_points(schedule.episodes)

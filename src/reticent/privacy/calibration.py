@@ -224,7 +224,7 @@ def calibrate_exact(
     Args:
       split: how μ² is shared out over the groups. ``"optimised"`` minimises
         :math:`\sum_g a_g\sqrt{\sigma_g}`, the private term of the regret bound up to a constant
-        (β grows with √λ_max, λ_max with σ), with :math:`a_g` = scale × √(d·L²): by Lagrange
+        (β grows with √λ_max, λ_max with σ), with :math:`a_g` = scale × √d and σ relative to L²: by Lagrange
         :math:`\mu_g^2\propto a_g^{4/5}`.
       moment_share: s = w²V²/L², the weight of the moment against the Gram inside a group; 1 gives them equal relative
         noise, and 0 < s ≤ 2 is where a joint release is cheapest.

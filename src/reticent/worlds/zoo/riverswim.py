@@ -84,7 +84,7 @@ LONG_DEFAULTS = Defaults(episodes=20_000, how=HOW, bonus_scale={**SCALES, "ucrl-
 # oppo at 0.01, 0.03, 0.1, 0.3, 1: 26 859, 17 609, 11 065, 18 053, 63 770.
 BLEND_DEFAULTS = Defaults(
     episodes=20_000,
-    how="ucrl-vtr 0.03 and oppo 0.1: the least mean regret of a grid of 0.01 to 1, seeds 100-115; private: docs/learners.md",
+    how="ucrl-vtr 0.03, oppo 0.1: least mean regret of a grid of 0.01 to 1, seeds 100-115; private: docs/learners.md",
     bonus_scale={**SCALES, "ucrl-vtr": 0.03, "oppo": 0.1},
 )
 

@@ -24,6 +24,8 @@ from reticent.experiments.simulate import simulate
 from reticent.worlds.registry import defaults_of, make_world_from
 
 EPSILONS = (0.1, 1.0, 10.0)
+FLOOR = 1e-4
+"""Shares below this are drawn on it: the bottom of the axis means at most 0.01%."""
 NO_NOISE = "ucrl-vtr:replan=epoch,bonus_scale=0.05,centred=true,span=seen,pool=true,normalize=true"
 
 
@@ -82,23 +84,23 @@ def draw(rows: list[dict[str, float | str]], title: str, path: str, seeds: int) 
                 label=words[trust],
             )
         none = next(row for row in rows if row["trust"] == "none")
-        axes.axhline(none[key], color=COLOURS[2], linestyle="--", linewidth=2, label="no privacy (ε = ∞)")
+        axes.axhline(max(none[key], FLOOR), color=COLOURS[2], linestyle="--", linewidth=2, label="no privacy (ε = ∞)")
         axes.axhline(1, color="#777777", linestyle=":", linewidth=1.5, label="uniform policy: learns nothing")
         axes.set_xscale("log")
         axes.set_yscale("log")
+        axes.set_ylim(FLOOR / 1.3, 2)
         axes.set_xticks(EPSILONS, [f"{value:g}" for value in EPSILONS])
         axes.minorticks_off()
-        ticks = [0.0003, 0.001, 0.003, 0.01, 0.03, 0.1, 0.3, 1]
-        low = min(row[key] for row in rows)
+        ticks = [0.0001, 0.0003, 0.001, 0.003, 0.01, 0.03, 0.1, 0.3, 1]
         axes.set_yticks(
-            [t for t in ticks if t >= low / 2],
-            [f"{t:.2%}".rstrip("0%").rstrip(".") + "%" for t in ticks if t >= low / 2],
+            ticks,
+            ["≤ 0.01%", *(f"{100 * t:g}%" for t in ticks[1:])],
         )
         axes.set_xlabel("ε (less is more private), δ = 1e-5")
         axes.set_ylabel(label)
         axes.grid(alpha=0.3)
         axes.spines[["top", "right"]].set_visible(False)
-    panels[1].legend(frameon=False, fontsize=9, labelcolor=INK, loc="center left", bbox_to_anchor=(0.0, 0.66))
+    panels[0].legend(frameon=False, fontsize=9, labelcolor=INK, loc="lower left", bbox_to_anchor=(0.0, 0.08))
     figure.suptitle(f"{title}\nmean ± 1.96 standard errors over {seeds} seeds", fontsize=12, color=INK)
     figure.savefig(path)
 

@@ -13,7 +13,7 @@ from typing import Annotated
 import typer
 
 from reticent import __version__
-from reticent.cli import agents, calibrate, run, worlds
+from reticent.cli import agents, audit, calibrate, run, worlds
 from reticent.errors import ReticentError
 
 COMMANDS: dict[str, Callable[..., None]] = {
@@ -21,6 +21,7 @@ COMMANDS: dict[str, Callable[..., None]] = {
     "worlds": worlds.worlds,
     "agents": agents.agents,
     "calibrate": calibrate.calibrate,
+    "audit": audit.audit,
 }
 
 app = typer.Typer(

@@ -1,0 +1,171 @@
+"""``reticent audit``: attack a private agent, and bound its ε from below."""
+
+from __future__ import annotations
+
+import datetime
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+if TYPE_CHECKING:
+    from reticent.privacy.audit import Audit, Subject
+    from reticent.worlds import World
+
+GROUPED_EPISODES, STREAMED_EPISODES = 512, 16
+"""Users of an audited run by default: a release costs as much as a round, so streaming counters get a short stream."""
+
+
+def audit(
+    agent: Annotated[str, typer.Option(help="A private agent, such as private-linopt-vi:counter=tree.")] = (
+        "private-linopt-vi"
+    ),
+    world: Annotated[str, typer.Option(help="The world, such as mobile-health.")] = "mobile-health",
+    epsilon: Annotated[float, typer.Option(help="The claimed ε.")] = 1.0,
+    delta: Annotated[float, typer.Option(help="The claimed δ.")] = 1e-5,
+    trials: Annotated[int, typer.Option(help="Trials of each attack, without and with the canary each.")] = 100_000,
+    adversary: Annotated[
+        str, typer.Option(help="What is seen: releases (every released sum) or actions (shown to all other users).")
+    ] = "releases",
+    trust: Annotated[str | None, typer.Option(help="joint or local.", show_default="the agent's")] = None,
+    counter: Annotated[str | None, typer.Option(help="How running sums are released, such as tree.")] = None,
+    calibration: Annotated[str | None, typer.Option(help="How noise is chosen: paper or exact.")] = None,
+    episodes: Annotated[
+        int | None, typer.Option(help="Users of an audited run.", show_default="512; 16 for streaming counters")
+    ] = None,
+    confidence: Annotated[float, typer.Option(help="Of the lower bound.")] = 0.999,
+    seed: Annotated[int, typer.Option(help="Of the trials.")] = 0,
+    out: Annotated[Path | None, typer.Option(help="Directory for audit.png, audit.html and audit.json.")] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object and nothing else.")] = False,
+) -> None:
+    """Attack a private agent and say whether its promise held.
+
+    A canary user is put in or replaced, an adversary looks at what is published, and how well it tells the two apart
+    proves a lower bound on ε. Exit code 1 if the bound is above the claim.
+    """
+    from reticent.backend import enable_compilation_cache
+    from reticent.cli.output import print_json
+    from reticent.experiments.simulate import rollout
+    from reticent.privacy.audit import audit as run_audit
+    from reticent.worlds import make_world_from
+
+    enable_compilation_cache()
+    built = make_world_from(world)
+    flags = {"trust": trust, "counter": counter, "calibration": calibration, "epsilon": epsilon, "delta": delta}
+    subject = make_subject(agent, built, episodes, flags)
+    with progress_bar() as told:
+        found = run_audit(
+            subject, built, adversary=adversary, trials=trials, seed=seed, confidence=confidence,  # type: ignore[arg-type]
+            rollout=rollout, progress=told,
+        )  # fmt: skip
+    if out is not None:
+        write(found, out)
+    if as_json:
+        print_json(found.to_dict())
+    else:
+        print_audit(found, out)
+    if found.verdict == "violated":
+        raise typer.Exit(1)
+
+
+def make_subject(spec: str, world: World, episodes: int | None, flags: dict[str, Any]) -> Subject:
+    """The agent that ``spec`` and the flags name, with its privacy plan; the spec wins.
+
+    Raises:
+      ReticentError: no such agent or option, or an agent that promises nothing.
+    """
+    import dataclasses
+
+    from reticent.agents import AGENTS
+    from reticent.agents.private import make_private
+    from reticent.errors import UnknownName
+    from reticent.naming import split
+    from reticent.privacy.audit import Subject
+    from reticent.privacy.plan import PrivateOptions
+
+    name, raw = split(spec)
+    entry = AGENTS.find(name)
+    if not name.startswith("private-"):
+        known = [other.name for other in AGENTS.entries() if other.name.startswith("private-")]
+        raise UnknownName("private agent", name, known)
+    given = {key: str(value) for key, value in flags.items() if value is not None}
+    options = PrivateOptions(**(entry.read(given) | entry.read(raw)))
+    method = "policy-optimization" if name.endswith("-po") else "value-iteration"
+    grouped = options.trust == "local" or (options.counter or "epochs") == "epochs"
+    grouped = grouped and options.calibration == "exact"
+    users = episodes or (GROUPED_EPISODES if grouped else STREAMED_EPISODES)
+    agent, plan = make_private(world.model, users, method, options)  # type: ignore[arg-type]
+    return Subject(dataclasses.replace(agent, name=spec), plan)
+
+
+def write(found: Audit, directory: Path) -> None:
+    """The picture, the page and the numbers."""
+    import json
+
+    from reticent.privacy.audit.page import audit_html
+    from reticent.privacy.audit.picture import draw_audit
+
+    directory.mkdir(parents=True, exist_ok=True)
+    picture = draw_audit(found)
+    (directory / "audit.png").write_bytes(picture)
+    date = f"{datetime.date.today():%Y-%m-%d}"
+    (directory / "audit.html").write_text(audit_html(found, picture, date), encoding="utf-8")
+    text = json.dumps(found.to_dict(), indent=2, ensure_ascii=False, allow_nan=False)
+    (directory / "audit.json").write_text(text + "\n", encoding="utf-8")
+
+
+def print_audit(found: Audit, out: Path | None) -> None:
+    """The verdict and the bounds for people."""
+    from reticent.cli.output import print_table
+
+    print(
+        f"{found.verdict}: claimed epsilon {found.claimed_epsilon:g}, proven at least "
+        f"{found.lower_bound_epsilon:.4f} at delta {found.delta:g} (confidence {found.confidence:g})"
+    )
+    print_table(
+        ("canary", "method used", "gdp-fit", "gdp-threshold", "clopper-pearson"),
+        [
+            (
+                attack.canary,
+                attack.evidence.best,
+                *(f"{bound.epsilon:.4f}" for bound in attack.evidence.bounds.values()),
+            )
+            for attack in found.attacks
+        ],
+        left=2,
+    )
+    if out is not None:
+        print(f"picture  {out / 'audit.png'}\nreport   {out / 'audit.html'}\ndata     {out / 'audit.json'}")
+
+
+class progress_bar:
+    """A bar on a terminal, a line every ten seconds elsewhere; on standard error."""
+
+    def __enter__(self) -> Callable[[str, int, int], None]:
+        self._bars: Any = None
+        self._tasks: dict[str, Any] = {}
+        self._spoken = time.monotonic()
+        if sys.stderr.isatty():
+            from rich.console import Console
+            from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+
+            columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
+            self._bars = Progress(*columns, console=Console(stderr=True))
+            self._bars.start()
+        return self._tell
+
+    def _tell(self, what: str, done: int, total: int) -> None:
+        if self._bars is not None:
+            if what not in self._tasks:
+                self._tasks[what] = self._bars.add_task(what, total=total)
+            self._bars.update(self._tasks[what], completed=done)
+        elif time.monotonic() - self._spoken > 10:
+            self._spoken = time.monotonic()
+            print(f"{what}: {done:,} of {total:,} trials", file=sys.stderr, flush=True)
+
+    def __exit__(self, *_: object) -> None:
+        if self._bars is not None:
+            self._bars.stop()

@@ -1,0 +1,92 @@
+"""The checks that mutants are put to. Each builds its subject afresh, from whatever code is in force, and lists findings.
+
+An examination of the unbroken code finds nothing; ``test_mutants.py`` asserts that first, for every examination in use.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from reticent.agents import deployed, private
+from reticent.privacy.audit import (
+    Subject,
+    check_noise,
+    check_refusals,
+    check_source,
+    lower_bounds,
+    play_releases,
+    replay,
+    seen_as,
+    worst_pair,
+)
+from reticent.privacy.noise import SecureNoise
+from reticent.privacy.plan import PrivateOptions
+from reticent.worlds import Episode, World, make_world_from
+
+Examination = Callable[[], list[str]]
+
+
+@functools.cache
+def tiny_world() -> World:
+    return make_world_from("random-blend:states=3,actions=2,horizon=2,d1=2,d2=2,per_step=true")
+
+
+def subject(episodes: int = 4, **options: Any) -> Subject:
+    agent, plan = private.make_private(tiny_world().model, episodes, "value-iteration", PrivateOptions(**options))
+    return Subject(agent, plan)
+
+
+def replayed(random: int = 0, users: int = 4, **options: Any) -> Examination:
+    """Replay with the worst pair that a search without gradients finds; the second user is the one who changes."""
+
+    def examine() -> list[str]:
+        one = subject(users, **options)
+        pair, _ = worst_pair(one, random=random or 4, gradient=False)
+        return list(replay(one, [seen_as(pair.one)] * users, 1, seen_as(pair.other)).findings)
+
+    return _named(examine, "replay", options)
+
+
+def distributed(**options: Any) -> Examination:
+    """The law of the privatizer's noise."""
+    return _named(lambda: check_noise(subject(**options)), "distribution", options)
+
+
+def sourced(calls: int = 200) -> Examination:
+    """The law and the freshness of the deployment's noise source."""
+    return _named(lambda: check_source(SecureNoise(), calls=calls), "distribution", {"calls": calls})
+
+
+def audited(trials: int, learn: bool = False, **options: Any) -> Examination:
+    """The releases adversary with the statistics canary, at the audit's default confidence."""
+
+    def examine() -> list[str]:
+        one = subject(**options)
+        pair, _ = worst_pair(one, random=4, gradient=False)
+        scores = play_releases(one, pair, trials, seed=3, learn=learn)
+        bound = lower_bounds(*scores, one.plan.options.delta, 0.999).lower_bound
+        claimed = one.plan.options.epsilon
+        return [f"epsilon is at least {bound.epsilon:.3f}, claimed {claimed}"] if bound.epsilon > claimed else []
+
+    return _named(examine, "audit", options)
+
+
+def refused() -> Examination:
+    """What a deployment must refuse."""
+    model = tiny_world().model
+
+    def make(source: Any) -> Any:
+        return deployed.DeployedAgent("private-linopt-vi:counter=tree", model, 3, source)
+
+    episode = Episode(np.array([0, 1, 2]), np.array([0, 1]), np.array([1.0, 0.0]))
+    return _named(lambda: check_refusals(make, episode), "refusals", {})
+
+
+def _named(examine: Examination, kind: str, options: dict[str, Any]) -> Examination:
+    examine.kind = kind  # type: ignore[attr-defined]
+    examine.key = (kind, *sorted(options.items()))  # type: ignore[attr-defined]
+    return examine

@@ -1,0 +1,58 @@
+"""Every broken variant is caught, by the check that docs/audit.md names, for the right reason; the unbroken code passes."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+from examinations import Examination
+
+from mutants import MUTANTS, QUICK, Mutant
+
+DOCS = Path(__file__).parents[2] / "docs" / "audit.md"
+
+EXAMINATIONS: dict[tuple, tuple[Examination, bool]] = {}
+for one in MUTANTS:
+    key = one.examine.key
+    EXAMINATIONS[key] = one.examine, one.long and EXAMINATIONS.get(key, (None, True))[1]
+
+
+def marks(long: bool) -> list:
+    return [pytest.mark.verify] if long else []
+
+
+@pytest.mark.parametrize(
+    "examine",
+    [
+        pytest.param(examine, id="-".join(map(str, key)), marks=marks(long))
+        for key, (examine, long) in EXAMINATIONS.items()
+    ],
+)
+def test_the_unbroken_code_passes(examine: Examination) -> None:
+    assert examine() == []
+
+
+@pytest.mark.parametrize("broken", [pytest.param(m, id=m.name, marks=marks(m.long)) for m in MUTANTS])
+def test_the_mutant_is_caught(broken: Mutant, monkeypatch: pytest.MonkeyPatch) -> None:
+    broken.apply(monkeypatch)
+    findings = broken.examine()
+    assert any(re.search(broken.sees, finding) for finding in findings), findings
+
+
+def test_there_are_enough_of_them_and_no_two_alike() -> None:
+    assert len({one.name for one in MUTANTS}) == len(MUTANTS) >= 20
+    assert {one.name for one in MUTANTS} >= QUICK
+
+
+def rows() -> list[str]:
+    return [f"| `{one.name}` | {one.mistake} | {one.caught_by} |" for one in MUTANTS]
+
+
+def test_the_table_in_the_docs_is_this_registry() -> None:
+    written = [line for line in DOCS.read_text().splitlines() if re.match(r"\| `[a-z0-9-]+` \|", line)]
+    assert written == rows(), "python tests/mutants/test_mutants.py prints the table"
+
+
+if __name__ == "__main__":
+    print("\n".join(["| mutant | mistake | caught by |", "|---|---|---|", *rows()]))

@@ -244,3 +244,16 @@ def test_gaps_add_up_to_the_regret(result):
     curves = result.curves["ucrl-vtr"]
     episodes, samples = gaps(curves)
     np.testing.assert_allclose((samples * np.diff(episodes, prepend=0)).sum(axis=1), curves.regret[:, -1])
+
+
+def test_an_audit_becomes_a_section_of_the_report_once() -> None:
+    from reticent.experiments.report import AUDIT_PLACE, with_audit
+
+    page = f"<main>results {AUDIT_PLACE} settings</main>"
+    once = with_audit(page, "first")
+    twice = with_audit(once, "second")
+    assert "first" in once
+    assert "first" not in twice
+    assert twice.count("<h2>Audit</h2>") == 1
+    assert twice.startswith("<main>results ")
+    assert twice.endswith(" settings</main>")

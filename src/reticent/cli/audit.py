@@ -38,7 +38,10 @@ def audit(
     ] = None,
     confidence: Annotated[float, typer.Option(help="Of the lower bound.")] = 0.999,
     seed: Annotated[int, typer.Option(help="Of the trials.")] = 0,
-    out: Annotated[Path | None, typer.Option(help="Directory for audit.png, audit.html and audit.json.")] = None,
+    out: Annotated[
+        Path | None,
+        typer.Option(help="Directory for audit.png, .html and .json; a run's report there gains the audit."),
+    ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object and nothing else.")] = False,
 ) -> None:
     """Attack a private agent and say whether its promise held.
@@ -105,7 +108,9 @@ def write(found: Audit, directory: Path) -> None:
     """The picture, the page and the numbers."""
     import json
 
-    from reticent.privacy.audit.page import audit_html
+    from reticent.experiments.report import with_audit
+    from reticent.experiments.storage import REPORT
+    from reticent.privacy.audit.page import audit_body, audit_html
     from reticent.privacy.audit.picture import draw_audit
 
     directory.mkdir(parents=True, exist_ok=True)
@@ -113,6 +118,10 @@ def write(found: Audit, directory: Path) -> None:
     (directory / "audit.png").write_bytes(picture)
     date = f"{datetime.date.today():%Y-%m-%d}"
     (directory / "audit.html").write_text(audit_html(found, picture, date), encoding="utf-8")
+    report = directory / REPORT
+    if report.exists():
+        page = with_audit(report.read_text(encoding="utf-8"), audit_body(found, picture))
+        report.write_text(page, encoding="utf-8")
     text = json.dumps(found.to_dict(), indent=2, ensure_ascii=False, allow_nan=False)
     (directory / "audit.json").write_text(text + "\n", encoding="utf-8")
 

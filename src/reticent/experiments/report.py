@@ -124,12 +124,23 @@ def report_html(result: RunResult, picture: bytes) -> str:
 {stopped}
 <figure><img alt="{escape(alternative)}" src="data:image/png;base64,{encoded}"></figure>
 {sections}
+{AUDIT_PLACE}
 {_folded("Configuration", config_text(result.config))}
 {_folded("Circumstances", json.dumps(metadata_of(result), indent=2, ensure_ascii=False))}
 </main>
 </body>
 </html>
 """
+
+
+AUDIT_PLACE = "<!-- audit -->"
+
+
+def with_audit(page: str, body: str) -> str:
+    """A report with an audit's findings as its section, in the place of an earlier audit's if there was one."""
+    before, _, rest = page.partition(AUDIT_PLACE)
+    after = rest.rpartition(AUDIT_PLACE)[2]
+    return f"{before}{AUDIT_PLACE}<section><h2>Audit</h2>{body}</section>{AUDIT_PLACE}{after}"
 
 
 def _folded(title: str, content: Any) -> str:

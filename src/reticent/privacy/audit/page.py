@@ -9,23 +9,31 @@ from html import escape
 
 from reticent.privacy.audit.audit import Audit
 
-__all__ = ["audit_html"]
+__all__ = ["audit_body", "audit_html"]
 
 
 def audit_html(found: Audit, picture: bytes, date: str = "") -> str:
     """The whole page; ``picture`` is a PNG and goes into it."""
-    encoded = base64.b64encode(picture).decode("ascii")
     good = found.verdict == "consistent"
-    odds = math.exp(found.claimed_epsilon)
     headline = "No violation found" if good else "The promise was broken"
-    numbers = escape(json.dumps(found.to_dict(), indent=2, ensure_ascii=False))
-    rows = "".join(_attack_row(found, index) for index in range(len(found.attacks)))
     return f"""<!doctype html>
 <html lang="en"><head><meta charset="utf-8"><meta name="viewport" content="width=device-width, initial-scale=1">
 <title>Privacy audit: {escape(found.agent)}</title><style>{CSS}</style></head><body><main>
 <p class=brand>reticent · privacy audit{f" of {escape(date)}" if date else ""}</p>
 <h1>{headline}</h1>
-<p class=lead>{_lead(found)}</p>
+{audit_body(found, picture)}
+</main></body></html>
+"""
+
+
+def audit_body(found: Audit, picture: bytes) -> str:
+    """What the page says below its title; also a section of a run's report."""
+    encoded = base64.b64encode(picture).decode("ascii")
+    good = found.verdict == "consistent"
+    odds = math.exp(found.claimed_epsilon)
+    numbers = escape(json.dumps(found.to_dict(), indent=2, ensure_ascii=False))
+    rows = "".join(_attack_row(found, index) for index in range(len(found.attacks)))
+    return f"""<p class=lead>{_lead(found)}</p>
 <p class="{"good" if good else "bad"}">Claimed: ε = {found.claimed_epsilon:g} at δ = {found.delta:g}. Proven by attack: ε is
 at least {found.lower_bound_epsilon:.3f}. Verdict: <b>{found.verdict}</b> (confidence {100 * found.confidence:g}%).</p>
 <figure><img alt="Scores of the adversary without and with the user" src="data:image/png;base64,{encoded}"></figure>
@@ -59,7 +67,6 @@ mathematical argument, and the attack checks that the program does what the argu
 tells others.</li>
 </ul>
 <details><summary>All numbers</summary><pre>{numbers}</pre></details>
-</main></body></html>
 """
 
 

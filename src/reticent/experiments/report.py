@@ -7,13 +7,14 @@ Adding one, such as the privacy guarantee or an audit, is one line in :data:`SEC
 from __future__ import annotations
 
 import base64
+import dataclasses
 import json
 import re
 from collections.abc import Callable, Sequence
 from html import escape
 from typing import Any
 
-from reticent.experiments.guarantee import privacy_section, theory_section
+from reticent.experiments.guarantee import privacy_plan, privacy_section, theory_section
 from reticent.experiments.plots import band_words
 from reticent.experiments.result import RunResult
 from reticent.experiments.storage import config_text, metadata_of
@@ -47,7 +48,10 @@ def settings_section(result: RunResult) -> str:
     """Every option of every agent that was run."""
     items = []
     for run in result.runs:
-        options = (f"{key} = {'default' if value is None else value}" for key, value in run.config.options.items())
+        plan = privacy_plan(run)
+        # A private agent's options as they were resolved: the paper's calibration, for one, overrides most.
+        chosen = run.config.options if plan is None else {**run.config.options, **dataclasses.asdict(plan.options)}
+        options = (f"{key} = {'default' if value is None else value}" for key, value in chosen.items())
         items.append(f"<dt>{agent_name(run.config.label)}</dt><dd>{escape(', '.join(options))}</dd>")
     return f"<dl>{''.join(items)}</dl>"
 
@@ -138,6 +142,8 @@ AUDIT_PLACE = "<!-- audit -->"
 
 def with_audit(page: str, body: str) -> str:
     """A report with an audit's findings as its section, in the place of an earlier audit's if there was one."""
+    if AUDIT_PLACE not in page:
+        page = page.replace("</main>", f"{AUDIT_PLACE}</main>")
     before, _, rest = page.partition(AUDIT_PLACE)
     after = rest.rpartition(AUDIT_PLACE)[2]
     return f"{before}{AUDIT_PLACE}<section><h2>Audit</h2>{body}</section>{AUDIT_PLACE}{after}"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import math
+from typing import get_args
 
 import jax
 import jax.numpy as jnp
@@ -13,16 +14,15 @@ from counter_probes import all_counters, label, probed, probed_noise, releases, 
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from reticent.errors import InvalidInput, UnknownName
+from reticent.errors import InvalidInput
 from reticent.privacy.counters import (
-    COUNTERS,
     BltCounter,
-    Counter,
     EpochCounter,
     RunningSum,
     ToeplitzCounter,
     TreeCounter,
 )
+from reticent.privacy.plan import CounterName, PrivateOptions, make_counter, make_schedule
 
 SIZES = (1, 2, 7, 33, 64)
 PROBED = [counter for n in SIZES for counter in all_counters(n)]
@@ -187,12 +187,8 @@ def test_running_sum_claims_nothing():
 
 
 def test_every_name_makes_its_counter():
-    names = [entry.name for entry in COUNTERS.entries()]
-    assert names == ["tree", "tree-reduced", "toeplitz", "blt", "epochs"]
-    for name in names:
-        counter: Counter = COUNTERS.make(name, 1000)
+    for name in get_args(CounterName):
+        options = PrivateOptions(counter=name, first=10, growth=2.0)
+        counter = make_counter(options, make_schedule(options, 100))
         assert counter.name == name
-    assert COUNTERS.make("blt:buffers=3", 50) == BltCounter(50, 3)
-    assert COUNTERS.make("epochs:first=10,growth=2", 100) == EpochCounter((10, 20, 70))
-    with pytest.raises(UnknownName, match="toeplitz"):
-        COUNTERS.make("toplitz", 10)
+    assert counter.rounds == 100

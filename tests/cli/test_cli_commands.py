@@ -191,6 +191,15 @@ def test_ctrl_c_keeps_what_is_finished(tmp_path):
     assert len(list(out.iterdir())) == 5
 
 
+@pytest.fixture
+def usual_ctrl_c():
+    """SIGINT as in a terminal: a suite that a shell runs in the background inherits it ignored."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
+
+
+@pytest.mark.usefixtures("usual_ctrl_c")
 def test_the_second_ctrl_c_stops_at_once(capsys):
     before = signal.getsignal(signal.SIGINT)
     with listening() as interrupt:

@@ -9,6 +9,7 @@
 from __future__ import annotations
 
 import importlib
+import sys
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -21,6 +22,12 @@ if TYPE_CHECKING:
     from reticent.worlds import make_world_from
 
 __version__ = "0.1.0"
+
+if "gymnasium" in sys.modules:
+    from reticent.gymnasium_ids import register
+
+    register()
+    del register
 
 # Imported when first used: `import reticent` and the command's help must not wait for JAX.
 _HOMES = {

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
+
 import gymnasium
 import numpy as np
 import pytest
 from gymnasium.utils.env_checker import check_env
 
 from reticent.errors import InvalidInput, UnknownName
+from reticent.gymnasium_ids import ENVIRONMENTS
 from reticent.worlds import make_world_from, tabular
-from reticent.worlds.gymnasium_env import ENVIRONMENTS, WorldEnv, check_matches
+from reticent.worlds.gymnasium_env import WorldEnv, check_matches
 
 
 @pytest.mark.parametrize("identifier", ENVIRONMENTS)
@@ -83,3 +87,15 @@ def test_environments_that_do_not_match_a_model_are_refused():
     env.action_space = gymnasium.spaces.Box(0, 1)
     with pytest.raises(InvalidInput, match="action_space is Box"):
         check_matches(env, model)
+
+
+@pytest.mark.parametrize(
+    "program",
+    [
+        "import gymnasium, reticent; gymnasium.make('reticent/RiverSwim-v0')",
+        "import reticent.worlds, gymnasium; gymnasium.make('reticent/RiverSwim-v0')",
+        "import gymnasium; gymnasium.make('reticent:reticent/RiverSwim-v0')",
+    ],
+)
+def test_the_ids_are_known_as_soon_as_the_library_is(program: str) -> None:
+    subprocess.run([sys.executable, "-c", program], check=True, timeout=60)

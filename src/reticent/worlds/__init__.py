@@ -1,5 +1,6 @@
 """What the world is: linear mixture MDPs, their constructors and the zoo."""
 
+from reticent.gymnasium_ids import register
 from reticent.worlds.blend import blend
 from reticent.worlds.episode import Episode
 from reticent.worlds.model import Model, make_model
@@ -22,3 +23,5 @@ __all__ = [
     "tabular",
     "world_rows",
 ]
+
+register()

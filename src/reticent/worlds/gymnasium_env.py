@@ -1,8 +1,7 @@
 """Worlds as Gymnasium environments, and the check for the way back.
 
-Importing this module registers ``reticent/MobileHealth-v0``, ``reticent/RandomBlend-v0`` and
-``reticent/RiverSwim-v0``; or let Gymnasium import it:
-``gymnasium.make("reticent.worlds.gymnasium_env:reticent/RiverSwim-v0", states=4)``.
+They are registered as ``reticent/MobileHealth-v0``, ``reticent/RandomBlend-v0`` and ``reticent/RiverSwim-v0``
+(:mod:`reticent.gymnasium_ids`): ``gymnasium.make("reticent:reticent/RiverSwim-v0", states=4)``.
 
 The end of an episode is reported as ``terminated``, not ``truncated``: the horizon H is part of the problem (values
 are zero after it and the optimal policy depends on the step), so a learner must not bootstrap beyond it. The
@@ -18,15 +17,10 @@ import gymnasium
 import jax
 
 from reticent.errors import InvalidInput
+from reticent.gymnasium_ids import register
 from reticent.worlds.model import Model
 from reticent.worlds.registry import make_world_from
 from reticent.worlds.world import World
-
-ENVIRONMENTS = {
-    "reticent/MobileHealth-v0": "mobile-health",
-    "reticent/RandomBlend-v0": "random-blend",
-    "reticent/RiverSwim-v0": "riverswim",
-}
 
 _start = jax.jit(World.start)
 _step = jax.jit(World.step)
@@ -93,10 +87,4 @@ def check_matches(env: gymnasium.Env[Any, Any], model: Model) -> None:
             )
 
 
-def _register() -> None:
-    for identifier, spec in ENVIRONMENTS.items():
-        if identifier not in gymnasium.registry:
-            gymnasium.register(identifier, entry_point=WorldEnv, kwargs={"world": spec})
-
-
-_register()
+register()

@@ -88,8 +88,11 @@ class DeployedAgent:
         noise = self._noise(()) if self.privacy.options.trust == "local" else None
         return self.agent.report(self._plan, episode, noise)
 
-    def submit(self, user: Hashable, report: Any) -> None:
-        """Learn from one user's report; a user's second report is refused, and so is one after the K-th user.
+    def submit(self, user: Hashable, contribution: Any) -> None:
+        """Learn from one user; her second contribution is refused, and so is one after the K-th user.
+
+        ``contribution`` is her episode in the joint model, where the statistics are clipped and rounded here and nowhere
+        else, and what :meth:`report` returned on her device in the local model, where it is already private.
 
         Raises:
           InvalidInput: the report was refused; nothing was changed or spent.
@@ -101,10 +104,7 @@ class DeployedAgent:
                 "users", self.users + 1, f"at most K = {self.agent.schedule.episodes}",
                 "the promise covers K users; go on serving the final plan, or start a new agent with its own budget",
             )  # fmt: skip
-        if np.shape(report) != self.agent.regularizer.noise_scale.shape or not np.isfinite(report).all():
-            raise InvalidInput(
-                "report", np.shape(report), "finite, of the agent's shape", "send what report() returned"
-            )
+        report = self._received(contribution)
         state = self.agent.absorb(self._state, report)
         users = self.users + 1
         schedule = self.agent.schedule
@@ -116,6 +116,19 @@ class DeployedAgent:
             self._plan = self.agent.plan(state)
         self._state = state
         self._users.add(user)
+
+    def _received(self, contribution: Any) -> Any:
+        """The array to absorb. A ready-made array is taken in the local model only: its clip could not be checked."""
+        if self.privacy.options.trust == "joint":
+            if not isinstance(contribution, Episode):
+                kind = type(contribution).__name__
+                raise InvalidInput("contribution", kind, "an Episode in the joint model", "send the episode itself")
+            return self.report(contribution)
+        shape = self.agent.regularizer.noise_scale.shape
+        if isinstance(contribution, Episode) or np.shape(contribution) != shape or not np.isfinite(contribution).all():
+            kind = type(contribution).__name__
+            raise InvalidInput("contribution", kind, f"a finite report of shape {shape}", "send what report() returned")
+        return contribution
 
     def _noise(self, prefix: tuple[int, ...]) -> Any:
         scale = np.broadcast_to(self.agent.regularizer.noise_scale, prefix + self.agent.regularizer.noise_scale.shape)

@@ -24,6 +24,7 @@ from reticent.privacy.counters import EpochCounter, TreeCounter
 from reticent.privacy.counters.tree import TreeState
 from reticent.privacy.privatizer import Privatizer, PrivatizerState
 from reticent.privacy.sensitivity import clip_interval, clip_norm
+from reticent.worlds import Episode
 
 Patch = pytest.MonkeyPatch
 
@@ -493,6 +494,16 @@ def generator_cloned_by_fork(patch: Patch) -> None:
 @mutant("simulated noise may deploy", DEPLOYED, "simulated noise is accepted")
 def simulated_noise_deploys(patch: Patch) -> None:
     patch.setattr(deployed, "require_deployable", lambda source: source)
+
+
+@mutant(
+    "a joint deployment takes ready-made statistics, unclipped (we had this one)", DEPLOYED, "ready-made statistics"
+)
+def ready_made_statistics(patch: Patch) -> None:
+    def received(self: Any, contribution: Any) -> Any:
+        return self.report(contribution) if isinstance(contribution, Episode) else contribution
+
+    patch.setattr(deployed.DeployedAgent, "_received", received)
 
 
 @mutant("a deployment does not remember its users", DEPLOYED, "second contribution")

@@ -28,6 +28,8 @@ def check_refusals(make: Callable[[Any], Any], episode: Episode) -> list[str]:
     agent.submit("first", episode)
     if _accepts(lambda: agent.submit("first", episode)):
         findings.append("a user's second contribution is accepted")
+    if agent.privacy.options.trust == "joint" and _accepts(lambda: agent.submit("made", 1e9 * agent.report(episode))):
+        findings.append("ready-made statistics are accepted, whose clip nobody can check")
     others = 0
     while not agent.finished and others < 10_000:
         others += 1

@@ -28,3 +28,11 @@ class UnknownName(ReticentError):
         near = difflib.get_close_matches(given, known, n=1)
         hint = f"; did you mean {near[0]!r}?" if near else ""
         super().__init__(f"unknown {kind} {given!r}{hint} (known: {', '.join(known) or 'none'})")
+
+
+class MissingExtra(ReticentError):
+    """Something that needs an optional package; the message says how to get it."""
+
+    def __init__(self, what: str, package: str, extra: str) -> None:
+        self.what, self.package, self.remedy = what, package, f"pip install 'reticent[{extra}]'"
+        super().__init__(f"{what} needs the package {package}, which is not installed; run {self.remedy}")

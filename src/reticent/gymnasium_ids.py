@@ -8,16 +8,21 @@ imported when the first one is made.
 from __future__ import annotations
 
 ENVIRONMENTS = {
+    "reticent/HardInstance-v0": "hard-instance",
+    "reticent/Keyboard-v0": "keyboard",
     "reticent/MobileHealth-v0": "mobile-health",
     "reticent/RandomBlend-v0": "random-blend",
     "reticent/RiverSwim-v0": "riverswim",
+    "reticent/Tutor-v0": "tutor",
 }
 
 
 def register() -> None:
-    """Register every id that is not registered yet."""
-    import gymnasium
-
+    """Register every id not registered yet; nothing where Gymnasium is missing, as on a node that only simulates."""
+    try:
+        import gymnasium
+    except ModuleNotFoundError:
+        return
     for identifier, spec in ENVIRONMENTS.items():
         if identifier not in gymnasium.registry:
             gymnasium.register(identifier, entry_point="reticent.worlds.gymnasium_env:WorldEnv", kwargs={"world": spec})

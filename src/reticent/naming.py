@@ -56,6 +56,11 @@ class Entry(Generic[T]):
         parameters = inspect.signature(self.factory, eval_str=True).parameters
         return {key: p for key, p in parameters.items() if p.kind is inspect.Parameter.KEYWORD_ONLY}
 
+    def offers(self, key: str, value: object) -> bool:
+        """Whether the option ``key`` may be ``value``, as far as its type lists choices."""
+        annotation = self.options[key].annotation
+        return typing.get_origin(annotation) is not typing.Literal or value in typing.get_args(annotation)
+
     def read(self, raw: Mapping[str, str]) -> dict[str, Any]:
         """Turn raw option strings into typed keyword arguments.
 

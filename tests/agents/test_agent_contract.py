@@ -15,7 +15,8 @@ import numpy as np
 import pytest
 
 from reticent.agents import AGENTS, make_agent
-from reticent.experiments.simulate import Curves, episode_uniforms, rollout, simulate, streams
+from reticent.experiments.rollout import episode_uniforms, rollout, streams
+from reticent.experiments.simulate import Curves, simulate
 from reticent.learning import Agent
 from reticent.worlds import Episode, World, make_world_from
 
@@ -58,7 +59,7 @@ def a_short_life(agent: Agent, key: jax.Array) -> Any:
     user_noise = agent.regularizer.simulate_user_noise(second)
     round_noise = agent.regularizer.simulate_round_noise(third)
     state = agent.update(agent.init(), plan, episode, user_noise, round_noise)
-    return state, agent.plan(state), episode
+    return state, agent.plan(state, action_values=True), episode
 
 
 KEYS = jax.random.split(jax.random.key(5), 4)
@@ -124,9 +125,13 @@ def test_state_and_plan_are_arrays_of_lasting_shape(spec: str) -> None:
         assert isinstance(leaf, jax.Array)
     assert jax.tree.structure(before) == jax.tree.structure(after)
     assert shapes(before) == shapes(after)
-    assert shapes(jax.eval_shape(agent.plan, before)) == shapes(plan)
+    assert shapes(jax.eval_shape(functools.partial(agent.plan, action_values=True), before)) == shapes(plan)
     model = agent.model
-    assert plan.policy.shape == plan.action_values.shape == (model.horizon, model.states, model.actions)
+    everywhere = (model.horizon, model.states, model.actions)
+    assert plan.action_values.shape == plan.probabilities(model.actions).shape == everywhere
+    assert plan.policy.shape == (everywhere[:2] if agent.method == "value-iteration" else everywhere)
+    without = jax.eval_shape(agent.plan, before).action_values
+    assert (without is None) == (agent.method == "value-iteration")
     assert plan.values.shape == (model.horizon + 1, model.states)
     assert (int(before.rounds), int(after.rounds)) == (0, 1)
 
@@ -144,7 +149,7 @@ def test_nothing_is_changed_in_place(spec: str) -> None:
 
 def assert_proper(agent: Agent, plan: Any) -> None:
     horizon = agent.model.horizon
-    policy, values, action_values = map(np.asarray, (plan.policy, plan.values, plan.action_values))
+    policy, values = np.asarray(plan.probabilities(agent.model.actions)), np.asarray(plan.values)
     for leaf in jax.tree.leaves(plan):
         assert np.isfinite(leaf).all()
     assert policy.min() >= 0
@@ -153,6 +158,9 @@ def assert_proper(agent: Agent, plan: Any) -> None:
     assert values.min() >= 0
     assert (values[:-1] <= left + 1e-12).all()
     assert not values[-1].any()
+    if plan.action_values is None:
+        return
+    action_values = np.asarray(plan.action_values)
     assert action_values.min() >= 0
     assert (action_values <= left[..., None]).all()
     np.testing.assert_allclose((policy * action_values).sum(axis=-1), values[:-1], rtol=0, atol=1e-12)
@@ -160,7 +168,7 @@ def assert_proper(agent: Agent, plan: Any) -> None:
 
 def test_plans_are_proper(spec: str) -> None:
     agent = agent_of(spec)
-    assert_proper(agent, agent.plan(agent.init()))
+    assert_proper(agent, agent.plan(agent.init(), action_values=True))
     assert_proper(agent, life(spec)[1])
     last = jax.tree.map(lambda leaf: np.asarray(leaf[1]), run_of(spec).carry.plan)
     assert_proper(agent, last)
@@ -179,7 +187,7 @@ def test_the_most_one_sided_users_do_no_harm(spec: str) -> None:
         report = agent.report(plan, episode, tail(agent.regularizer.simulate_user_noise(KEYS[0])))
         state = agent.absorb(state, jax.tree.map(lambda leaf: leaf * 1_000_000, report))
         state = agent.close(state, plan, 1_000_000, tail(agent.regularizer.simulate_round_noise(KEYS[1])))
-        return state, agent.plan(state)
+        return state, agent.plan(state, action_values=True)
 
     for state, action, reward in ((0, 0, 0.0), (states - 1, actions - 1, 1.0)):
         episode = Episode(
@@ -201,7 +209,7 @@ def test_act_inverts_the_policy(spec: str) -> None:
         assert chosen.min() >= 0
         assert chosen.max() < agent.model.actions
         shares = np.bincount(chosen, minlength=agent.model.actions) / len(uniforms)
-        np.testing.assert_allclose(shares, plan.policy[step, 1], atol=2 / 512)
+        np.testing.assert_allclose(shares, plan.probabilities(agent.model.actions)[step, 1], atol=2 / 512)
 
 
 def test_the_schedule_is_respected(spec: str) -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import dataclasses
+
 import jax
 import numpy as np
 import pytest
@@ -104,3 +106,123 @@ def test_ready_made_statistics_are_taken_in_the_local_model_only() -> None:
             local.submit("ann", bad)
     local.submit("ann", local.report(episode(0)))
     assert local.users == 1
+
+
+# -- users who overlap ----------------------------------------------------------------------------------------------------
+
+
+def open_sum(agent: DeployedAgent) -> np.ndarray:
+    return np.asarray(agent._state.regularizer.open)
+
+
+def test_a_late_episode_is_counted_under_the_plan_its_user_was_served() -> None:
+    agent = deployed()
+    first, second = agent.begin("ann"), agent.begin("bob")
+    third = agent.begin("cas")  # the round of two has had its users, and ends before the third is served
+    assert (first.version, second.version, third.version) == (0, 0, 1)
+    assert first.plan is second.plan
+    assert agent.plan is third.plan
+    assert not open_sum(agent).any()
+    agent.submit(first, episode(0))
+    np.testing.assert_array_equal(open_sum(agent), agent.report(episode(0), first))
+    assert not np.array_equal(open_sum(agent), agent.report(episode(0)))
+    agent.submit("cas", episode(2))  # by name: it stands for her ticket
+    np.testing.assert_array_equal(open_sum(agent), agent.report(episode(0), first) + agent.report(episode(2), third))
+
+
+@pytest.mark.parametrize("options", ["", ",counter=tree", ",trust=local"])
+def test_rounds_end_on_admissions_whoever_comes_back(options: str) -> None:
+    """Versions and spending are the same whether all, some or no reports arrive."""
+    local = "local" in options
+    seen = []
+    for returning in (set(), {0, 3}, set(range(6))):
+        agent = deployed(options)
+        versions, tickets = [], []
+        for user in range(6):
+            tickets.append(agent.begin(user))
+            versions.append(tickets[-1].version)
+            for late in tickets[:-1]:
+                if late.user in returning and late.user == user - 1:
+                    agent.submit(late, agent.report(episode(user), late) if local else episode(user))
+        agent.finish()
+        assert agent.finished
+        assert np.isfinite(agent.plan.values).all()
+        assert agent.ledger.epsilon == pytest.approx(1.0, rel=1e-6)
+        seen.append((versions, agent.version))
+    assert seen[0] == seen[1] == seen[2]
+    assert seen[0][1] == agent.agent.schedule.releases
+
+
+def test_tickets_are_good_once_for_their_own_version_and_in_time() -> None:
+    agent = deployed(episodes=4)
+    ticket, never, late, _ = (agent.begin(user) for user in ("ann", "bob", "cas", "eve"))
+    agent.submit(ticket, episode(0))
+    before = [np.array(leaf) for leaf in jax.tree.leaves(agent._state)]
+    strange = dataclasses.replace(late, user="dan")
+    for act, match in (
+        (lambda: agent.submit(ticket, episode(0)), "ticket is used up"),
+        (lambda: agent.submit("ann", episode(0)), "already counted"),
+        (lambda: agent.submit(strange, episode(0)), "ticket is unknown"),
+        (lambda: agent.submit(dataclasses.replace(late, version=0), episode(0)), r"ticket\.version is 0"),
+        (lambda: agent.submit(dataclasses.replace(never, version=7), episode(0)), r"ticket\.version is 7"),
+        (lambda: agent.submit(late, episode(0)._replace(rewards=np.full(H, 2.0))), "reward at step 1"),
+        (lambda: agent.begin("cas"), "already counted"),
+        (lambda: agent.begin("dan"), "at most K = 4"),
+        (lambda: agent.expire("ann"), "without a ticket"),
+    ):
+        with pytest.raises(InvalidInput, match=match):
+            act()
+    assert agent.users == 4
+    for one, other in zip(before, jax.tree.leaves(agent._state), strict=True):
+        np.testing.assert_array_equal(one, other)
+    agent.finish()
+    final = agent.plan
+    with pytest.raises(InvalidInput, match="ticket is used up"):
+        agent.submit(late, episode(0))
+    agent.finish()
+    assert agent.plan is final
+
+
+def test_only_versions_that_are_out_are_kept() -> None:
+    agent = deployed(",counter=tree", episodes=5)
+    tickets = [agent.begin(user) for user in range(5)]
+    assert agent.versions_kept == (0, 1, 2, 3, 4)
+    agent.submit(tickets[1], episode(1))
+    agent.expire(2)
+    assert agent.versions_kept == (0, 3, 4)
+    assert agent.tickets_out == 3
+    with pytest.raises(InvalidInput, match="ticket is used up"):
+        agent.submit(tickets[2], episode(2))
+    agent.finish()
+    assert agent.versions_kept == ()
+
+
+def test_a_forged_plan_in_a_ticket_changes_nothing() -> None:
+    """The server keeps its own copy: what comes back with a ticket is a name and a number."""
+    agent = deployed()
+    ticket = agent.begin("ann")
+    forged = dataclasses.replace(ticket, plan=ticket.plan._replace(values=0.5 * ticket.plan.values))
+    agent.submit(forged, episode(0))
+    np.testing.assert_array_equal(open_sum(agent), agent.report(episode(0), ticket))
+
+
+def test_the_two_protocols_are_not_mixed() -> None:
+    agent = deployed()
+    with pytest.raises(InvalidInput, match="users is 0"):
+        agent.finish()
+    agent.begin("ann")
+    with pytest.raises(InvalidInput, match=r"admitted by begin\(\)"):
+        agent.submit("bob", episode(0))
+    in_order = deployed()
+    in_order.submit("ann", episode(0))
+    with pytest.raises(InvalidInput, match="in order"):
+        in_order.begin("bob")
+
+
+def test_noise_that_covers_users_in_order_only_gives_no_tickets() -> None:
+    agent = deployed()
+    noise = dataclasses.replace(agent.privacy.calibration.reward, arrival_ratio=np.full(H, 1.2))
+    short = dataclasses.replace(agent.privacy.calibration, reward=noise)
+    agent.privacy = dataclasses.replace(agent.privacy, calibration=short)
+    with pytest.raises(InvalidInput, match=r"arrival_ratio is 1\.2"):
+        agent.begin("ann")

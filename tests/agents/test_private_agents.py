@@ -12,7 +12,7 @@ import pytest
 from reticent.agents import AGENTS, make_agent
 from reticent.agents.private import make_private
 from reticent.errors import InvalidInput, UnknownName
-from reticent.experiments.simulate import episode_uniforms, rollout
+from reticent.experiments.rollout import episode_uniforms, rollout
 from reticent.learning import PAPER_FRAME, Agent, Frame
 from reticent.privacy.plan import PrivateOptions
 from reticent.worlds import World, make_world_from, tabular

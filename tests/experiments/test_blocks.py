@@ -9,7 +9,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from reticent.experiments.simulate import _tail_regret, blocks, grid_points
+from reticent.experiments.engine import blocks
+from reticent.experiments.simulate import _tail_regret, grid_points
 from reticent.learning import Schedule
 
 few = settings(max_examples=60, deadline=None, derandomize=True)

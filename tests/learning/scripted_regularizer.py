@@ -24,6 +24,7 @@ class ScriptedRegularizer:
     """Adds a written-down sequence (Z^k, z^k) to the true sums: what a privatizer does, without the privacy."""
 
     script: Statistics
+    pooled = False
 
     def init(self) -> ScriptState:
         zero = jax.tree.map(lambda leaf: jnp.zeros_like(leaf[0]), self.script)

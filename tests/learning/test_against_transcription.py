@@ -18,7 +18,8 @@ import reference_linopt as slow
 from scripted_regularizer import ScriptedRegularizer
 
 from reticent.agents import make_agent
-from reticent.experiments.simulate import episode_uniforms, rollout, simulate, streams
+from reticent.experiments.rollout import episode_uniforms, rollout, streams
+from reticent.experiments.simulate import simulate
 from reticent.learning import PAPER_FRAME, Agent, Certificate, Frame, Schedule, Statistics, radii
 from reticent.learning.ridge import estimates
 from reticent.worlds import World, make_world_from
@@ -78,7 +79,7 @@ def run_library(agent: Agent, world: World, uniforms: jax.Array) -> Any:
     """All episodes in one scan, every plan and estimate kept."""
 
     def one(state: Any, draws: jax.Array) -> Any:
-        plan = agent.plan(state)
+        plan = agent.plan(state, action_values=True)
         transition, reward = estimates(agent.regularizer.regularized(state.regularizer))
         episode = rollout(agent, world, plan, draws)
         return agent.update(state, plan, episode), (plan, transition.theta, reward.theta, episode)
@@ -93,15 +94,16 @@ def uniforms_of(world: World, seed: int) -> jax.Array:
 
 def ties_of(spec: str, result: Any) -> np.ndarray | None:
     """The library's choices where features are one-hot, nothing elsewhere."""
-    return np.asarray(result[0].policy.argmax(axis=-1)) if spec == WORLDS[0] else None
+    return np.asarray(result[0].policy) if spec == WORLDS[0] else None
 
 
 def assert_same(result: Any, trace: slow.Trace) -> None:
     plan, theta_p, theta_r, episode = result
     np.testing.assert_array_equal(np.asarray(episode.states), np.array(trace.states))
     np.testing.assert_array_equal(np.asarray(episode.rewards), np.array(trace.rewards))
+    played = plan.probabilities(plan.action_values.shape[-1])
     for ours, theirs in (
-        (plan.policy, trace.policy), (plan.values, trace.V), (plan.action_values, trace.Q),
+        (played, trace.policy), (plan.values, trace.V), (plan.action_values, trace.Q),
         (theta_p, trace.theta_p), (theta_r, trace.theta_r),
     ):  # fmt: skip
         np.testing.assert_allclose(np.asarray(ours), np.array(theirs), rtol=0, atol=1e-9)

@@ -31,7 +31,7 @@ import pytest
 from scripted_regularizer import ScriptedRegularizer
 
 from reticent.agents import make_agent
-from reticent.experiments.simulate import episode_uniforms, rollout, streams
+from reticent.experiments.rollout import episode_uniforms, rollout, streams
 from reticent.learning import PAPER_FRAME, Agent, Certificate, Frame, Statistics, radii
 from reticent.learning.ridge import estimates, width
 from reticent.worlds import World, make_world_from
@@ -60,7 +60,7 @@ def audit(agent: Agent, world: World, seed: jax.Array, script: Any) -> Audit:
         agent = dataclasses.replace(agent, regularizer=ScriptedRegularizer(script))
 
     def one(state: Any, k: jax.Array) -> Any:
-        plan = agent.plan(state)
+        plan = agent.plan(state, action_values=True)
         sums = agent.regularizer.regularized(state.regularizer)
         transition, reward = estimates(sums)
         radius_p, radius_r = (agent.bonus_scale * row for row in agent.radii.after(state.rounds))

@@ -20,7 +20,8 @@ import pytest
 from scipy.stats import binom
 
 from reticent.agents.private import make_private
-from reticent.experiments.simulate import episode_uniforms, rollout, simulate
+from reticent.experiments.rollout import episode_uniforms, rollout
+from reticent.experiments.simulate import simulate
 from reticent.learning.ridge import estimates
 from reticent.privacy.audit import Subject
 from reticent.privacy.plan import PrivateOptions

@@ -13,7 +13,7 @@ from typing import Annotated
 import typer
 
 from reticent import __version__
-from reticent.cli import agents, audit, calibrate, run, worlds
+from reticent.cli import agents, audit, bench, calibrate, run, sweep, worlds
 from reticent.errors import ReticentError
 
 COMMANDS: dict[str, Callable[..., None]] = {
@@ -22,6 +22,8 @@ COMMANDS: dict[str, Callable[..., None]] = {
     "agents": agents.agents,
     "calibrate": calibrate.calibrate,
     "audit": audit.audit,
+    "bench": bench.bench,
+    "sweep": sweep.sweep,
 }
 
 app = typer.Typer(

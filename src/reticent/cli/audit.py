@@ -51,7 +51,7 @@ def audit(
     """
     from reticent.backend import enable_compilation_cache
     from reticent.cli.output import print_json
-    from reticent.experiments.simulate import rollout
+    from reticent.experiments.rollout import rollout
     from reticent.privacy.audit import audit as run_audit
     from reticent.worlds import make_world_from
 

@@ -146,6 +146,7 @@ def _summary(plan: Any, episodes: int, mu: float, epsilon: float) -> dict[str, A
         "releases": plan.schedule.releases,
         "levels": round(plan.calibration.counter_sensitivity**2) if tree else 1,
         "counter_sensitivity": plan.calibration.counter_sensitivity,
+        "arrival_ratio": plan.calibration.arrival_ratio,
         "mu": mu,
         "epsilon": epsilon,
         "epsilon_spent": epsilon_of(mu, delta),

@@ -29,10 +29,12 @@ def run(
     counter: Annotated[str | None, typer.Option(help="Privacy: how running sums are released, such as tree.")] = None,
     calibration: Annotated[str | None, typer.Option(help="Privacy: how noise is chosen: paper or exact.")] = None,
     theory: Annotated[bool, typer.Option("--theory", help="Draw the theorems' regret bounds too.")] = False,
+    precision: Annotated[str, typer.Option(help="Of the simulation: float64, or float32 on a GPU.")] = "float64",
 ) -> None:
     """Run agents in a world and measure what learning costs.
 
-    Writes the configuration, the results, a picture and a report to a directory. Ctrl-C keeps what is finished.
+    Writes the configuration, the results, a picture and a report to a directory. Ctrl-C keeps what is finished, and the
+    same command with the same --out goes on from there; so does one after a crash.
     """
     from reticent.cli.interrupt import listening
 
@@ -58,6 +60,7 @@ def run(
             counter=counter,
             calibration=calibration,
             theory=theory,
+            precision=precision,
             progress=reporter(),
             should_stop=interrupt,
         )
@@ -65,6 +68,8 @@ def run(
             note(f"--{flag} had no effect: no agent of this run has that option")
         if result.interrupted:
             note(interruption(result))
+            if out is None:
+                note(f"add --out {directory} to the same command to go on")
         if as_json:
             print_json(result.to_dict())
         elif result.runs:

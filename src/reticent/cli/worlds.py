@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -21,14 +21,20 @@ def worlds(as_json: Annotated[bool, typer.Option("--json", help="Print a JSON li
         [
             (
                 row["name"],
-                *(str(row[key]) for key in ("states", "actions", "horizon", "d1", "d2")),
-                f"{row['optimal_value']:.3f}",
-                f"{row['uniform_value']:.3f}",
+                *(_number(row[key], "d") for key in ("states", "actions", "horizon", "d1", "d2")),
+                *(_number(row[key], ".3f") for key in ("optimal_value", "uniform_value")),
             )
             for row in rows
         ],
     )
     for row in rows:
         print(f"{row['name']}: {row['summary']}")
+        if row["needs"]:
+            print(f"    needs: {row['needs']}")
         print("    options: " + ", ".join(f"{key}={value}" for key, value in row["options"].items()))
     print("\nOptions go into the name, such as riverswim:states=4.")
+
+
+def _number(value: Any, form: str) -> str:
+    """A number as it is listed; a dash for a world whose optional package is missing."""
+    return "–" if value is None else format(value, form)

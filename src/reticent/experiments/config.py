@@ -23,6 +23,9 @@ NOT_PRIVATE = {"private-linopt-vi": "ucrl-vtr", "private-linopt-po": "oppo"}
 TRUST = ("none", "joint", "local")
 """Trust models that a run may ask for; ``none`` runs the non-private learner in a private agent's place."""
 
+PRECISIONS = ("float64", "float32")
+"""Floating-point precisions of a simulation. Single precision is for accelerators; see docs/performance.md."""
+
 PRIVACY_OPTIONS = ("trust", "epsilon", "delta", "counter", "calibration")
 """Options that a run may give once for all agents that have them."""
 
@@ -60,6 +63,7 @@ class RunConfig:
     episodes: int
     seeds: tuple[int, ...]
     theory: bool = False
+    precision: str = "float64"
 
     def to_dict(self) -> dict[str, Any]:
         """As plain values, for YAML and JSON."""
@@ -71,6 +75,7 @@ class RunConfig:
             "episodes": self.episodes,
             "seeds": list(self.seeds),
             "theory": self.theory,
+            "precision": self.precision,
         }
 
 
@@ -92,8 +97,9 @@ def resolve_agent(spec: str, defaults: Defaults | None, flags: Mapping[str, Any]
     name, raw = split(spec)
     entry = AGENTS.find(name)
     options = {key: parameter.default for key, parameter in entry.options.items()}
-    if defaults is not None and "bonus_scale" in options:
-        options["bonus_scale"] = defaults.bonus_scale_of(name)
+    if defaults is not None:
+        said = defaults.options_of(name).items()
+        options |= {key: value for key, value in said if key in options and entry.offers(key, value)}
     given = {key: str(value) for key, value in flags.items() if value is not None and key in options}
     return AgentConfig(spec, name, options | entry.read(given) | entry.read(raw))
 
@@ -112,8 +118,8 @@ def resolve(
     """
     flags = dict(flags or {})
     _check_flags(flags)
-    built = world if isinstance(world, World) else make_world_from(world)
-    defaults = None if isinstance(world, World) else defaults_of(world)
+    built = make_world_from(world) if isinstance(world, str) else world
+    defaults = defaults_of(world) if isinstance(world, str) else None
     if episodes is None:
         if defaults is None:
             raise InvalidInput("episodes", None, "given for a world without a name", "say how many users there are")

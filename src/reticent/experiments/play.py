@@ -15,7 +15,7 @@ from jax import Array
 
 from reticent.agents import make_agent
 from reticent.errors import InvalidInput
-from reticent.experiments.simulate import Streams, episode_uniforms, streams
+from reticent.experiments.rollout import Streams, episode_uniforms, streams
 from reticent.learning import Agent, AgentState, Plan
 from reticent.worlds import Episode, Model
 

@@ -7,12 +7,14 @@ import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from reticent.experiments import metadata, storage
-from reticent.experiments.config import DEFAULT_SEEDS, DEFAULT_WORLD, resolve
+from reticent.errors import UnknownName
+from reticent.experiments import checkpoint, engine, metadata, storage
+from reticent.experiments.config import DEFAULT_SEEDS, DEFAULT_WORLD, PRECISIONS, resolve
 from reticent.experiments.progress import Progress, Silence
 from reticent.experiments.result import AgentRun, RunResult
-from reticent.experiments.simulate import simulate
+from reticent.learning import Agent
 from reticent.worlds import World
+from reticent.worlds.model import cast
 
 
 def run(
@@ -28,10 +30,16 @@ def run(
     counter: str | None = None,
     calibration: str | None = None,
     theory: bool = False,
+    precision: str = "float64",
     progress: Progress | None = None,
     should_stop: Callable[[], bool] | None = None,
+    checkpoint_seconds: float = checkpoint.EVERY,
 ) -> RunResult:
     """Run agents in a world and measure their regret.
+
+    Agents that differ in numbers only (ε, bonus scale, learning rate…) are simulated side by side, in one program. With
+    ``out``, a run that takes longer leaves checkpoints there, and the same call goes on from them; they are removed when
+    it is complete.
 
     Args:
       world: a name such as ``"riverswim:states=4"``, or a :class:`~reticent.worlds.World`.
@@ -41,8 +49,11 @@ def run(
       out: a directory for configuration, results, metadata, picture and report; None writes nothing.
       trust, epsilon, delta, counter, calibration: options for those agents that have them and do not name them.
       theory: draw the theorems' bounds too, and say in the report what they are worth.
+      precision: ``float32`` simulates in single precision, which an accelerator does twice as fast; what is promised
+        and calibrated stays in double precision.
       progress: is told how far the run is.
       should_stop: asked now and then; on True the run ends and keeps what is finished.
+      checkpoint_seconds: how often a checkpoint is written: what a killed run loses at most.
 
     Raises:
       ReticentError: a name or a number is wrong; nothing has been computed or written then.
@@ -56,7 +67,9 @@ def run(
         "trust": trust, "epsilon": epsilon, "delta": delta, "counter": counter, "calibration": calibration,
     }  # fmt: skip
     config, built = resolve(world, agents, episodes, seeds, flags)
-    config = dataclasses.replace(config, theory=theory)
+    if precision not in PRECISIONS:
+        raise UnknownName("precision", precision, list(PRECISIONS))
+    config = dataclasses.replace(config, theory=theory, precision=precision)
     # All agents are made before the first is run: a wrong option of the last one should not cost the first one's time.
     made = [agent.make(built.model, config.episodes) for agent in config.agents]
     directory = None if out is None else storage.prepare(Path(out), config)
@@ -74,20 +87,44 @@ def run(
         facts = {**circumstances, "seconds": time.perf_counter() - started}
         return RunResult(config, built, tuple(runs), stopped, facts, *yardsticks, out=directory)
 
-    runs: list[AgentRun] = []
+    done: dict[int, AgentRun] = {}
+
+    def in_order() -> list[AgentRun]:
+        return [done[number] for number in sorted(done)]
+
+    place = cast(built, precision)
+    kept = checkpoint.Checkpoints(directory, checkpoint.fingerprint([storage.config_text(config)]))
     try:
-        for agent_config, agent in zip(config.agents, made, strict=True):
+        for numbers in _side_by_side(made):
             if stop():
                 break
-            progress.start(agent_config.label, config.episodes, len(config.seeds))
-            curves = simulate(agent, built, config.seeds, progress=progress.advance, should_stop=stop)
+            progress.start(
+                ", ".join(config.agents[number].label for number in numbers),
+                config.episodes, len(numbers) * len(config.seeds),
+            )  # fmt: skip
+            curves = checkpoint.simulate_kept(
+                kept, [f"{number}" for number in numbers], [cast(made[number], precision) for number in numbers],
+                place, config.seeds,
+                every=checkpoint_seconds, clock=time.monotonic, progress=progress.advance, stop=stop,
+            )  # fmt: skip
             progress.finish()
-            runs.append(AgentRun(agent_config, agent, curves))
+            for number, curve in zip(numbers, curves, strict=True):
+                done[number] = AgentRun(config.agents[number], made[number], curve)
             if directory is not None:
-                storage.write_results(result(runs), directory)
+                storage.write_results(result(in_order()), directory)
     finally:
         progress.close()
-    finished = result(runs)
-    if directory is not None and runs:
+    finished = result(in_order())
+    if directory is not None and done:
         storage.write_run(finished, directory)
+    if not stopped:
+        kept.clear()
     return finished
+
+
+def _side_by_side(agents: Sequence[Agent]) -> list[list[int]]:
+    """The agents' numbers, grouped by program, in the order of each group's first."""
+    groups: dict[object, list[int]] = {}
+    for number, agent in enumerate(agents):
+        groups.setdefault(engine.program_of(agent), []).append(number)
+    return list(groups.values())

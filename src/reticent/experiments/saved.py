@@ -26,7 +26,7 @@ from jax import Array
 import reticent
 from reticent.agents import make_agent
 from reticent.errors import InvalidInput, ReticentError
-from reticent.experiments.simulate import Carry
+from reticent.experiments.engine import Carry
 from reticent.experiments.storage import replacing
 from reticent.learning import Agent, AgentState
 from reticent.worlds import Model, make_model
@@ -172,7 +172,8 @@ def _read(path: Path) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
 
 def _model(stated: dict[str, Any], arrays: dict[str, np.ndarray]) -> Model:
     declared: dict[str, Any] = {field: stated[field] for field in _DECLARED}
-    features: dict[str, Any] = {field: jnp.asarray(arrays[f"agent.model.{field}"]) for field in _FEATURES}
+    stored = {field: arrays.get(f"agent.model.{field}") for field in _FEATURES}  # a dense model has no successors
+    features: dict[str, Any] = {field: jnp.asarray(array) for field, array in stored.items() if array is not None}
     make_model(**features, **declared)
     # That was the check, which casts to double precision; the features stay in the precision they were saved in.
     return Model(**features, **declared)

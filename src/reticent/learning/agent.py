@@ -17,7 +17,7 @@ import numpy as np
 from jax import Array
 
 from reticent.errors import InvalidInput
-from reticent.learning import planner
+from reticent.learning import off_grid, planner
 from reticent.learning.constraint import project_sum
 from reticent.learning.frame import Frame
 from reticent.learning.planner import Plan
@@ -27,6 +27,7 @@ from reticent.learning.ridge import estimates
 from reticent.learning.schedule import Schedule
 from reticent.learning.statistics import observe
 from reticent.worlds import Episode, Model
+from reticent.worlds.continuous.model import ContinuousModel
 from reticent.worlds.model import Sizes
 
 Method = Literal["value-iteration", "policy-optimization"]
@@ -39,11 +40,13 @@ class AgentState(NamedTuple):
       regularizer: the regularizer's state.
       log_policy: ``(H, S, A)`` unnormalised log-policy of policy optimization; None under value iteration.
       rounds: number of closed rounds (a public number).
+      past: the plans that policy optimization has stepped along, where states are real vectors; else None.
     """
 
     regularizer: Any
     log_policy: Array | None
     rounds: Array
+    past: off_grid.Past | None = None
 
 
 @jax.tree_util.register_dataclass
@@ -77,31 +80,51 @@ class Agent:
 
     def init(self) -> AgentState:
         """The state before the first user."""
-        log_policy = None
+        log_policy, past = None, None
         if self.method == "policy-optimization":
             shape = (self.model.horizon, self.model.states, self.model.actions)
             log_policy = jnp.zeros(shape, self.model.reward_features.dtype)
-        return AgentState(self.regularizer.init(), log_policy, jnp.zeros((), jnp.int32))
+            if isinstance(self.model, ContinuousModel):
+                past = off_grid.empty_past(self.model, self.schedule.rounds)
+        return AgentState(self.regularizer.init(), log_policy, jnp.zeros((), jnp.int32), past)
 
-    def plan(self, state: AgentState) -> Plan:
-        """The billboard for the coming round: a function of released statistics and public numbers only."""
-        transition, reward = estimates(self.regularizer.regularized(state.regularizer))
+    def plan(self, state: AgentState, *, action_values: bool = False) -> Plan:
+        """The billboard for the coming round: a function of released statistics and public numbers only.
+
+        ``action_values`` keeps the optimistic Q in it; policy optimization needs it and always does.
+        """
+        sums = self.regularizer.regularized(state.regularizer)
+        if self.regularizer.pooled:  # every step has the same sums: they are solved once
+            sums = jax.tree.map(lambda leaf: leaf[:1], sums)
+        transition, reward = estimates(sums)
         if self.normalize:
             transition = project_sum(transition)
         radius_p, radius_r = self.radii.after(state.rounds)
         policy = None if state.log_policy is None else jax.nn.softmax(state.log_policy, axis=-1)
-        return planner.backward_induction(
-            self.model, self.frame, transition, reward,
-            self.bonus_scale * radius_p, self.bonus_scale * radius_r, policy,
+        radius_p, radius_r = self.bonus_scale * radius_p, self.bonus_scale * radius_r
+        plan = planner.backward_induction(
+            self.model, self.frame, transition, reward, radius_p, radius_r, policy,
+            action_values=action_values or policy is not None,
         )  # fmt: skip
+        if isinstance(self.model, ContinuousModel):
+            published = off_grid.publish(transition, reward, radius_p, radius_r, plan.values, plan.centres, plan.scales)
+            plan = plan._replace(extension=off_grid.Extension(published, state.past))
+        return plan
 
     def act(self, plan: Plan, step: Array | int, state: Array | int, uniform: Array | float) -> Array:
         """The action at 0-based ``step`` in ``state``; ``uniform`` in [0, 1) decides where the policy is random."""
-        return planner.act(plan, jnp.asarray(step), jnp.asarray(state), jnp.asarray(uniform))
+        step, state, uniform = jnp.asarray(step), jnp.asarray(state), jnp.asarray(uniform)
+        if isinstance(self.model, ContinuousModel):
+            return off_grid.act(self.model, plan.extension, step, state, uniform)
+        return planner.act(plan, step, state, uniform)
 
     def report(self, plan: Plan, episode: Episode, noise: Noise = None) -> Report:
         """What the user of ``episode``, who was served ``plan``, sends to the server."""
-        return self.regularizer.report(observe(self.model, plan.framed_values(), episode), noise)
+        if isinstance(self.model, ContinuousModel):
+            seen = off_grid.observe(self.model, plan.extension, plan.framed_values(), episode)
+        else:
+            seen = observe(self.model, plan.framed_values(), episode)
+        return self.regularizer.report(seen, noise)
 
     def absorb(self, state: AgentState, report: Report) -> AgentState:
         """Add a report (or a sum of reports) to the open round."""
@@ -113,11 +136,15 @@ class Agent:
         Policy optimization takes its mirror step here, :math:`\pi\propto\pi\exp(\eta\,n\,Q)` for a round of n users: one
         step of the paper per user, all with the round's Q.
         """
-        log_policy = state.log_policy
+        log_policy, past = state.log_policy, state.past
         if log_policy is not None:
+            if plan.action_values is None:
+                raise InvalidInput("plan.action_values", None, "given for policy optimization", "use agent.plan(state)")
             log_policy = log_policy + self.learning_rate * users * plan.action_values
             log_policy = log_policy - log_policy.max(axis=-1, keepdims=True)
-        return AgentState(self.regularizer.close(state.regularizer, noise), log_policy, state.rounds + 1)
+        if past is not None:
+            past = off_grid.record(past, state.rounds, plan.extension.published, self.learning_rate * users)
+        return AgentState(self.regularizer.close(state.regularizer, noise), log_policy, state.rounds + 1, past)
 
     def update(
         self, state: AgentState, plan: Plan, episode: Episode, user_noise: Noise = None, round_noise: Noise = None

@@ -14,15 +14,14 @@ even blend instead of towards zero, that is, towards a world without any dynamic
 
 from __future__ import annotations
 
-import jax
 import jax.numpy as jnp
 
+from reticent.learning import small_matrices
 from reticent.learning.ridge import Estimate
 
 
 def project_sum(ridge: Estimate) -> Estimate:
     """The H ridge estimates projected onto {Σθ = 1}, each in the norm of its own Λ."""
-    ones = jnp.ones_like(ridge.theta)
-    direction = jax.scipy.linalg.cho_solve((ridge.factor, True), ones[..., None])[..., 0]
+    direction = small_matrices.solve(ridge.factor, jnp.ones_like(ridge.theta))
     missing = 1 - ridge.theta.sum(axis=-1, keepdims=True)
     return ridge._replace(theta=ridge.theta + direction * missing / direction.sum(axis=-1, keepdims=True))

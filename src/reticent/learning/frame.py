@@ -35,24 +35,37 @@ class Frame:
     centred: bool = False
     span: Span = "horizon"
 
+    @property
+    def zero_at_the_end(self) -> bool:
+        """Whether V_{H+1} = 0 has features 0, centre 0 and scale 1: not if all steps are centred at H/2."""
+        return not (self.centred and self.span == "horizon")
+
     def features(self, model: Model, following: Array, remaining: Array) -> tuple[Array, Array, Array]:
         """All features of V_{h+1} in its frame, ``(d1, S, A)``, with the frame's c and ρ.
 
         ``following`` is V_{h+1} ``(S,)``; ``remaining`` is H−h, the number of steps left after this one.
         """
-        one = jnp.ones((), following.dtype)
+        centre = self.centre(model, following, remaining)
+        features = model.value_features(following - centre)
+        scale = self.scale(following - centre, (features**2).sum(axis=0).max())
+        return features / scale, centre, scale
+
+    def centre(self, model: Sizes, following: Array, remaining: Array) -> Array:
+        """c, from V_{h+1} ``(S,)`` and the number of steps left after this one."""
         if self.span == "seen":
             low, high = following.min(), following.max()
-            centre = (low + high) / 2 if self.centred else low
-            features = model.value_features(following - centre)
-            longest = jnp.sqrt((features**2).sum(axis=0).max())
-            reach = jnp.maximum(longest, jnp.abs(following - centre).max())
-            # A constant V carries no information (its features are zero); any positive scale will do.
-            scale = jnp.where(reach > 1e-6, reach, one)
-            return features / scale, centre, scale
+            return (low + high) / 2 if self.centred else low
         ceiling = remaining if self.span == "step" else jnp.full_like(remaining, model.horizon)
-        centre = ceiling / 2 if self.centred else jnp.zeros_like(ceiling)
-        return model.value_features(following - centre), centre, one
+        return ceiling / 2 if self.centred else jnp.zeros_like(ceiling)
+
+    def scale(self, shifted: Array, longest: Array) -> Array:
+        """ρ, from V_{h+1} − c ``(S,)`` and the largest squared norm of its features."""
+        one = jnp.ones((), shifted.dtype)
+        if self.span != "seen":
+            return one
+        reach = jnp.maximum(jnp.sqrt(longest), jnp.abs(shifted).max())
+        # A constant V carries no information (its features are zero); any positive scale will do.
+        return jnp.where(reach > 1e-6, reach, one)
 
     def bounds(self, model: Sizes) -> FrameBounds:
         """Declared bounds on features and targets at every step, for radii, sensitivities and clipping."""

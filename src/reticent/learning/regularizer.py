@@ -49,6 +49,11 @@ class Certificate:
 class Regularizer(Protocol):
     """A stream of users' statistics in, regularized statistics out. All methods are pure and jit/vmap/scan-able."""
 
+    @property
+    def pooled(self) -> bool:
+        """Whether :meth:`regularized` gives every step the same sums, those of all steps together."""
+        ...
+
     def init(self) -> State:
         """The state before any user."""
         ...
@@ -130,10 +135,13 @@ class FixedRegularizer:
         return FixedState(closed=closed, open=jax.tree.map(jnp.zeros_like, state.open))
 
     def regularized(self, state: FixedState) -> Statistics:
-        sums = pool_steps(state.closed) if self.pooled else state.closed
+        dtype = self.transition_lambda.dtype
+        sums = state.closed
+        if self.pooled:
+            sums = for_every_step(jax.tree.map(lambda leaf: leaf.sum(axis=0, keepdims=True), sums), self.horizon)
         return sums._replace(
-            transition_gram=sums.transition_gram + self.transition_lambda * jnp.eye(self.d1),
-            reward_gram=sums.reward_gram + self.reward_lambda * jnp.eye(self.d2),
+            transition_gram=sums.transition_gram + self.transition_lambda * jnp.eye(self.d1, dtype=dtype),
+            reward_gram=sums.reward_gram + self.reward_lambda * jnp.eye(self.d2, dtype=dtype),
         )
 
     def simulate_user_noise(self, key: Array) -> Noise:
@@ -145,9 +153,9 @@ class FixedRegularizer:
         return None
 
 
-def pool_steps(sums: Statistics) -> Statistics:
-    """Every step's sums replaced by the sum over all steps."""
-    return Statistics(*(jnp.broadcast_to(leaf.sum(axis=0), leaf.shape) for leaf in sums))
+def for_every_step(sums: Statistics, horizon: int) -> Statistics:
+    """Statistics of one step, ``(1, ...)``, repeated for all of them; unchanged if there are ``horizon`` already."""
+    return Statistics(*(jnp.broadcast_to(leaf, (horizon, *leaf.shape[1:])) for leaf in sums))
 
 
 def make_fixed_regularizer(

@@ -7,10 +7,9 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-import jax
-import jax.numpy as jnp
 from jax import Array
 
+from reticent.learning import small_matrices
 from reticent.learning.statistics import Statistics
 
 
@@ -23,9 +22,8 @@ class Estimate(NamedTuple):
 
 def estimate(gram: Array, moment: Array) -> Estimate:
     """Solve the H ridge regressions of one kind."""
-    factor = jnp.linalg.cholesky(gram)
-    theta = jax.scipy.linalg.cho_solve((factor, True), moment[..., None])[..., 0]
-    return Estimate(theta=theta, factor=factor)
+    factor = small_matrices.cholesky(gram)
+    return Estimate(theta=small_matrices.solve(factor, moment), factor=factor)
 
 
 def estimates(sums: Statistics) -> tuple[Estimate, Estimate]:
@@ -39,5 +37,4 @@ def estimates(sums: Statistics) -> tuple[Estimate, Estimate]:
 def width(factor: Array, features: Array) -> Array:
     r"""All :math:`\|x\|_{\Lambda^{-1}}` for features ``(d, S, A)`` and one factor ``(d, d)``; shape ``(S, A)``."""
     flat = features.reshape(features.shape[0], -1)
-    solved = jax.scipy.linalg.solve_triangular(factor, flat, lower=True)
-    return jnp.sqrt((solved**2).sum(axis=0)).reshape(features.shape[1:])
+    return small_matrices.inverse_norm(factor, flat).reshape(features.shape[1:])

@@ -29,6 +29,7 @@ from numpy.typing import NDArray
 
 from reticent.errors import InvalidInput
 from reticent.privacy.accountant import epsilon_of, mu_of
+from reticent.privacy.arrivals import arrival_ratio
 from reticent.privacy.counters.counter import Counter
 from reticent.privacy.ledger import CounterShare, Ledger, Trust
 from reticent.privacy.noise import grid_for, quantized_sensitivity
@@ -77,7 +78,8 @@ class Noise:
 
     ``moment_sensitivity`` is the share of the group's *joint* sensitivity that is left to the moment, so that
     sensitivities of different counters compose by adding squares; ``moment_sensitivity_alone`` is what a release of the
-    moment by itself would have.
+    moment by itself would have. ``arrival_ratio`` is the factor by which the noise would have to grow for reports that
+    arrive late or never (:mod:`reticent.privacy.arrivals`): 1 with all present sensitivities.
     """
 
     gram_sensitivity: Floats
@@ -85,6 +87,7 @@ class Noise:
     moment_sensitivity: Floats
     moment_sensitivity_alone: Floats
     moment_sigma: Floats
+    arrival_ratio: Floats
 
 
 @dataclasses.dataclass(frozen=True)
@@ -128,6 +131,11 @@ class Calibration:
     def epsilon_spent(self) -> float:
         """The ε that the noise really gives at the requested δ."""
         return epsilon_of(self.mu, self.delta)
+
+    @property
+    def arrival_ratio(self) -> float:
+        """By how much the noise falls short if reports may arrive late or never; 1 is not at all, and what is expected."""
+        return float(np.concatenate([self.transition.arrival_ratio, self.reward.arrival_ratio]).max())
 
     def ledger(self, round_ends: Any) -> Ledger:
         """The account of a run that releases after these numbers of episodes."""
@@ -198,6 +206,8 @@ def calibrate_paper(
                 moment_sensitivity=_each(moment_sensitivity, one.feature, one.target, adjacency=adjacency),
                 moment_sensitivity_alone=_each(moment_sensitivity, one.feature, one.target, adjacency=adjacency),
                 moment_sigma=paper_sigma(moment, levels=levels, horizon=horizon, epsilon=epsilon, delta=delta),
+                # Its matrices and vectors are accounted for apart, and for each replacing costs √2 times zeroing or more.
+                arrival_ratio=np.ones(horizon),
             )
         )
     sensitivity = 1.0 if trust == "local" else counter.sensitivity
@@ -267,22 +277,24 @@ def _regression_noise(one: Regression, mus: Floats, moment_share: float, adjacen
     rows = []
     for bound, target, mu in zip(one.feature.tolist(), one.target.tolist(), mus.tolist(), strict=True):
         if mu == 0:
-            rows.append([0.0] * 5)
+            rows.append([0.0] * 5 + [1.0])
             continue
         weight = math.sqrt(moment_share) * bound / target
         gram = gram_sensitivity(bound, adjacency)
         joint = joint_sensitivity(bound, target, weight, adjacency, nonnegative=one.nonnegative)
         accounted = accounted_moment_sensitivity(bound, target, weight, adjacency, nonnegative=one.nonnegative)
         alone = moment_sensitivity(bound, target, adjacency, nonnegative=one.nonnegative)
+        longest = joint_sensitivity(bound, target, weight, "zero-out")
         if grid > 0:
             # Rounding moves every coordinate of both neighbours by up to half the grid; moments weigh w each.
             entries = packed_size(one.dimension)
             gram = quantized_sensitivity(gram, grid, entries)
-            joint = joint + grid * math.sqrt(entries + weight**2 * one.dimension)
+            rounding = grid * math.sqrt(entries + weight**2 * one.dimension)
+            joint, longest = joint + rounding, longest + rounding / 2
             accounted = math.sqrt(max(joint**2 - gram**2, 0.0)) / weight
             alone = quantized_sensitivity(alone, grid, one.dimension)
         sigma = joint / mu
-        rows.append([gram, sigma, accounted, alone, sigma / weight])
+        rows.append([gram, sigma, accounted, alone, sigma / weight, arrival_ratio(joint, longest, adjacency)])
     return Noise(*np.array(rows).T)
 
 

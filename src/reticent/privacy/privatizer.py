@@ -21,7 +21,8 @@ import numpy as np
 from jax import Array
 
 from reticent.errors import InvalidInput
-from reticent.learning.regularizer import pool_steps
+from reticent.learning.regularizer import for_every_step
+from reticent.learning.small_matrices import raise_eigenvalues
 from reticent.learning.statistics import Observation, Statistics, products
 from reticent.privacy.counters.counter import Counter
 from reticent.privacy.ledger import Trust
@@ -71,6 +72,10 @@ class Privatizer:
     pooled: bool = dataclasses.field(default=False, metadata={"static": True})
     nonnegative_rewards: bool = dataclasses.field(default=False, metadata={"static": True})
 
+    @property
+    def horizon(self) -> int:
+        return int(self.noise_scale.shape[0])
+
     # -- the user's side ----------------------------------------------------------------------------------------------
 
     def clip(self, seen: Observation) -> Observation:
@@ -116,13 +121,20 @@ class Privatizer:
 
     def regularized(self, state: PrivatizerState) -> Statistics:
         sums = self.unpack(self.counter.release(state.counter))
+        # Pooled steps share one matrix: it is lifted once, and handed to every step.
+        steps = slice(1) if self.pooled else slice(None)
         if self.pooled:
-            sums = pool_steps(sums)
+            sums = jax.tree.map(lambda leaf: leaf.sum(axis=0, keepdims=True), sums)
         row = jnp.minimum(state.rounds, self.transition_shift.shape[0] - 1)
-        return sums._replace(
-            transition_gram=lift(sums.transition_gram, self.transition_shift[row], self.transition_floor[row]),
-            reward_gram=lift(sums.reward_gram, self.reward_shift[row], self.reward_floor[row]),
+        shift_p, floor_p, shift_r, floor_r = (
+            table[row, steps]
+            for table in (self.transition_shift, self.transition_floor, self.reward_shift, self.reward_floor)
         )
+        lifted = sums._replace(
+            transition_gram=lift(sums.transition_gram, shift_p, floor_p),
+            reward_gram=lift(sums.reward_gram, shift_r, floor_r),
+        )
+        return for_every_step(lifted, self.horizon)
 
     # -- simulated noise ----------------------------------------------------------------------------------------------
 
@@ -185,8 +197,6 @@ class Privatizer:
 
 def lift(gram: Array, shift: Array, floor: Array) -> Array:
     """``gram + shift·I`` with eigenvalues raised to ``floor`` where they are below it; all batched over steps."""
-    shifted = gram + shift[:, None, None] * jnp.eye(gram.shape[-1], dtype=gram.dtype)
-    values, vectors = jnp.linalg.eigh(shifted)
-    repaired = (vectors * jnp.maximum(values, floor[:, None])[:, None, :]) @ jnp.swapaxes(vectors, -1, -2)
-    needed = (values[:, 0] < floor)[:, None, None]
-    return jnp.where(needed, repaired, shifted)
+    identity = jnp.eye(gram.shape[-1], dtype=gram.dtype)
+    lifted: Array = raise_eigenvalues(gram + shift[..., None, None] * identity, floor)
+    return lifted

@@ -41,11 +41,12 @@ def blend(
     reward_kind: RewardKind = "bernoulli",
     simplex: bool = True,
     bounds: Bounds = "paper",
+    successors: Any | None = None,
 ) -> World:
     r"""Build the world that mixes ``candidates`` by ``weights`` and ``reward_candidates`` by ``reward_weights``.
 
     Args:
-      candidates: ``(d1, S, A, S)``, the last axis being the next state.
+      candidates: ``(d1, S, A, S)``, the last axis being the next state; ``(d1, S, A, n)`` with ``successors``.
       reward_candidates: ``(d2, S, A)``, mean rewards in [0, 1].
       weights: hidden blend, ``(d1,)`` or one per step ``(H, d1)``.
       reward_weights: hidden blend of rewards, ``(d2,)`` or ``(H, d2)``; any weights of norm at most
@@ -59,6 +60,8 @@ def blend(
         (negative weights are how a model says "like this one, but less like that one").
       bounds: ``paper`` declares Assumption 1's :math:`\|\theta_p\|_2\le\sqrt{d_1}`; ``tight`` declares 1 instead, which
         is what the simplex guarantees, and shrinks the confidence radius.
+      successors: for sparse candidates, the state that each of the n columns of a pair is, ``(S, A, n)``;
+        :func:`reticent.worlds.sparse_blend` makes both from SciPy's sparse matrices.
 
     Raises:
       InvalidInput: a shape does not fit, a candidate is not a distribution, the weights leave the simplex, a reward
@@ -72,8 +75,9 @@ def blend(
     """
     psi = np.asarray(candidates, dtype=np.float64)
     tables = np.asarray(reward_candidates, dtype=np.float64)
-    if psi.ndim != 4 or psi.shape[1] != psi.shape[3] or 0 in psi.shape:
-        raise InvalidInput("candidates.shape", psi.shape, "(d1, S, A, S)", "stack the candidate models along axis 0")
+    if psi.ndim != 4 or (successors is None and psi.shape[1] != psi.shape[3]) or 0 in psi.shape:
+        wanted = "(d1, S, A, S)" if successors is None else "(d1, S, A, n)"
+        raise InvalidInput("candidates.shape", psi.shape, wanted, "stack the candidate models along axis 0")
     if tables.ndim != 3 or tables.shape[1:] != psi.shape[1:3] or 0 in tables.shape:
         wanted = f"(d2, {psi.shape[1]}, {psi.shape[2]})"
         raise InvalidInput("reward_candidates.shape", tables.shape, wanted, "stack the tables along axis 0")
@@ -92,6 +96,7 @@ def blend(
         transition_theta_bound=1.0 if simplex and bounds == "tight" else None,
         sums_to_one=simplex,
         stationary=np.ndim(weights) == 1 and np.ndim(reward_weights) == 1,
+        successors=successors,
     )
     return make_world(
         model, weights, longest * np.asarray(reward_weights, dtype=np.float64), name=name, reward_kind=reward_kind

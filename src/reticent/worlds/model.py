@@ -8,13 +8,17 @@ A model owns the transition features :math:`\psi(s'\mid s,a)\in\mathbb R^{d_1}`,
 
 Arrays are *feature first*, ``(d, S, A)``: a contraction with an estimate, a triangular solve and a product with a value
 function are then one matrix product each.
+
+Where every pair has few successors, a model keeps these and nothing else: ``successors[s, a]`` lists n states and
+``transition_features[:, s, a]`` has a column for each. Memory, planning and evaluation then cost in proportion to the
+S·A·n entries, and no array with two state axes is ever formed.
 """
 
 from __future__ import annotations
 
 import dataclasses
 import math
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeVar
 
 import jax
 import jax.numpy as jnp
@@ -23,6 +27,8 @@ from jax import Array
 
 import reticent.backend  # noqa: F401  (double precision before the first array)
 from reticent.errors import InvalidInput
+
+Tree = TypeVar("Tree")
 
 
 class Sizes(Protocol):
@@ -54,7 +60,7 @@ class Model:
     r"""The known part of a finite linear mixture MDP.
 
     Attributes:
-      transition_features: :math:`\psi`, shape ``(d1, S, A, S)``; the last axis is the next state.
+      transition_features: :math:`\psi`, shape ``(d1, S, A, n)``; the last axis is the next state. Dense: n = S.
       reward_features: :math:`\varphi`, shape ``(d2, S, A)``, each vector of norm at most 1.
       initial: distribution of the first state, shape ``(S,)``; known and the same for every user.
       horizon: number of steps H of one episode.
@@ -65,6 +71,9 @@ class Model:
       sums_to_one: whether :math:`\theta_{h,p}` is declared to sum to one, as the weights of a blend do; agents may use
         it (:mod:`reticent.learning.constraint`).
       stationary: whether both parameters are declared to be the same at every step; agents may then pool the steps.
+      successors: which state each entry of the last axis of ``transition_features`` is, ``(S, A, n)`` integers; None
+        (dense) says that entry j is state j. A pair with fewer than n successors repeats any state with features 0,
+        and a state that is listed twice counts with the sum of its features.
     """
 
     transition_features: Array
@@ -76,14 +85,15 @@ class Model:
     reward_theta_bound: float = dataclasses.field(metadata={"static": True})
     sums_to_one: bool = dataclasses.field(default=False, metadata={"static": True})
     stationary: bool = dataclasses.field(default=False, metadata={"static": True})
+    successors: Array | None = None
 
     @property
     def states(self) -> int:
-        return int(self.transition_features.shape[1])
+        return int(self.reward_features.shape[1])
 
     @property
     def actions(self) -> int:
-        return int(self.transition_features.shape[2])
+        return int(self.reward_features.shape[2])
 
     @property
     def d1(self) -> int:
@@ -100,20 +110,47 @@ class Model:
 
     def value_features(self, values: Array) -> Array:
         r"""All :math:`\phi_V(s,a)=\sum_{s'}\psi(s'\mid s,a)V(s')`, shape ``(d1, S, A)``, for ``values`` ``(S,)``."""
-        return self.transition_features @ values
+        if self.successors is None:
+            return jnp.matmul(self.transition_features, values, precision=jax.lax.Precision.HIGHEST)
+        # Not an einsum: as a batched matrix product, XLA would copy the features into another order first.
+        return (self.transition_features * values[self.successors]).sum(axis=-1)
+
+    def some_states(self, start: Array, count: int) -> Model:
+        """The features of ``count`` states from ``start`` on: a model of these, whose next states are still all states."""
+
+        def of(features: Array | None, axis: int) -> Any:
+            return None if features is None else jax.lax.dynamic_slice_in_dim(features, start, count, axis)
+
+        return dataclasses.replace(
+            self,
+            transition_features=of(self.transition_features, 1),
+            reward_features=of(self.reward_features, 1),
+            successors=of(self.successors, 0),
+        )
 
     def value_features_at(self, values: Array, state: Array, action: Array) -> Array:
         r"""One :math:`\phi_V(s,a)`, shape ``(d1,)``, without forming the others."""
-        return self.transition_features[:, state, action, :] @ values
+        following = values if self.successors is None else values[self.successors[state, action]]
+        row = self.transition_features[:, state, action, :]
+        return jnp.matmul(row, following, precision=jax.lax.Precision.HIGHEST)
 
     def reward_features_at(self, state: Array, action: Array) -> Array:
         r"""One :math:`\varphi(s,a)`, shape ``(d2,)``."""
         return self.reward_features[:, state, action]
 
     def astype(self, dtype: Any) -> Model:
-        """The same model in another floating-point precision."""
-        cast: Model = jax.tree.map(lambda leaf: jnp.asarray(leaf, dtype), self)
-        return cast
+        """The same model in another floating-point precision; successors stay integers."""
+        return cast(self, dtype)
+
+
+def cast(tree: Tree, dtype: Any) -> Tree:
+    """Every floating-point leaf of ``tree`` in precision ``dtype``; other leaves as they are."""
+
+    def one(leaf: Array) -> Array:
+        return jnp.asarray(leaf, dtype) if jnp.issubdtype(leaf.dtype, jnp.floating) else leaf
+
+    changed: Tree = jax.tree.map(one, tree)
+    return changed
 
 
 def make_model(
@@ -127,19 +164,23 @@ def make_model(
     reward_theta_bound: float | None = None,
     sums_to_one: bool = False,
     stationary: bool = False,
+    successors: Any | None = None,
 ) -> Model:
     """Check and build a :class:`Model`; the bounds default to the paper's Assumption 1.
 
-    ``initial`` may be a distribution over states or the index of a fixed first state (default 0).
+    ``initial`` may be a distribution over states or the index of a fixed first state (default 0). With ``successors``,
+    integers ``(S, A, n)``, the model is sparse and ``transition_features`` is ``(d1, S, A, n)``.
 
     Raises:
       InvalidInput: a shape does not fit, a number is not finite, or a declared bound is exceeded.
     """
     psi = np.asarray(transition_features, dtype=np.float64)
     phi = np.asarray(reward_features, dtype=np.float64)
-    if psi.ndim != 4 or psi.shape[1] != psi.shape[3]:
-        raise InvalidInput("transition_features.shape", psi.shape, "(d1, S, A, S)", "put the feature axis first")
+    wanted = "(d1, S, A, S)" if successors is None else "(d1, S, A, n)"
+    if psi.ndim != 4 or (successors is None and psi.shape[1] != psi.shape[3]):
+        raise InvalidInput("transition_features.shape", psi.shape, wanted, "put the feature axis first")
     d1, states, actions, _ = psi.shape
+    following = None if successors is None else check_successors(successors, psi.shape[1:])
     if phi.ndim != 3 or phi.shape[1:] != (states, actions):
         raise InvalidInput(
             "reward_features.shape", phi.shape, f"(d2, {states}, {actions})", "put the feature axis first"
@@ -147,13 +188,12 @@ def make_model(
     if not (isinstance(horizon, int | np.integer) and horizon >= 1):
         raise InvalidInput("horizon", horizon, "an integer of at least 1", "give the number of steps per episode")
     for name, array in (("transition_features", psi), ("reward_features", phi)):
-        if not np.isfinite(array).all():
+        if not all(np.isfinite(feature).all() for feature in array):
             raise InvalidInput(name, "not finite", "finite everywhere", "look for NaN or infinity in the features")
 
     start = _initial_distribution(initial, states)
     bound = math.sqrt(d1) if transition_bound is None else float(transition_bound)
-    # sup over ||V||_inf <= 1 of ||phi_V||_2 is at most the 2-norm of the per-feature total variations.
-    reach = float(np.sqrt((np.abs(psi).sum(axis=3) ** 2).sum(axis=0)).max())
+    reach = _total_variation(psi)
     if reach > bound * (1 + 1e-9):
         reach = _largest_value_feature(psi)
     if not reach <= bound * (1 + 1e-9):  # written so that a NaN bound fails
@@ -167,7 +207,7 @@ def make_model(
             "largest ‖ϕ(s,a)‖", f"{longest:.6g}", "at most 1", "divide the reward features by their largest norm"
         )
     return Model(
-        transition_features=jnp.asarray(psi),
+        transition_features=jax.device_put(psi, may_alias=False),  # jnp.asarray would copy twice: gigabytes
         reward_features=jnp.asarray(phi),
         initial=jnp.asarray(start),
         horizon=int(horizon),
@@ -176,15 +216,40 @@ def make_model(
         reward_theta_bound=math.sqrt(phi.shape[0]) if reward_theta_bound is None else float(reward_theta_bound),
         sums_to_one=bool(sums_to_one),
         stationary=bool(stationary),
+        successors=None if following is None else jnp.asarray(following),
     )
 
 
+def check_successors(successors: Any, shape: tuple[int, ...]) -> np.ndarray:
+    """``successors`` as 32-bit integers, after a check that they are states and have this ``shape`` ``(S, A, n)``."""
+    array = np.asarray(successors)
+    if array.shape != shape:
+        raise InvalidInput("successors.shape", array.shape, f"{shape}, as the features", "list one state per column")
+    if not np.issubdtype(array.dtype, np.integer):
+        raise InvalidInput("successors.dtype", array.dtype, "integers", "give indices of states")
+    if array.min() < 0 or array.max() >= shape[0]:
+        found = f"{array.min()} to {array.max()}"
+        raise InvalidInput("successors", found, f"states from 0 to {shape[0] - 1}", "pad with any state, features 0")
+    return array.astype(np.int32)
+
+
+def _total_variation(psi: np.ndarray) -> float:
+    """An upper bound on ‖φ_V‖ over ‖V‖∞ ≤ 1: the 2-norm of the per-feature total variations."""
+    squares = np.zeros(psi.shape[1:3])
+    for feature in psi:  # one at a time, because |ψ| as a whole may not fit beside ψ
+        squares += np.abs(feature).sum(axis=-1) ** 2
+    return float(np.sqrt(squares.max()))
+
+
 def _largest_value_feature(psi: np.ndarray) -> float:
-    """The exact sup of ‖φ_V‖ over ‖V‖∞ ≤ 1, by trying all sign patterns; an upper bound when there are too many."""
-    states = psi.shape[1]
-    if states > 12:
-        return float(np.sqrt((np.abs(psi).sum(axis=3) ** 2).sum(axis=0)).max())
-    signs = np.array(np.meshgrid(*[[-1.0, 1.0]] * states)).reshape(states, -1)
+    """The exact sup of ‖φ_V‖ over ‖V‖∞ ≤ 1, by trying all sign patterns; an upper bound when there are too many.
+
+    Of a sparse row, the signs of its n entries are tried: exact if its successors differ.
+    """
+    entries = psi.shape[3]
+    if entries > 12 or (psi.size // entries) * 2**entries > 10**8:
+        return _total_variation(psi)
+    signs = np.array(np.meshgrid(*[[-1.0, 1.0]] * entries)).reshape(entries, -1)
     return float(np.sqrt(((psi @ signs) ** 2).sum(axis=0)).max())
 
 
@@ -193,7 +258,9 @@ def _initial_distribution(initial: Any | None, states: int) -> np.ndarray:
         index = 0 if initial is None else int(initial)
         if not 0 <= index < states:
             raise InvalidInput("initial", index, f"a state from 0 to {states - 1}", "give an existing state")
-        return np.asarray(np.eye(states)[index])
+        start = np.zeros(states)
+        start[index] = 1
+        return start
     start = np.asarray(initial, dtype=np.float64)
     if start.shape != (states,):
         raise InvalidInput("initial.shape", start.shape, f"({states},)", "give one probability per state")

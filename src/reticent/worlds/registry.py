@@ -12,6 +12,7 @@ import typing
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from reticent.errors import MissingExtra
 from reticent.naming import Registry, join, split
 from reticent.worlds.world import World
 
@@ -29,15 +30,28 @@ class Defaults:
       episodes: how many users a run meets.
       how: which bonus scales were chosen and how, in one sentence.
       bonus_scale: multiplier of the exploration bonus by agent name; see :meth:`bonus_scale_of`.
+      epsilon, delta, trust: the privacy under which ``episodes`` and the private scales were chosen, and what private
+        agents keep here unless told otherwise.
+      replan: how often learners that may plan after every user do so: large worlds say ``epoch``, because one plan of
+        theirs costs as much as thousands of users.
     """
 
     episodes: int
     how: str
     bonus_scale: Mapping[str, float] = dataclasses.field(default_factory=dict)
+    epsilon: float = 1.0
+    delta: float = 1e-5
+    trust: str = "joint"
+    replan: str = "episode"
 
     def bonus_scale_of(self, agent: str) -> float:
         """The agent's bonus scale here, or :data:`DEFAULT_BONUS_SCALE` if this world does not name it."""
         return self.bonus_scale.get(agent, DEFAULT_BONUS_SCALE)
+
+    def options_of(self, agent: str) -> dict[str, Any]:
+        """This world's values of the options that it has a say in; an agent takes those that it knows."""
+        promise = {"epsilon": self.epsilon, "delta": self.delta, "trust": self.trust}
+        return {"bonus_scale": self.bonus_scale_of(agent), "replan": self.replan, **promise}
 
 
 _DEFAULTS: dict[str, list[tuple[dict[str, Any], Defaults]]] = {}
@@ -75,6 +89,7 @@ def make_world_from(spec: str, **overrides: Any) -> World:
     Raises:
       UnknownName: no such world or option; the message lists those there are.
       InvalidInput: an option's value is outside its domain.
+      MissingExtra: the world's data are in an optional package that is not installed.
 
     >>> make_world_from("riverswim:states=4").model.horizon
     16
@@ -101,26 +116,43 @@ def world_rows() -> list[dict[str, Any]]:
     load_zoo()
     rows: list[dict[str, Any]] = []
     for entry in WORLDS.entries():
-        world, defaults = make_world_from(entry.name), defaults_of(entry.name)
+        defaults = defaults_of(entry.name)
         rows.append(
             {
                 "name": entry.name,
                 "summary": entry.summary,
                 "options": {key: _describe(parameter) for key, parameter in entry.options.items()},
-                "states": world.model.states,
-                "actions": world.model.actions,
-                "horizon": world.model.horizon,
-                "d1": world.model.d1,
-                "d2": world.model.d2,
-                "optimal_value": world.optimal_value,
-                "uniform_value": world.uniform_value,
+                **world_numbers(entry.name),
                 "default_episodes": defaults.episodes,
                 "bonus_scale": dict(defaults.bonus_scale),
                 "bonus_scale_otherwise": DEFAULT_BONUS_SCALE,
+                "epsilon": defaults.epsilon,
+                "delta": defaults.delta,
+                "trust": defaults.trust,
+                "replan": defaults.replan,
                 "how": defaults.how,
             }
         )
     return rows
+
+
+def world_numbers(name: str) -> dict[str, Any]:
+    """Sizes and values of a world; None for all, and ``needs`` says what to do, where an optional package is missing."""
+    try:
+        world = make_world_from(name)
+    except MissingExtra as missing:
+        sizes = ("states", "actions", "horizon", "d1", "d2", "optimal_value", "uniform_value")
+        return {**dict.fromkeys(sizes), "needs": missing.remedy}
+    return {
+        "states": world.model.states,
+        "actions": world.model.actions,
+        "horizon": world.model.horizon,
+        "d1": world.model.d1,
+        "d2": world.model.d2,
+        "optimal_value": world.optimal_value,
+        "uniform_value": world.uniform_value,
+        "needs": None,
+    }
 
 
 def _describe(parameter: inspect.Parameter) -> str:

@@ -7,6 +7,8 @@ uses the truth (optimal values, regret) is for simulation.
 from __future__ import annotations
 
 import dataclasses
+import functools
+import math
 from typing import Any, Literal
 
 import jax
@@ -15,49 +17,124 @@ import numpy as np
 from jax import Array
 
 from reticent.errors import InvalidInput
-from reticent.worlds.model import Model
+from reticent.worlds.model import Model, cast
 
 RewardKind = Literal["bernoulli", "deterministic"]
+
+LARGEST_TABLE = 10**8
+"""Most entries of a table with two state axes that :attr:`World.transitions` writes out: 800 MB."""
+
+UNROLLED, LARGEST_UNROLLED = 8, 10**5
+"""Horizons up to the first, of worlds with so many entries at most, are written out in compiled programs."""
+
+SHORT_ROW = 256
+"""Rows up to this length are searched by counting, which vectorises; longer ones by bisection."""
 
 
 @jax.tree_util.register_dataclass
 @dataclasses.dataclass(frozen=True)
 class World:
-    """A model with its hidden parameters, expanded to transition probabilities and mean rewards.
+    r"""A model with the truth: hidden parameters, and the transition rows and mean rewards that users meet.
 
-    Build one with :func:`make_world`, which checks it. ``transitions`` is ``(H, S, A, S)``, ``cumulative`` its running
-    sum over next states (for sampling by inversion), ``mean_rewards`` is ``(H, S, A)``.
+    Build one with :func:`make_world`, which checks it; its rows are :math:`\langle\psi,\theta\rangle`. (Those of
+    :func:`reticent.worlds.misspecified` are not.)
+
+    Attributes:
+      rows: probabilities ``(H, S, A, n)`` of the successors of each pair, in the order of the model's; ``(1, S, A, n)``
+        if they are the same at every step.
+      cumulative: their running sums, for sampling by inversion.
+      reward_means: ``(H, S, A)``, or ``(1, S, A)`` if they are the same at every step.
+      first: running sum of the distribution of the first state, ``(S,)``.
     """
 
     model: Model
     transition_theta: Array
     reward_theta: Array
-    transitions: Array
+    rows: Array
     cumulative: Array
-    mean_rewards: Array
+    reward_means: Array
+    first: Array
     name: str = dataclasses.field(metadata={"static": True})
     reward_kind: RewardKind = dataclasses.field(metadata={"static": True})
 
+    def astype(self, dtype: Any) -> World:
+        """The same world in another floating-point precision."""
+        return cast(self, dtype)
+
+    # -- the truth, written out ---------------------------------------------------------------------------------------
+
+    @property
+    def transitions(self) -> Array:
+        """All probabilities ``(H, S, A, S)``: for small worlds only.
+
+        Raises:
+          InvalidInput: there are more than :data:`LARGEST_TABLE` of them.
+        """
+        model = self.model
+        shape = (model.horizon, model.states, model.actions, model.states)
+        if math.prod(shape) > LARGEST_TABLE:
+            raise InvalidInput(
+                "entries of transitions", f"{math.prod(shape):.3g}", f"at most {LARGEST_TABLE:.3g}",
+                "use world.rows, which are the probabilities of world.model.successors",
+            )  # fmt: skip
+        rows = self.rows
+        if model.successors is not None:
+            state, action = jnp.ogrid[: model.states, : model.actions]
+            place = (slice(None), state[..., None], action[..., None], model.successors)
+            rows = jnp.zeros((len(rows), *shape[1:]), rows.dtype).at[place].add(rows)
+        return jnp.broadcast_to(rows, shape)
+
+    @property
+    def mean_rewards(self) -> Array:
+        """All mean rewards, ``(H, S, A)``."""
+        return jnp.broadcast_to(self.reward_means, (self.model.horizon, *self.reward_means.shape[1:]))
+
     # -- sampling -----------------------------------------------------------------------------------------------------
+
+    @property
+    def start_draws(self) -> int:
+        """Uniform draws that :meth:`start` takes."""
+        return 1
+
+    @property
+    def step_draws(self) -> int:
+        """Uniform draws that :meth:`step` takes."""
+        return 2
 
     def start(self, uniform: Array) -> Array:
         """The first state, by inversion of one uniform draw."""
-        return invert(jnp.cumsum(self.model.initial), uniform)
+        return invert(self.first, uniform)
 
     def step(self, step: Array, state: Array, action: Array, uniforms: Array) -> tuple[Array, Array]:
         """Next state and reward at 0-based ``step``, from two uniform draws (transition, reward)."""
-        following = invert(self.cumulative[step, state, action], uniforms[0])
-        mean = self.mean_rewards[step, state, action]
+        following = invert(self.cumulative[_row(self.cumulative, step), state, action], uniforms[0])
+        if self.model.successors is not None:
+            following = self.model.successors[state, action, following].astype(following.dtype)
+        mean = self.reward_means[_row(self.reward_means, step), state, action]
         reward = mean if self.reward_kind == "deterministic" else (uniforms[1] < mean).astype(mean.dtype)
         return following, reward
 
     # -- exact solutions ----------------------------------------------------------------------------------------------
 
     def evaluate(self, policy: Array) -> Array:
-        r"""Exact :math:`V^\pi`, shape ``(H + 1, S)``, of a policy given as probabilities ``(H, S, A)``."""
-        end = jnp.zeros(self.model.states, self.transitions.dtype)
-        _, values = jax.lax.scan(_backward, end, (self.transitions, self.mean_rewards, policy), reverse=True)
-        return jnp.concatenate([values, end[None]])
+        r"""Exact :math:`V^\pi`, shape ``(H + 1, S)``.
+
+        ``policy`` is either probabilities ``(H, S, A)`` or, if of integers, the chosen actions ``(H, S)``. The latter
+        costs A times less: only the rows of chosen actions are read.
+
+        Raises:
+          InvalidInput: its shape is neither.
+        """
+        policy, model = jnp.asarray(policy), self.model
+        chosen = jnp.issubdtype(policy.dtype, jnp.integer)
+        wanted = (model.horizon, model.states) if chosen else (model.horizon, model.states, model.actions)
+        if policy.shape != wanted:
+            kind = "actions (H, S)" if chosen else "probabilities (H, S, A)"
+            raise InvalidInput(
+                "policy.shape", policy.shape, f"{wanted}, {kind}", "choices are integers, the rest floats"
+            )
+        values: Array = _evaluate(self.rows, self.reward_means, model.successors, policy)
+        return values
 
     def policy_value(self, policy: Array) -> Array:
         r"""Expected return :math:`\mathbb E\,V_1^\pi(s_1)` of a policy; the expectation is over the first state."""
@@ -66,21 +143,25 @@ class World:
     @property
     def optimal_action_values(self) -> Array:
         """Q*, shape ``(H, S, A)``."""
-        end = jnp.zeros(self.model.states, self.transitions.dtype)
-        _, table = jax.lax.scan(_greedy_backward, end, (self.transitions, self.mean_rewards), reverse=True)
+        model = self.model
+        table: Array = _optimal_action_values(self.rows, self.reward_means, model.successors, model.horizon)
         return table
+
+    @property
+    def optimal_choices(self) -> Array:
+        """The greedy actions of Q*, ``(H, S)`` integers."""
+        return self.optimal_action_values.argmax(axis=-1)
 
     @property
     def optimal_policy(self) -> Array:
         """A greedy policy of Q*, as probabilities ``(H, S, A)``."""
-        best = self.optimal_action_values
-        return jax.nn.one_hot(best.argmax(axis=-1), self.model.actions, dtype=best.dtype)
+        return jax.nn.one_hot(self.optimal_choices, self.model.actions, dtype=self.rows.dtype)
 
     @property
     def uniform_policy(self) -> Array:
         """Every action equally likely, as probabilities ``(H, S, A)``."""
         shape = (self.model.horizon, self.model.states, self.model.actions)
-        return jnp.full(shape, 1 / self.model.actions, self.transitions.dtype)
+        return jnp.full(shape, 1 / self.model.actions, self.rows.dtype)
 
     def optimal_policy_value(self) -> Array:
         """V* from the first state, as an array (for compiled programs)."""
@@ -97,23 +178,72 @@ class World:
         return float(self.policy_value(self.uniform_policy))
 
 
-def _backward(following: Array, at: tuple[Array, Array, Array]) -> tuple[Array, Array]:
-    """One step of policy evaluation. (Not a closure: JAX would compile the scan anew for every call.)"""
-    transition, reward, choice = at
-    value = ((reward + transition @ following) * choice).sum(axis=-1)
-    return value, value
+def _row(array: Array, step: Array) -> Array | int:
+    """Where ``step`` is found on the leading axis of rows that may be the same at every step."""
+    return step if array.shape[0] > 1 else 0
 
 
-def _greedy_backward(following: Array, at: tuple[Array, Array]) -> tuple[Array, Array]:
-    """One step of value iteration."""
-    transition, reward = at
-    table = reward + transition @ following
-    return table.max(axis=-1), table
+def _action_values(rows: Array, means: Array, successors: Array | None, step: Array, following: Array) -> Array:
+    """One backup: Q_h ``(S, A)`` from V_{h+1} ``(S,)``."""
+    chances, reward = rows[_row(rows, step)], means[_row(means, step)]
+    if successors is None:
+        return reward + chances @ following
+    return reward + (chances * following[successors]).sum(axis=-1)
+
+
+# Compiled functions of arrays, not methods: a scan over a closure would be compiled anew for every call, and a world's name
+# is no reason for another program.
+
+
+@jax.jit
+def _evaluate(rows: Array, means: Array, successors: Array | None, policy: Array) -> Array:
+    """V^π ``(H + 1, S)`` of choices ``(H, S)`` or probabilities ``(H, S, A)``."""
+    everywhere = jnp.arange(rows.shape[1])
+
+    def chosen(following: Array, at: tuple[Array, Array]) -> tuple[Array, Array]:
+        step, action = at
+        chances, reward = (array[_row(array, step), everywhere, action] for array in (rows, means))
+        if successors is None:
+            values = reward + (chances * following).sum(axis=-1)
+        else:
+            values = reward + (chances * following[successors[everywhere, action]]).sum(axis=-1)
+        return values, values
+
+    def averaged(following: Array, at: tuple[Array, Array]) -> tuple[Array, Array]:
+        step, weights = at
+        values = (_action_values(rows, means, successors, step, following) * weights).sum(axis=-1)
+        return values, values
+
+    if policy.ndim == 2:
+        backup, steps = chosen, policy
+    else:
+        backup, steps = averaged, policy.astype(rows.dtype)
+    end = jnp.zeros(rows.shape[1], rows.dtype)
+    # Short horizons are written out: a turn of a loop costs more than a step of a small dense world. Not so a sparse one:
+    # XLA would compute a value anew for each of the n gathers that read it, and that at every step, n^H times in all.
+    unroll = len(steps) if successors is None and len(steps) <= UNROLLED and rows[0].size <= LARGEST_UNROLLED else 1
+    _, values = jax.lax.scan(backup, end, (jnp.arange(len(steps)), steps), reverse=True, unroll=unroll)
+    return jnp.concatenate([values, end[None]])
+
+
+@functools.partial(jax.jit, static_argnames="horizon")
+def _optimal_action_values(rows: Array, means: Array, successors: Array | None, horizon: int) -> Array:
+    """Q* ``(H, S, A)`` by value iteration."""
+
+    def backup(following: Array, step: Array) -> tuple[Array, Array]:
+        table = _action_values(rows, means, successors, step, following)
+        return table.max(axis=-1), table
+
+    end = jnp.zeros(rows.shape[1], rows.dtype)
+    return jax.lax.scan(backup, end, jnp.arange(horizon), reverse=True)[1]
 
 
 def invert(cumulative: Array, uniform: Array) -> Array:
-    """The index that ``uniform`` in [0, 1) selects under cumulative probabilities; never past the last index."""
-    index = (uniform >= cumulative).sum(axis=-1)
+    """The index that ``uniform`` in [0, 1) selects under cumulative probabilities ``(n,)``; never past the last index."""
+    if cumulative.shape[-1] > SHORT_ROW:
+        index = jnp.searchsorted(cumulative, uniform, side="right").astype(int)  # of one type with the count below
+    else:
+        index = (uniform >= cumulative).sum(axis=-1)
     return jnp.minimum(index, cumulative.shape[-1] - 1)
 
 
@@ -154,38 +284,62 @@ def make_world(
                 field, f"{norm:.6g}", f"at most {bound:.6g}", "rescale the features or declare a larger bound"
             )
 
-    transitions = np.einsum("hd,dsat->hsat", theta_p, np.asarray(model.transition_features))
-    sums = transitions.sum(axis=-1)
-    if transitions.min() < -1e-9 or np.abs(sums - 1).max() > 1e-8:
-        step, state, action = np.unravel_index(
-            int(np.maximum(np.abs(sums - 1), -transitions.min(axis=-1)).argmax()), sums.shape
-        )
-        raise InvalidInput(
-            f"transition row at step {step}, state {state}, action {action}",
-            f"sum {sums[step, state, action]:.6g}, least entry {transitions[step, state, action].min():.3g}",
-            "a probability distribution",
-            "check that the candidate models are distributions and that transition_theta blends them",
-        )
-    transitions = np.clip(transitions, 0, None)
-    transitions /= transitions.sum(axis=-1, keepdims=True)
-
-    rewards = np.einsum("hd,dsa->hsa", theta_r, np.asarray(model.reward_features))
-    if rewards.min() < -1e-9 or rewards.max() > 1 + 1e-9:
-        step, state, action = np.unravel_index(int(np.maximum(rewards - 1, -rewards).argmax()), rewards.shape)
-        raise InvalidInput(
-            f"mean reward at step {step}, state {state}, action {action}",
-            f"{rewards[step, state, action]:.6g}", "in [0, 1]", "rescale reward_theta or the reward features",
-        )  # fmt: skip
+    rows = np.einsum("hd,dsan->hsan", _once(theta_p), np.asarray(model.transition_features))
+    means = np.einsum("hd,dsa->hsa", _once(theta_r), np.asarray(model.reward_features))
     return World(
         model=model,
         transition_theta=jnp.asarray(theta_p),
         reward_theta=jnp.asarray(theta_r),
-        transitions=jnp.asarray(transitions),
-        cumulative=jnp.asarray(np.cumsum(transitions, axis=-1)),
-        mean_rewards=jnp.asarray(np.clip(rewards, 0, 1)),
+        **checked_truth(rows, means),
+        first=jnp.asarray(_running_sum(np.asarray(model.initial))),
         name=name,
         reward_kind=reward_kind,
     )
+
+
+def checked_truth(rows: np.ndarray, means: np.ndarray) -> dict[str, Any]:
+    """The fields ``rows``, ``cumulative`` and ``reward_means`` of a world, from probabilities and rewards that are checked.
+
+    Raises:
+      InvalidInput: a row is not a probability distribution, or a mean reward leaves [0, 1]; the message says which.
+    """
+    sums, least = rows.sum(axis=-1), rows.min(axis=-1)
+    if not (least.min() >= -1e-9 and np.abs(sums - 1).max() <= 1e-8):  # written so that NaN fails
+        step, state, action = np.unravel_index(int(np.maximum(np.abs(sums - 1), -least).argmax()), sums.shape)
+        raise InvalidInput(
+            f"transition row at step {step}, state {state}, action {action}",
+            f"sum {sums[step, state, action]:.6g}, least entry {least[step, state, action]:.3g}",
+            "a probability distribution",
+            "check that the candidate models are distributions and that transition_theta blends them",
+        )
+    if not (means.min() >= -1e-9 and means.max() <= 1 + 1e-9):
+        step, state, action = np.unravel_index(int(np.maximum(means - 1, -means).argmax()), means.shape)
+        raise InvalidInput(
+            f"mean reward at step {step}, state {state}, action {action}",
+            f"{means[step, state, action]:.6g}", "in [0, 1]", "rescale reward_theta or the reward features",
+        )  # fmt: skip
+    rows = np.clip(rows, 0, None)
+    rows /= rows.sum(axis=-1, keepdims=True)
+    return {
+        "rows": jnp.asarray(rows),
+        "cumulative": jnp.asarray(_running_sum(rows)),
+        "reward_means": jnp.asarray(np.clip(means, 0, 1)),
+    }
+
+
+def _running_sum(rows: np.ndarray) -> np.ndarray:
+    """Running sums of distributions; one, however it was rounded, from the last possible outcome on.
+
+    An outcome of probability zero, such as the padding of a sparse row, can then not be drawn.
+    """
+    cumulative = np.cumsum(rows, axis=-1)
+    cumulative[cumulative >= cumulative[..., -1:]] = 1
+    return cumulative
+
+
+def _once(theta: np.ndarray) -> np.ndarray:
+    """``theta`` ``(H, d)``, or its first row ``(1, d)`` if all are the same."""
+    return theta[:1] if (theta == theta[0]).all() else theta
 
 
 def _per_step(theta: Any, horizon: int, dimension: int, field: str) -> np.ndarray:

@@ -12,7 +12,7 @@ from typer.testing import CliRunner
 from reticent.agents.private import make_private
 from reticent.cli import app
 from reticent.errors import InvalidInput, UnknownName
-from reticent.experiments.simulate import rollout
+from reticent.experiments.rollout import rollout
 from reticent.privacy.audit import Subject, audit, lower_bounds, play_releases, worst_pair
 from reticent.privacy.audit.page import audit_html
 from reticent.privacy.audit.picture import draw_audit

@@ -26,7 +26,7 @@ from reticent.worlds import Episode
 __all__ = ["Rollout", "play_actions"]
 
 Rollout = Callable[[Agent, Any, Plan, Array], Episode]
-"""``(agent, world, plan, uniforms)`` to an episode: :func:`reticent.experiments.simulate.rollout`."""
+"""``(agent, world, plan, uniforms)`` to an episode: :func:`reticent.experiments.rollout.rollout`."""
 
 LIVE_USERS = 6_000
 """Users whose episodes are alive at a time, which bounds the memory of a batch."""

@@ -145,7 +145,7 @@ def audit(
     bounds; the *trajectory* canary the worst pair of episodes that ``world`` can produce. The confidence covers both
     attacks together (each has half of what may go wrong).
 
-    ``rollout`` is needed for the actions adversary (:func:`reticent.experiments.simulate.rollout`).
+    ``rollout`` is needed for the actions adversary (:func:`reticent.experiments.rollout.rollout`).
 
     Raises:
       InvalidInput, UnknownName: too few trials, a confidence that is none, no such adversary.
@@ -157,7 +157,7 @@ def audit(
     if not 0.5 < confidence < 1:
         raise InvalidInput("confidence", confidence, "strictly between 0.5 and 1", f"use {DEFAULT_CONFIDENCE}")
     if adversary == "actions" and rollout is None:
-        raise InvalidInput("rollout", None, "given for the actions adversary", "pass experiments.simulate.rollout")
+        raise InvalidInput("rollout", None, "given for the actions adversary", "pass experiments.rollout.rollout")
     options = subject.plan.options
     canaries: list[tuple[str, Pair]] = [
         ("statistics", worst_pair(subject, seed=seed)[0]),

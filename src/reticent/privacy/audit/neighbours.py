@@ -212,7 +212,7 @@ def trajectory_plan(subject: Subject, world: World) -> Plan:
     remaining = jnp.arange(model.horizon - 1, -1, -1).astype(values.dtype)
     frames = [subject.agent.frame.features(model, v, left)[1:] for v, left in zip(values[1:], remaining, strict=True)]
     centres, scales = (jnp.asarray([frame[index] for frame in frames], values.dtype) for index in (0, 1))
-    return Plan(world.optimal_policy, values, best, centres, scales)
+    return Plan(best.argmax(axis=-1).astype(jnp.int32), values, centres, scales, best)
 
 
 def trajectory_pair(subject: Subject, world: World, plan: Plan, *, seed: int = 0, starts: int = 8) -> Pair:

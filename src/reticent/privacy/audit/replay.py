@@ -163,7 +163,7 @@ def _run(
     trace.secrets |= {str(seed), *_words(keys[0]), *_words(keys[1])}
     with jax.disable_jit(), _listening() as log:
         state = agent.init()
-        plan = agent.plan(state)
+        plan = agent.plan(state, action_values=True)
         trace.plans.append(plan)
         number = 0
         for t, size in enumerate(agent.schedule.round_sizes.tolist()):
@@ -194,7 +194,7 @@ def _run(
                 shifts.append(np.where(noisy, response.hiding(t, moved, earlier), 0.0))
                 noise = noise + shifts[-1].reshape(noise.shape)
             state = agent.close(state, shown, size, noise)
-            plan = agent.plan(state)
+            plan = agent.plan(state, action_values=True)
             trace.plans.append(plan)
             trace.releases.append(np.asarray(privatizer.counter.release(state.regularizer.counter)))
             trace.regularized.append(jax.tree.map(np.asarray, privatizer.regularized(state.regularizer)))
@@ -252,7 +252,7 @@ def _comparable(subject: Subject, plan: Any) -> Any:
         return plan
     best = np.sort(np.asarray(plan.action_values), axis=-1)
     apart = best[..., -1] - best[..., -2] if best.shape[-1] > 1 else np.ones(best.shape[:-1])
-    return plan._replace(policy=jnp.where((apart > 1e-5)[..., None], plan.policy, 0.0))
+    return plan._replace(policy=jnp.where(apart > 1e-5, plan.policy, -1))
 
 
 def _close(one: Any, other: Any) -> bool:

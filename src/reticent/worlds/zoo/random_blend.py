@@ -17,6 +17,7 @@ import numpy as np
 
 from reticent.errors import InvalidInput
 from reticent.worlds.blend import Bounds, blend
+from reticent.worlds.misspecified import misspecified
 from reticent.worlds.registry import Defaults, register_world
 from reticent.worlds.world import World
 
@@ -44,12 +45,15 @@ def random_blend(
     concentration: float = 0.1,
     per_step: bool = False,
     bounds: Bounds = "paper",
+    misspecification: float = 0.0,
 ) -> World:
     """A seeded random blend of random candidate models and reward tables.
 
     ``d`` sets both dimensions, ``d1`` and ``d2`` one each. ``concentration`` is the Dirichlet parameter of the
     candidates' rows (small: few likely successors). ``per_step`` draws another blend for every step. The four random
     draws have streams of their own: another horizon or ``per_step`` leaves the candidates as they are.
+    ``misspecification`` moves the truth off the candidates' span by that total variation
+    (:mod:`reticent.worlds.misspecified`); the learner is not told.
     """
     d1, d2 = d if d1 is None else d1, d if d2 is None else d2
     for field, size in (("states", states), ("actions", actions), ("horizon", horizon), ("d1", d1), ("d2", d2)):
@@ -61,7 +65,7 @@ def random_blend(
         raise InvalidInput("random-blend: concentration", concentration, "positive", "try 0.1 to 1")
     rows, tables, weights, reward_weights = np.random.default_rng(seed).spawn(4)
     steps = (horizon,) if per_step else ()
-    return blend(
+    world = blend(
         rows.dirichlet(np.full(states, concentration), size=(d1, states, actions)),
         tables.uniform(size=(d2, states, actions)),
         weights.dirichlet(np.ones(d1), size=steps),
@@ -70,3 +74,4 @@ def random_blend(
         name="random-blend",
         bounds=bounds,
     )
+    return misspecified(world, misspecification) if misspecification else world

@@ -6,6 +6,7 @@ import dataclasses
 from typing import Literal
 
 import jax.numpy as jnp
+import numpy as np
 
 from reticent.agents.registry import AGENTS
 from reticent.errors import InvalidInput
@@ -19,6 +20,7 @@ from reticent.learning import (
 )
 from reticent.learning.agent import Method, require_declared
 from reticent.learning.frame import Span
+from reticent.learning.radius import inflation
 from reticent.learning.schedule import geometric_sizes
 from reticent.worlds import Model
 
@@ -38,14 +40,18 @@ def ucrl_vtr(
     span: Span = "horizon",
     pool: bool = False,
     normalize: bool = False,
+    misspecification: float = 0.0,
 ) -> Agent:
     """UCRL-VTR (Ayoub et al. 2020): optimistic value iteration, fixed regularizer, no privacy.
 
     ``bonus_scale`` multiplies the theory's confidence radius; ``replan="epoch"`` plans on a geometric public schedule.
     ``centred``, ``span``, ``pool`` and ``normalize`` are the private agents' statistical options, off by default as in
-    the paper; with them on, this is what a private agent is at ε = ∞.
+    the paper; with them on, this is what a private agent is at ε = ∞. ``misspecification`` widens the confidence radius
+    for a model that is wrong by that much (total variation; :mod:`reticent.learning.radius`).
     """
-    options = FixedOptions(bonus_scale, alpha, regularization, replan, Frame(centred, span), pool, normalize)
+    options = FixedOptions(
+        bonus_scale, alpha, regularization, replan, Frame(centred, span), pool, normalize, misspecification
+    )
     return _fixed(model, episodes, "value-iteration", options, None)
 
 
@@ -63,12 +69,15 @@ def oppo(
     span: Span = "horizon",
     pool: bool = False,
     normalize: bool = False,
+    misspecification: float = 0.0,
 ) -> Agent:
     """OPPO with bandit feedback (Cai et al. 2020): optimistic policy optimization, fixed regularizer, no privacy.
 
     ``learning_rate`` is η, by default the paper's √(2 ln|A|/(HT)); the other options are those of ``ucrl-vtr``.
     """
-    options = FixedOptions(bonus_scale, alpha, regularization, replan, Frame(centred, span), pool, normalize)
+    options = FixedOptions(
+        bonus_scale, alpha, regularization, replan, Frame(centred, span), pool, normalize, misspecification
+    )
     return _fixed(model, episodes, "policy-optimization", options, learning_rate)
 
 
@@ -83,6 +92,7 @@ class FixedOptions:
     frame: Frame
     pool: bool
     normalize: bool
+    misspecification: float
 
 
 def _fixed(model: Model, episodes: int, method: Method, options: FixedOptions, learning_rate: float | None) -> Agent:
@@ -92,15 +102,25 @@ def _fixed(model: Model, episodes: int, method: Method, options: FixedOptions, l
     regularizer = make_fixed_regularizer(
         model.horizon, model.d1, model.d2, options.regularization, options.regularization, options.pool
     )
-    observations = episodes * (model.horizon if options.pool else 1)
+    steps = model.horizon if options.pool else 1
+    observations = episodes * steps
+    schedule = Schedule(episodes, sizes, final_release=True)
+    inflated = inflation(model, options.frame, options.misspecification, steps * np.concatenate([[0], schedule.ends]))
     return Agent(
         model=model,
         regularizer=regularizer,
-        radii=radii(model, options.frame, regularizer.certificate(), observations, options.alpha),
+        radii=radii(
+            model,
+            options.frame,
+            regularizer.certificate(),
+            observations,
+            options.alpha,
+            inflated if options.misspecification else 0.0,
+        ),
         bonus_scale=jnp.asarray(float(options.bonus_scale)),
         learning_rate=rate(model, episodes, learning_rate),
         frame=options.frame,
-        schedule=Schedule(episodes, sizes, final_release=True),
+        schedule=schedule,
         method=method,
         name=method,
         normalize=options.normalize,

@@ -7,6 +7,13 @@ r"""Confidence radii β_p(α), β_r(α) under changing regularizers (the concent
 
 for targets in an interval of length R, features of norm at most L, and parameters of norm at most Θ. The paper's β_p is
 R = H, L = √d₁·H, Θ = √d₁ and its β_r is R = 1, L = 1, Θ = √d₂.
+
+**A wrong model.** If the truth is within ζ of the model in total variation, the mean of a target differs from
+:math:`\langle\phi,\theta\rangle` by some :math:`|b_i|\le\zeta R`. That moves the estimate by
+:math:`\|\sum_i\phi_ib_i\|_{\Lambda^{-1}}\le(\sum_ib_i^2)^{1/2}\le\zeta R\sqrt n` after n targets: with
+:math:`\Phi` the matrix of features, :math:`\Phi^\top\Phi\preceq\Lambda` makes :math:`\Phi\Lambda^{-1}\Phi^\top\preceq I`
+(weights of at most 1 on the sums only help). :func:`inflation` is this term; with it the ellipsoids hold again, and values
+are optimistic up to ζR per step, which no estimate of θ can remove.
 """
 
 from __future__ import annotations
@@ -57,10 +64,25 @@ def radius(
     return np.asarray(martingale + theta_bound * np.sqrt(lambda_max) + nu)
 
 
-def radii(model: Sizes, frame: Frame, certificate: Certificate, episodes: int, alpha: float) -> Radii:
-    """β_p and β_r for every round and step."""
+def inflation(model: Sizes, frame: Frame, zeta: float, targets: np.ndarray) -> np.ndarray:
+    """What a model that is ``zeta`` off (total variation) adds to β_p after each number of ``targets``, ``(rows, H)``."""
+    if not 0 <= zeta <= 1:
+        raise InvalidInput("misspecification", zeta, "a total variation in [0, 1]", "0 trusts the model")
     bounds = frame.bounds(model)
-    transition = radius(
+    return np.asarray(zeta * np.sqrt(np.asarray(targets, dtype=np.float64))[:, None] * (bounds.high - bounds.low))
+
+
+def radii(
+    model: Sizes,
+    frame: Frame,
+    certificate: Certificate,
+    episodes: int,
+    alpha: float,
+    inflated: np.ndarray | float = 0.0,
+) -> Radii:
+    """β_p and β_r for every round and step; ``inflated`` is added to β_p (:func:`inflation`)."""
+    bounds = frame.bounds(model)
+    transition = inflated + radius(
         spread=bounds.high - bounds.low,
         feature_bound=bounds.feature,
         theta_bound=model.transition_theta_bound,

@@ -17,6 +17,7 @@ from reticent.errors import InvalidInput
 from reticent.learning import Frame, Radii, Schedule, radii
 from reticent.learning.agent import Method, require_declared
 from reticent.learning.frame import Span
+from reticent.learning.radius import inflation
 from reticent.learning.schedule import geometric_sizes
 from reticent.privacy.calibration import (
     Calibration,
@@ -59,6 +60,7 @@ class PrivateOptions:
       moment_share: weight of moments against Grams.
       first, growth: size of the first epoch and growth of the next (counter ``epochs``, and the local model). By
         default 512 users (fewer if K is small), and 1.5; policy optimization, which takes one step per epoch, has 1.2.
+      misspecification: widen the confidence radius for a model that is wrong by this much (total variation).
       deployment: account for the integer grid of the secure noise source.
     """
 
@@ -79,6 +81,7 @@ class PrivateOptions:
     normalize: bool | None = None
     split: Split = "optimised"
     moment_share: float = 1.0
+    misspecification: float = 0.0
     first: int | None = None
     growth: float | None = None
     deployment: bool = False
@@ -172,7 +175,12 @@ def plan_privacy(sizes: Sizes, episodes: int, method: Method, options: PrivateOp
     # Epoch weights differ from release to release, so the self-normalised bound is used once per release.
     each = options.alpha / schedule.releases if calibration.counter.weights() is not None else options.alpha
     observations = episodes * (sizes.horizon if options.pool else 1)
-    confidence = radii(sizes, frame, regularization.certificate, observations, each)
+    steps = sizes.horizon if options.pool else 1
+    inflated = inflation(sizes, frame, options.misspecification, steps * np.concatenate([[0], schedule.ends]))
+    confidence = radii(
+        sizes, frame, regularization.certificate, observations, each,
+        inflated[: schedule.releases + 1] if options.misspecification else 0.0,
+    )  # fmt: skip
     return PrivacyPlan(options, schedule, frame, calibration, regularization, confidence)
 
 

@@ -84,11 +84,6 @@ class ContinuousModel(Model):
     normalised: bool = dataclasses.field(metadata={"static": True})
 
     @property
-    def continuous(self) -> bool:
-        """States are real vectors; the tables hold the quadrature nodes only."""
-        return True
-
-    @property
     def dimension(self) -> int:
         """m, the number of coordinates of a state."""
         return int(self.nodes.shape[1])
@@ -156,6 +151,7 @@ def make_continuous_model(
     if not (isinstance(actions, int | np.integer) and actions >= 1):
         raise InvalidInput("actions", actions, "an integer of at least 1", "give the number of actions")
     bound_densities, bound_rewards = _bind(densities), _bind(rewards)
+    _check_shapes(bound_densities, bound_rewards, grid.dimension)
     states = np.concatenate([grid.nodes, _inside(grid)])
     psi, phi = (np.asarray(part) for part in _tables(bound_densities, bound_rewards, grid, states, int(actions)))
     for name, probed in (("densities", psi), ("rewards", phi)):
@@ -167,13 +163,20 @@ def make_continuous_model(
         psi = psi / mass
     reward_scale = float(np.linalg.norm(phi, axis=-1).max()) or 1.0
     bound = transition_bound
-    if bound is None and not (normalise and grid.positive):
-        bound = largest_value_feature(psi)
+    if bound is not None or not (normalise and grid.positive):
+        found = largest_value_feature(psi)
+        bound = found if bound is None else float(bound)
+        if not found <= bound * (1 + 1e-9):  # written so that a NaN bound fails
+            raise InvalidInput(
+                "largest ‖φ_V(s,a)‖/‖V‖∞", f"up to {found:.6g}", f"at most transition_bound = {bound:.6g}",
+                "declare a larger transition_bound, or none",
+            )  # fmt: skip
     nodes = jnp.asarray(grid.nodes)
     psi, phi = psi[: grid.size], phi[: grid.size]
     start = np.asarray(jax.vmap(initial)(nodes)) * grid.weights
     if not start.sum() > 0:
         raise InvalidInput("initial", f"mass {start.sum():.3g} on the nodes", "positive", "give a density on the box")
+    # Only a world on these very nodes starts from it, and such worlds need positive weights anyway.
     start = np.maximum(start, 0) / np.maximum(start, 0).sum()
 
     psi, phi = psi.transpose(2, 0, 1, 3), phi.transpose(2, 0, 1) / reward_scale
@@ -191,7 +194,7 @@ def make_continuous_model(
     )
     parts = {field.name: getattr(finite, field.name) for field in dataclasses.fields(Model)}
     # make_model knows an easier but larger bound than largest_value_feature; the smaller one is what is declared.
-    parts["transition_bound"] = finite.transition_bound if bound is None else float(bound)
+    parts["transition_bound"] = finite.transition_bound if bound is None else bound
     return ContinuousModel(
         **parts,
         nodes=nodes,
@@ -219,6 +222,16 @@ def mass_defect(model: ContinuousModel, states: Any) -> np.ndarray:
     """How far every candidate's quadrature mass is from 1, ``(n, A, d1)``, at real ``states`` ``(n, m)``."""
     raw, _ = _every(model.densities, model.rewards, model.nodes, model.weights, jnp.asarray(states), model.actions)
     return np.asarray(raw.sum(axis=-1)) - 1
+
+
+def _check_shapes(densities: Partial, rewards: Partial, dimension: int) -> None:
+    state, action = jax.ShapeDtypeStruct((dimension,), jnp.float64), jax.ShapeDtypeStruct((), jnp.int64)
+    for field, found in (
+        ("densities", jax.eval_shape(densities, state, action, state)),
+        ("rewards", jax.eval_shape(rewards, state, action)),
+    ):
+        if len(found.shape) != 1:
+            raise InvalidInput(f"{field}: shape", found.shape, "(d,)", "return one number per candidate")
 
 
 def _check_mass(defect: np.ndarray, states: np.ndarray, largest: float) -> None:

@@ -1,0 +1,38 @@
+"""``python -m reticent.experiments.bench``: the comparison without the command line's packages, for bare machines."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+
+from reticent.experiments.bench import bench, default_work, machine, with_agents
+from reticent.experiments.bench.rows import HEAD, markdown
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(prog="python -m reticent.experiments.bench", description=__doc__)
+    parser.add_argument("--seeds", type=int, help="how many learners 'many' are (64; 8192 on a GPU)")
+    parser.add_argument("--episodes", type=int, help="K (20000)")
+    parser.add_argument(
+        "--agent", action="append", default=[], help="a further agent, such as ucrl-vtr; repeat for more"
+    )
+    parser.add_argument("--repeats", type=int, help="measurements of each row (3)")
+    parser.add_argument("--quick", action="store_true", help="shorter measurements")
+    parser.add_argument("--json", action="store_true", help="print one JSON object and nothing else")
+    parser.add_argument("--rlberry", metavar="PYTHON", help="a Python that has rlberry-scool")
+    given = parser.parse_args()
+    work = default_work(given.quick, seeds=given.seeds, episodes=given.episodes, repeats=given.repeats)
+    found = bench(work, contestants=with_agents(given.agent), rlberry=given.rlberry, told=told)
+    if given.json:
+        print(json.dumps(found.to_dict(), indent=2, allow_nan=False, ensure_ascii=False))
+        return
+    print(machine.in_words(found.machine), "", markdown(HEAD, found.lines()), "", *found.notes(), sep="\n")
+
+
+def told(what: str) -> None:
+    print(f"measuring {what} …", file=sys.stderr, flush=True)
+
+
+if __name__ == "__main__":
+    main()

@@ -90,9 +90,9 @@ def draw(rows: list[Row], title: str, path: str, seeds: int) -> None:
         words = MEANS if key == "mean_delay" else [f"{loss:.0%}" for loss in LOSSES]
         axes.set_xticks(range(len(words)), [f"{word:,}" if key == "mean_delay" else word for word in words])
         axes.set_xlabel(label)
-        axes.set_ylim(bottom=0)
         axes.grid(alpha=0.3)
         axes.spines[["top", "right"]].set_visible(False)
+    panels[0].set_ylim(bottom=0)  # after both are drawn: they share the axis
     panels[0].set_ylabel("regret over all users\n(% of the uniform policy's)")
     panels[0].legend(frameon=False, fontsize=9, labelcolor=INK, loc="upper left")
     figure.suptitle(f"{title}\nmean ± 1.96 standard errors over {seeds} seeds", fontsize=12, color=INK)

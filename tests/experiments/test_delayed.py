@@ -98,15 +98,6 @@ def test_delays_are_those_of_letters_in_envelopes(spec: str) -> None:
     assert min(counts) > 0
 
 
-def test_reports_that_all_come_too_late_teach_nothing() -> None:
-    """The plans are then those of noise alone, and the same for every behaviour of the users."""
-    world, agent = world_and_agent(TREE)
-    lost = simulate_delayed(agent, world, [1, 2], Lost(1.0))
-    late = simulate_delayed(agent, world, [1, 2], FixedDelay(EPISODES))
-    np.testing.assert_array_equal(lost.regret, late.regret)
-    assert lost.lost.tolist() == late.lost.tolist() == [EPISODES] * 2
-
-
 @settings(max_examples=60, deadline=None, derandomize=True)
 @given(sizes=st.lists(st.integers(1, 6), min_size=1, max_size=8), longest=st.integers(0, 50))
 def test_the_ring_has_a_place_for_every_round_that_a_delay_reaches(sizes: list[int], longest: int) -> None:

@@ -21,6 +21,9 @@ def bench(
         list[str] | None, typer.Option(help="A further agent to time, such as ucrl-vtr; repeat for more.")
     ] = None,
     repeats: Annotated[int, typer.Option(help="Measurements of each row; the median counts.")] = 3,
+    precision: Annotated[
+        str | None, typer.Option(help="Of the learners: float64, or float32 on a GPU.", show_default="float64")
+    ] = None,
     quick: Annotated[
         bool, typer.Option("--quick", help="Shorter measurements, and smaller sizes with --scaling.")
     ] = False,
@@ -51,7 +54,7 @@ def bench(
     from reticent.experiments.bench import default_work, machine, with_agents
     from reticent.experiments.bench.rows import HEAD
 
-    work = default_work(quick, seeds=seeds, episodes=episodes, world=world, repeats=repeats)
+    work = default_work(quick, seeds=seeds, episodes=episodes, world=world, repeats=repeats, precision=precision)
     found = compare(work, contestants=with_agents(agent or []), rlberry=rlberry, told=told)
     keep(out, "bench.json", found.to_dict())
     if as_json:

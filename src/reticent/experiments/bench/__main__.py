@@ -18,11 +18,14 @@ def main() -> None:
         "--agent", action="append", default=[], help="a further agent, such as ucrl-vtr; repeat for more"
     )
     parser.add_argument("--repeats", type=int, help="measurements of each row (3)")
+    parser.add_argument("--precision", help="of the learners: float64 (default) or float32")
     parser.add_argument("--quick", action="store_true", help="shorter measurements")
     parser.add_argument("--json", action="store_true", help="print one JSON object and nothing else")
     parser.add_argument("--rlberry", metavar="PYTHON", help="a Python that has rlberry-scool")
     given = parser.parse_args()
-    work = default_work(given.quick, seeds=given.seeds, episodes=given.episodes, repeats=given.repeats)
+    work = default_work(
+        given.quick, seeds=given.seeds, episodes=given.episodes, repeats=given.repeats, precision=given.precision
+    )
     found = bench(work, contestants=with_agents(given.agent), rlberry=given.rlberry, told=told)
     if given.json:
         print(json.dumps(found.to_dict(), indent=2, allow_nan=False, ensure_ascii=False))

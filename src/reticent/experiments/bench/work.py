@@ -14,11 +14,13 @@ from collections.abc import Sequence
 import jax
 
 from reticent.agents import make_agent
-from reticent.errors import InvalidInput
+from reticent.errors import InvalidInput, UnknownName
 from reticent.experiments.bench.rows import Row
+from reticent.experiments.config import PRECISIONS
 from reticent.experiments.simulate import Curves, simulate
 from reticent.learning import Agent
 from reticent.worlds import World, make_world_from
+from reticent.worlds.model import cast
 
 WORLD = "random-blend:states=20,actions=4,horizon=5,d=4"
 CPU_SEEDS, GPU_SEEDS = 64, 8192
@@ -36,6 +38,7 @@ class Work:
       seeds: how many learners "many" are.
       repeats: measurements of each row, of which the median counts.
       seconds: about how long one measurement takes.
+      precision: of this library's learners, ``float64`` or ``float32``; the loop is always in double precision.
     """
 
     world: str = WORLD
@@ -43,11 +46,14 @@ class Work:
     seeds: int = CPU_SEEDS
     repeats: int = 3
     seconds: float = 2.0
+    precision: str = "float64"
 
     def __post_init__(self) -> None:
         for field in ("seeds", "repeats"):
             if getattr(self, field) < 1:
                 raise InvalidInput(field, getattr(self, field), "at least 1", "give a positive number")
+        if self.precision not in PRECISIONS:
+            raise UnknownName("precision", self.precision, list(PRECISIONS))
         if self.episodes < 2:
             raise InvalidInput("episodes", self.episodes, "at least 2", "the paper's tree has ⌈log2 K⌉ levels")
 
@@ -109,8 +115,8 @@ class Timing:
 def measure_contestant(contestant: Contestant, work: Work, world: World) -> Row:
     """One row of this library."""
     learners = work.seeds if contestant.many else 1
-    agent = make_agent(contestant.spec, world.model, work.episodes)
-    timing = time_agent(agent, world, learners, work.repeats, work.seconds)
+    agent = cast(make_agent(contestant.spec, world.model, work.episodes), work.precision)
+    timing = time_agent(agent, cast(world, work.precision), learners, work.repeats, work.seconds)
     return Row(
         contestant.program,
         contestant.spec,

@@ -219,6 +219,22 @@ def glucose_panel(axes: Axes, world: World) -> None:
     axes.set_title("The best first dose (units)", loc="left", fontsize=11)
 
 
+def icu_panel(axes: Axes, world: World) -> None:
+    """How often the best policy gives each treatment, where it makes a difference."""
+    from reticent.worlds.zoo import icu_sepsis
+
+    values = np.asarray(world.optimal_action_values)[0]
+    matters = values.max(axis=1) - values.min(axis=1) > 1e-9
+    table = np.zeros(values.shape[1])
+    np.add.at(table, values.argmax(axis=1), np.where(matters, visits(world), 0))
+    levels = [str(level) for level in range(icu_sepsis.LEVELS)]
+    table = (table / table.sum()).reshape(len(levels), len(levels))
+    heat(axes, table, levels, levels, "share of decisions", cmap="Blues", origin="lower")
+    axes.set_xlabel("vasopressor (level)")
+    axes.set_ylabel("intravenous fluid (level)")
+    axes.set_title("Treatments of the best policy, where they differ", loc="left", fontsize=11)
+
+
 def tutor_panel(axes: Axes, world: World) -> None:
     """The best exercise at the first step, in every state."""
     best = np.asarray(world.optimal_policy[0].argmax(axis=-1)).reshape(3, 3, 3, 3)
@@ -262,6 +278,20 @@ def keyboard_panel(axes: Axes, world: World) -> None:
     axes.set_title("Where the best suggestions come from", loc="left", fontsize=11)
 
 
+def successors_panel(axes: Axes, world: World) -> None:
+    """The states that may follow each state under the best policy's first action."""
+    best, states = np.asarray(world.optimal_policy[0].argmax(axis=-1)), np.arange(world.model.states)
+    possible = np.asarray(world.rows)[0, states, best] > 0
+    following = np.asarray(world.model.successors)[states, best]
+    axes.plot(following[possible], np.repeat(states, possible.sum(axis=1)), ",", color=COLOURS[0], alpha=0.7)
+    axes.set_xlim(0, world.model.states)
+    axes.set_ylim(0, world.model.states)
+    axes.set_xlabel("next state")
+    axes.set_ylabel("state")
+    mean = possible.sum(axis=1).mean()
+    axes.set_title(f"What may follow: {mean:.0f} states of {world.model.states:,} on average", loc="left", fontsize=11)
+
+
 def chain_panel(axes: Axes, world: World) -> None:
     """The chance to reach the goal by step and signs."""
     steps = world.model.horizon
@@ -280,7 +310,9 @@ def chain_panel(axes: Axes, world: World) -> None:
 PANELS: dict[str, Callable[[Axes, World], None]] = {
     "glucose": glucose_panel,
     "hard-instance": chain_panel,
+    "icu-sepsis": icu_panel,
     "keyboard": keyboard_panel,
+    "large-blend": successors_panel,
     "mobile-health": health_panel,
     "riverswim": river_panel,
     "tutor": tutor_panel,

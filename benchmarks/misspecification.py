@@ -120,16 +120,14 @@ def draw(rows: list[Row], path: str, title: str) -> None:
         ":",
         color=FAINT,
         linewidth=1.5,
-        label="the optimal policy of θ, from the start",
+        label="the optimal policy of θ",
     )
     left.set_ylim(0, 1.25 * max(row["regret"] for row in rows))
     left.set_ylabel("regret (share of the uniform policy's)")
     left.yaxis.set_major_formatter(lambda share, _: f"{share:.0%}")
-    left.legend(facecolor="white", edgecolor="none", fontsize=9, labelcolor=INK, loc="upper left", handlelength=3.5)
+    figure.legend(frameon=False, fontsize=9, labelcolor=INK, loc="outside lower center", ncols=5, handlelength=3.5)
     right.axhline(1, color=FAINT, linestyle=":", linewidth=1.5)
-    right.text(
-        max(believed), 0.98, "above this line θ is outside the ellipsoid", fontsize=9, color=FAINT, ha="right", va="top"
-    )
+    right.text(max(believed), 0.98, "above: θ is outside the ellipsoid", fontsize=9, color=FAINT, ha="right", va="top")
     right.set_ylim(0, None)
     right.set_ylabel("‖θ̂ − θ‖ as a share of the radius")
     for axes in (left, right):

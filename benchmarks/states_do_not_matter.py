@@ -121,8 +121,11 @@ def largest() -> Row:
 
 def timings(row: Row) -> str:
     """The last cells of a line of the table."""
-    times = [f"{1e3 * row[key]:.3g} ms" for key in ("plan_wall", "plan_cpu")]
-    return " | ".join([*times, f"{row['nanoseconds']:.2f} ns", f"{1e3 * row['evaluate_cpu']:.3g} ms"])
+    wall, cpu, evaluation = (
+        f"{seconds:.2f} s" if seconds >= 1 else f"{1e3 * seconds:.3g} ms"
+        for seconds in (row["plan_wall"], row["plan_cpu"], row["evaluate_cpu"])
+    )
+    return f"{wall} | {cpu} | {row['nanoseconds']:.2f} ns | {evaluation}"
 
 
 def markdown(rows: list[Row], big: Row | None, episodes: int, seeds: int) -> str:

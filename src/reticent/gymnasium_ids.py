@@ -8,8 +8,10 @@ imported when the first one is made.
 from __future__ import annotations
 
 ENVIRONMENTS = {
+    "reticent/Glucose-v0": "glucose",
     "reticent/HardInstance-v0": "hard-instance",
     "reticent/Keyboard-v0": "keyboard",
+    "reticent/LargeBlend-v0": "large-blend",
     "reticent/MobileHealth-v0": "mobile-health",
     "reticent/RandomBlend-v0": "random-blend",
     "reticent/RiverSwim-v0": "riverswim",

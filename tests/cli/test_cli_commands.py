@@ -14,6 +14,7 @@ import pytest
 
 from reticent.cli import COMMANDS, main
 from reticent.cli.interrupt import listening
+from reticent.experiments.storage import CONFIG, METADATA, PICTURE, REPORT, RESULTS
 
 TINY = "random-blend:states=3,actions=2,horizon=2,d=2"
 HEAVY = ("jax", "numpy", "polars", "matplotlib", "gymnasium", "scipy")
@@ -188,7 +189,7 @@ def test_ctrl_c_keeps_what_is_finished(tmp_path):
     for row in second:
         assert 0 < row["episodes"] < 600_000
         assert 0 < frame.filter(polars.col("agent") == "oppo")["episode"].max() <= row["episodes"]
-    assert len(list(out.iterdir())) == 5
+    assert {path.name for path in out.iterdir()} == {"checkpoints", CONFIG, RESULTS, METADATA, PICTURE, REPORT}
 
 
 @pytest.fixture

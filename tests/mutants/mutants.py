@@ -301,11 +301,11 @@ def raw_gram_in_the_bonus(patch: Patch) -> None:
 def data_dependent_replanning(patch: Patch) -> None:
     real, kept = Agent.plan, {}
 
-    def plan_if_grown(self: Agent, state: Any) -> Any:
+    def plan_if_grown(self: Agent, state: Any, **asked: Any) -> Any:
         exact = self.regularizer.unpack(state.regularizer.counter.exact.sum(axis=0)).reward_gram[0]
         if float(jnp.linalg.det(jnp.eye(2) + exact)) < 3.5 and "plan" in kept:
             return kept["plan"]
-        kept["plan"] = real(self, state)
+        kept["plan"] = real(self, state, **asked)
         return kept["plan"]
 
     patch.setattr(Agent, "plan", plan_if_grown)

@@ -183,6 +183,8 @@ def test_a_candidate_that_is_no_density_is_refused():
     [
         ({"actions": 0}, "actions is 0"),
         ({"densities": lambda s, a, t: densities(s, a, t) / (s[0] - 1.0)}, "not finite"),
+        ({"densities": lambda s, a, t: densities(s, a, t).sum()}, r"densities: shape is \(\)"),
+        ({"rewards": lambda s, a: rewards(s, a)[:, None]}, r"rewards: shape is \(2, 1\)"),
         ({"initial": lambda s: jnp.zeros(())}, "initial is mass 0"),
         ({"horizon": 0}, "horizon is 0"),
     ],
@@ -207,6 +209,16 @@ def test_on_a_sparse_grid_the_bound_is_measured():
     assert model.transition_bound > np.sqrt(2) * 1.1
     signs = np.random.default_rng(1).choice([-1.0, 1.0], size=(grid.size, 400))
     assert np.linalg.norm(rows[:, :, 0] @ signs, axis=1).max() <= model.transition_bound * 1.01
+
+
+def test_a_declared_bound_is_checked():
+    def model(bound):
+        arguments = (densities, rewards, legendre(14, 0.0, 1.0), 2, 3)
+        return make_continuous_model(*arguments, initial=initial, transition_bound=bound)
+
+    assert model(1.5).transition_bound == 1.5
+    with pytest.raises(InvalidInput, match=r"up to 1\.41421, but must be at most transition_bound = 1\.4;"):
+        model(1.4)
 
 
 def test_the_bound_on_value_features_is_a_bound_and_attained_by_distributions():

@@ -102,10 +102,10 @@ def _fixed(model: Model, episodes: int, method: Method, options: FixedOptions, l
     regularizer = make_fixed_regularizer(
         model.horizon, model.d1, model.d2, options.regularization, options.regularization, options.pool
     )
-    steps = model.horizon if options.pool else 1
-    observations = episodes * steps
+    observations = episodes * (model.horizon if options.pool else 1)
     schedule = Schedule(episodes, sizes, final_release=True)
-    inflated = inflation(model, options.frame, options.misspecification, steps * np.concatenate([[0], schedule.ends]))
+    users = np.concatenate([[0], schedule.ends])
+    inflated = inflation(model, options.frame, options.misspecification, users, options.pool)
     return Agent(
         model=model,
         regularizer=regularizer,
@@ -116,6 +116,7 @@ def _fixed(model: Model, episodes: int, method: Method, options: FixedOptions, l
             observations,
             options.alpha,
             inflated if options.misspecification else 0.0,
+            options.pool,
         ),
         bonus_scale=jnp.asarray(float(options.bonus_scale)),
         learning_rate=rate(model, episodes, learning_rate),

@@ -215,7 +215,7 @@ def _run(
     def begin(key: Streams) -> DelayedCarry:
         state = agent.init()
         plan = agent.plan(state)
-        value = plan_value(world, plan)
+        value = plan_value(agent, world, plan)
         first = _reports(key, plan, jnp.zeros(1, jnp.int32))
         waiting = jax.tree.map(lambda leaf: jnp.zeros((ring, *leaf.shape[1:]), leaf.dtype), first)
         return DelayedCarry(state, plan, value, jnp.zeros_like(value), waiting, jnp.zeros(3, jnp.int32))
@@ -258,7 +258,7 @@ def _run(
         noise = regularizer.simulate_round_noise(jax.random.fold_in(key.round_noise, block.round))
         state = agent.close(agent.absorb(state, arrived), plan, block.round_users, noise)
         plan = agent.plan(state)
-        return state, plan, plan_value(world, plan)
+        return state, plan, plan_value(agent, world, plan)
 
     def step(carry: DelayedCarry, block: Block) -> tuple[DelayedCarry, tuple[Array, Array]]:
         value = carry.value

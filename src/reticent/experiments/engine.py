@@ -13,7 +13,7 @@ from __future__ import annotations
 import dataclasses
 import functools
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 
 import jax
 import jax.numpy as jnp
@@ -23,7 +23,7 @@ from jax import Array
 from reticent.errors import InvalidInput
 from reticent.experiments.rollout import AnyWorld, Streams, episode_uniforms, rollout
 from reticent.learning import Agent, AgentState, Plan, off_grid
-from reticent.worlds.continuous import ContinuousWorld
+from reticent.worlds.continuous import ContinuousModel, ContinuousWorld
 
 DRAWN_TOGETHER = 8
 """Users whose random numbers are drawn at once where every user is a round."""
@@ -117,10 +117,11 @@ def _over_lanes(function: Any, agents: Agent, *arguments: Any, keys: Any) -> Any
 # -- the program ----------------------------------------------------------------------------------------------------------
 
 
-def plan_value(world: AnyWorld, plan: Plan) -> Array:
+def plan_value(agent: Agent, world: AnyWorld, plan: Plan) -> Array:
     """What a plan is worth in the world: exact, or to quadrature error where states are real vectors."""
     if isinstance(world, ContinuousWorld):
-        return world.policy_value(off_grid.policy_on(world.model, plan.extension, world.judged_states))
+        model = cast(ContinuousModel, agent.model)
+        return world.policy_value(off_grid.policy_on(model, plan.extension, world.judged_states))
     return world.policy_value(plan.policy)
 
 
@@ -183,7 +184,7 @@ def _advance_block(
         noise = noise if drawn else _round_noise(agent, key, block.round)
         state = agent.close(state, plan, block.round_users, noise)
         plan = agent.plan(state)
-        return state, plan, plan_value(world, plan)
+        return state, plan, plan_value(agent, world, plan)
 
     regret = carry.regret + block.users * (optimal - carry.value)
     state = _over_lanes(absorb, agents, carry.state, carry.plan, draws.user_noise, keys=(keys, draws.uniforms))
@@ -237,7 +238,7 @@ def begin(agents: Agent, world: AnyWorld, keys: Streams) -> Carry:
         del key
         state = agent.init()
         plan = agent.plan(state)
-        value = plan_value(world, plan)
+        value = plan_value(agent, world, plan)
         return Carry(state, plan, value, jnp.zeros_like(value))
 
     return _over_lanes(one, agents, keys=keys)  # type: ignore[no-any-return]

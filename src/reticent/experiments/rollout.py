@@ -14,7 +14,7 @@ from jax import Array
 from reticent.learning import Agent, Plan
 from reticent.worlds import Episode, World
 from reticent.worlds.continuous import ContinuousWorld
-from reticent.worlds.world import UNROLLED
+from reticent.worlds.world import unrolling
 
 AnyWorld: TypeAlias = World | ContinuousWorld
 
@@ -47,7 +47,7 @@ def rollout(agent: Agent, world: AnyWorld, plan: Plan, uniforms: Array) -> Episo
         step,
         world.start(first if isinstance(world, ContinuousWorld) else first[0]),
         (jnp.arange(steps), draws),
-        unroll=steps if steps <= UNROLLED else 1,
+        unroll=unrolling(steps),
     )
     return Episode(jnp.concatenate([states, last[None]]), actions, rewards)
 

@@ -30,6 +30,7 @@ from reticent.experiments.engine import Carry
 from reticent.experiments.storage import replacing
 from reticent.learning import Agent, AgentState
 from reticent.worlds import Model, make_model
+from reticent.worlds.continuous import ContinuousModel
 
 FORMAT = 1
 """Version of the file format; a file of a later one is refused."""
@@ -90,6 +91,10 @@ def save(
     if isinstance(state, Carry) != (seeds is not None):
         raise InvalidInput(
             "seeds", seeds, "given exactly for a simulation's carry", "pass the Curves' seeds with its carry"
+        )
+    if isinstance(agent.model, ContinuousModel):
+        raise InvalidInput(
+            "agent.model", "a continuous one", "one with finitely many states", "a file cannot hold its densities"
         )
     if not 0 <= position <= agent.schedule.episodes:
         raise InvalidInput("position", position, f"from 0 to {agent.schedule.episodes}", "give the episodes finished")

@@ -22,7 +22,7 @@ from jax import Array
 from reticent.learning.frame import Frame
 from reticent.learning.ridge import Estimate, width
 from reticent.worlds import Model
-from reticent.worlds.world import UNROLLED
+from reticent.worlds.world import unrolling
 
 MOST_FEATURES = 2**21
 """Numbers that a planner's features of one step may take (16 MB): beyond, it goes through the states in blocks."""
@@ -153,7 +153,7 @@ def backward_induction(
     end, final_step = jnp.zeros(states, dtype), jax.tree.map(lambda leaf: leaf[-1], table)
     following, final = one(end, final_step, last=True)
     before = jax.tree.map(lambda leaf: leaf[:-1], table)
-    _, rows = jax.lax.scan(one, following, before, reverse=True, unroll=max(steps - 1, 1) if steps <= UNROLLED else 1)
+    _, rows = jax.lax.scan(one, following, before, reverse=True, unroll=unrolling(steps - 1))
     choices, values, tables, centres, scales = jax.tree.map(
         lambda earlier, at_end: jnp.concatenate([earlier, at_end[None]]), rows, final
     )

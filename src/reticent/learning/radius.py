@@ -64,12 +64,18 @@ def radius(
     return np.asarray(martingale + theta_bound * np.sqrt(lambda_max) + nu)
 
 
-def inflation(model: Sizes, frame: Frame, zeta: float, targets: np.ndarray) -> np.ndarray:
-    """What a model that is ``zeta`` off (total variation) adds to β_p after each number of ``targets``, ``(rows, H)``."""
+def inflation(model: Sizes, frame: Frame, zeta: float, users: np.ndarray, pooled: bool = False) -> np.ndarray:
+    """What a model that is ``zeta`` off (total variation) adds to β_p after each number of ``users``, ``(rows, H)``.
+
+    Where steps are pooled, the one regression has the targets of all of them: :math:`\\zeta(n\\sum_hR_h^2)^{1/2}`.
+    """
     if not 0 <= zeta <= 1:
         raise InvalidInput("misspecification", zeta, "a total variation in [0, 1]", "0 trusts the model")
     bounds = frame.bounds(model)
-    return np.asarray(zeta * np.sqrt(np.asarray(targets, dtype=np.float64))[:, None] * (bounds.high - bounds.low))
+    spread = bounds.high - bounds.low
+    if pooled:
+        spread = np.full_like(spread, np.linalg.norm(spread))
+    return np.asarray(zeta * np.sqrt(np.asarray(users, dtype=np.float64))[:, None] * spread)
 
 
 def radii(
@@ -79,12 +85,19 @@ def radii(
     episodes: int,
     alpha: float,
     inflated: np.ndarray | float = 0.0,
+    pooled: bool = False,
 ) -> Radii:
-    """β_p and β_r for every round and step; ``inflated`` is added to β_p (:func:`inflation`)."""
+    """β_p and β_r for every round and step; ``inflated`` is added to β_p (:func:`inflation`).
+
+    A ``pooled`` regression has the targets and features of all steps, so the largest bounds count at every step.
+    """
     bounds = frame.bounds(model)
+    spread, feature = bounds.high - bounds.low, bounds.feature
+    if pooled:
+        spread, feature = np.full_like(spread, spread.max()), np.full_like(feature, feature.max())
     transition = inflated + radius(
-        spread=bounds.high - bounds.low,
-        feature_bound=bounds.feature,
+        spread=spread,
+        feature_bound=feature,
         theta_bound=model.transition_theta_bound,
         dimension=model.d1,
         episodes=episodes,

@@ -175,11 +175,11 @@ def plan_privacy(sizes: Sizes, episodes: int, method: Method, options: PrivateOp
     # Epoch weights differ from release to release, so the self-normalised bound is used once per release.
     each = options.alpha / schedule.releases if calibration.counter.weights() is not None else options.alpha
     observations = episodes * (sizes.horizon if options.pool else 1)
-    steps = sizes.horizon if options.pool else 1
-    inflated = inflation(sizes, frame, options.misspecification, steps * np.concatenate([[0], schedule.ends]))
+    pooled, users = bool(options.pool), np.concatenate([[0], schedule.ends])
+    inflated = inflation(sizes, frame, options.misspecification, users, pooled)
     confidence = radii(
         sizes, frame, regularization.certificate, observations, each,
-        inflated[: schedule.releases + 1] if options.misspecification else 0.0,
+        inflated[: schedule.releases + 1] if options.misspecification else 0.0, pooled,
     )  # fmt: skip
     return PrivacyPlan(options, schedule, frame, calibration, regularization, confidence)
 

@@ -40,7 +40,9 @@ class WorldEnv(gymnasium.Env[int, int]):
             raise InvalidInput("render_mode", render_mode, "None", "these worlds have no pictures")
         if isinstance(world, World) and options:
             raise InvalidInput("options", sorted(options), "empty when a World is given", "name the world instead")
-        self.world = world if isinstance(world, World) else make_world_from(world, **options)
+        self.world = make_world_from(world, **options) if isinstance(world, str) else world
+        if not isinstance(self.world, World):
+            raise InvalidInput("world", self.world.name, "one with a finite set of states", "leave out states=real")
         self.render_mode = None
         self.observation_space = gymnasium.spaces.Discrete(self.world.model.states)  # type: ignore[assignment]
         self.action_space = gymnasium.spaces.Discrete(self.world.model.actions)  # type: ignore[assignment]

@@ -25,7 +25,7 @@ LARGEST_TABLE = 10**8
 """Most entries of a table with two state axes that :attr:`World.transitions` writes out: 800 MB."""
 
 UNROLLED, LARGEST_UNROLLED = 8, 10**5
-"""Horizons up to the first, of worlds with so many entries at most, are written out in compiled programs."""
+"""Horizons up to the first, of worlds with so many entries at most, are written out in programs for accelerators."""
 
 SHORT_ROW = 256
 """Rows up to this length are searched by counting, which vectorises; longer ones by bisection."""
@@ -178,6 +178,15 @@ class World:
         return float(self.policy_value(self.uniform_policy))
 
 
+def unrolling(steps: int) -> int:
+    """How many turns of a loop over steps to write out.
+
+    On an accelerator a turn costs more than a step of a small world. On a CPU it costs nothing, and a written-out loop
+    takes longer to compile.
+    """
+    return steps if 1 <= steps <= UNROLLED and jax.default_backend() != "cpu" else 1
+
+
 def _row(array: Array, step: Array) -> Array | int:
     """Where ``step`` is found on the leading axis of rows that may be the same at every step."""
     return step if array.shape[0] > 1 else 0
@@ -219,9 +228,8 @@ def _evaluate(rows: Array, means: Array, successors: Array | None, policy: Array
     else:
         backup, steps = averaged, policy.astype(rows.dtype)
     end = jnp.zeros(rows.shape[1], rows.dtype)
-    # Short horizons are written out: a turn of a loop costs more than a step of a small dense world. Not so a sparse one:
-    # XLA would compute a value anew for each of the n gathers that read it, and that at every step, n^H times in all.
-    unroll = len(steps) if successors is None and len(steps) <= UNROLLED and rows[0].size <= LARGEST_UNROLLED else 1
+    # Not a sparse world: XLA would compute a value anew for each of the n gathers that read it, n^H times in all.
+    unroll = unrolling(len(steps)) if successors is None and rows[0].size <= LARGEST_UNROLLED else 1
     _, values = jax.lax.scan(backup, end, (jnp.arange(len(steps)), steps), reverse=True, unroll=unroll)
     return jnp.concatenate([values, end[None]])
 

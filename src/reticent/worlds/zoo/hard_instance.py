@@ -16,8 +16,8 @@ mixture, with :math:`\alpha=(1+(d-1)\Delta)^{-1/2}` and :math:`\beta=\sqrt\Delta
           \quad \psi(x\mid x,a)=(\alpha,0)\ \text{at both ends},\quad \theta_h=(1/\alpha,\mu_h/\beta).
 
 The features are not distributions and may be negative; only their mixture is one. :math:`\|\theta_h\|_2=1+(d-1)\Delta`.
-A linear function of a vertex of the cube is largest at a vertex, so :math:`\|\phi_V\|_2/\|V\|_\infty` is at most the
-larger of α (V constant) and :math:`\sqrt{\alpha^2(1-2\delta)^2+4(d-1)\beta^2}` (V of both signs); both are attained.
+The norm of :math:`\phi_V` is convex in V, hence largest where V is ±1 everywhere: :math:`\|\phi_V\|_2/\|V\|_\infty` is
+at most the larger of α (V constant) and :math:`\sqrt{\alpha^2(1-2\delta)^2+4(d-1)\beta^2}` (both signs), and attains it.
 
 A policy that leaves with probability p at every step gets to the goal after T actions, T geometric, and is paid for
 the remaining steps: its value is :math:`\mathbb E(H-T)_+=H-(1-(1-p)^H)/p` (:func:`value_of`). The best policy has

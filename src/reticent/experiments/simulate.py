@@ -24,7 +24,8 @@ import numpy as np
 from reticent.errors import InvalidInput
 from reticent.experiments import engine
 from reticent.experiments.engine import Block, Carry
-from reticent.experiments.rollout import AnyWorld, streams
+from reticent.experiments.lanes import Lanes
+from reticent.experiments.rollout import AnyWorld
 from reticent.learning import Agent
 
 CURVE_BYTES = 2**27
@@ -142,38 +143,32 @@ def simulate_settings(
     length = max(1, min(length, CURVE_BYTES // (16 * lanes)))
     # Padding keeps one compiled program for all segments of all parts; it is not run.
     padded = Block(*(np.concatenate([column[:count], np.zeros(length, column.dtype)]) for column in table))
-    keys = jax.vmap(streams)(jnp.asarray(np.asarray(seeds, dtype=np.uint32)))
 
     started = time.perf_counter()
-    # A carry that was handed in is copied, because the program takes the memory of its own over.
-    carry: Carry = (
-        engine.begin(together, world, keys)
-        if resume is None
-        else jax.tree.map(lambda *leaves: jnp.stack([jnp.asarray(leaf) for leaf in leaves]), *resume)
-    )
+    given = None if resume is None else jax.tree.map(lambda *leaves: jnp.stack(leaves), *resume)
+    all_seeds = Lanes(together, world, seeds, given)
     # Where every user is a round, a last round that is never released is played but not learned from: nothing of it is
     # simulated but its regret, and the program need not ask at every user whether the round ends.
     shape = engine.Shape(width, always_closes=single)
     learned = count - int(single and count == len(done_users) and not schedule.final_release)
     first = Block(*(jnp.asarray(column[begin : begin + length]) for column in padded))
-    program = engine.compiled((together, world, keys, carry, first, jnp.asarray(0)), shape)
+    all_seeds.compile(first, shape)
     compiled = time.perf_counter()
 
     grid = grid_points(schedule.episodes)
     kept_episodes: list[np.ndarray] = []
     kept_regret: list[np.ndarray] = []
     kept_value: list[np.ndarray] = []
-    previous_end, previous_regret = from_episode, np.array(carry.regret)
+    previous_end, previous_regret = from_episode, np.asarray(all_seeds.carry.regret)
     finished = count == len(done_users)
     for start in range(begin, count, length):
         segment = Block(*(jnp.asarray(column[start : start + length]) for column in padded))
         stop = min(start + length, count)
-        carry, curves = program(together, world, keys, carry, segment, jnp.asarray(min(stop, learned) - start))
-        regret, value = (np.array(curve)[: stop - start] for curve in curves)
+        regret, value = (curve[: stop - start] for curve in all_seeds.advance(segment, min(stop, learned) - start))
         if stop > learned:
-            value[-1] = np.asarray(carry.value)
-            carry = carry._replace(regret=carry.regret + (world.optimal_policy_value() - carry.value))
-            regret[-1] = np.asarray(carry.regret)
+            value[-1] = np.asarray(all_seeds.carry.value)
+            all_seeds.play_unlearned(world.optimal_policy_value())
+            regret[-1] = np.asarray(all_seeds.carry.regret)
         ends = np.concatenate([[previous_end], done_users[start:stop]])
         curve = np.concatenate([previous_regret[None], regret])
         inside = grid[(grid > ends[0]) & (grid <= ends[-1])]
@@ -189,8 +184,8 @@ def simulate_settings(
         if should_stop is not None and stop < count and should_stop():
             finished = False
             break
-    jax.block_until_ready(carry.regret)
     ended = time.perf_counter()
+    carry = all_seeds.carry
 
     points = np.concatenate(kept_episodes)
     regrets, values = (np.moveaxis(np.concatenate(kept), 0, -1) for kept in (kept_regret, kept_value))

@@ -16,11 +16,11 @@ from reticent.worlds import make_world_from
 WORLD = make_world_from("random-blend:states=4,actions=2,horizon=2,d=2")
 
 
-@given(seeds=st.integers(1, 10_000))
-def test_groups_are_even_and_bounded(seeds: int) -> None:
-    size = lanes.group_size(seeds)
+@given(seeds=st.integers(1, 10_000), most=st.sampled_from([lanes.LEAST, lanes.MOST]))
+def test_groups_are_even_and_bounded(seeds: int, most: int) -> None:
+    size = lanes.group_size(seeds, most)
     groups = -(-seeds // size)
-    assert 1 <= size <= lanes.MOST
+    assert 1 <= size <= most
     assert groups * size - seeds < groups  # at most one lane of each group is wasted on filling up
     assert groups >= 2 or seeds <= lanes.LEAST
 
@@ -29,7 +29,7 @@ def test_groups_are_even_and_bounded(seeds: int) -> None:
 def test_groups_play_the_same_seeds_as_one_program(spec: str, monkeypatch: pytest.MonkeyPatch) -> None:
     agent, seeds = make_agent(spec, WORLD.model, 60), [5, 3, 11, 2, 8, 13, 1]
     together = simulate(agent, WORLD, seeds, segments=3)
-    monkeypatch.setattr(lanes, "group_size", lambda count: 3)
+    monkeypatch.setattr(lanes, "group_size", lambda count, most: 3)
     apart = simulate(agent, WORLD, seeds, segments=3)
     assert apart.regret.shape == together.regret.shape == (7, len(together.episodes))
     np.testing.assert_allclose(apart.regret, together.regret, rtol=0, atol=1e-9)

@@ -23,7 +23,8 @@ from reticent.experiments.rollout import AnyWorld, streams
 from reticent.learning import Agent
 
 LEAST, MOST = 8, 32
-"""Seeds of a group on a CPU: enough to vectorise over, few enough that the usual 16 are two groups."""
+"""Seeds of a group on a CPU: enough to vectorise over, few enough that the usual 16 are two groups. Where users of a round
+are rolled out side by side there is enough to vectorise over anyway, and the least keeps a block in the cache."""
 
 
 class Lanes:
@@ -32,9 +33,11 @@ class Lanes:
     ``resume`` is a carry of all seeds, every leaf with leading axes ``(settings, seeds)``; it is copied.
     """
 
-    def __init__(self, agents: Agent, world: AnyWorld, seeds: Sequence[int], resume: Carry | None) -> None:
-        self._agents, self._world, self._count = agents, world, len(seeds)
-        size = group_size(len(seeds))
+    def __init__(
+        self, agents: Agent, world: AnyWorld, seeds: Sequence[int], shape: Shape, resume: Carry | None
+    ) -> None:
+        self._agents, self._world, self._count, self._shape = agents, world, len(seeds), shape
+        size = group_size(len(seeds), MOST if shape.width == 1 else LEAST)
         groups = -(-len(seeds) // size)
         # The last group is filled up with a seed that is there already, so that all are one program; it is not read.
         filled = np.pad(np.asarray(seeds, dtype=np.uint32), (0, groups * size - len(seeds)), mode="edge")
@@ -45,10 +48,10 @@ class Lanes:
             place = np.minimum(np.arange(groups * size), len(seeds) - 1).reshape(groups, size)
             self._carries = [jax.tree.map(lambda leaf, at=at: leaf[:, at], resume) for at in place]
 
-    def compile(self, segment: Block, shape: Shape) -> None:
+    def compile(self, segment: Block) -> None:
         """Compile the program for segments of this length, apart from running it."""
         first = (self._agents, self._world, self._keys[0], self._carries[0], segment, jnp.asarray(0))
-        self._program = engine.compiled(first, shape)
+        self._program = engine.compiled(first, self._shape)
 
     def advance(self, segment: Block, count: int) -> tuple[np.ndarray, np.ndarray]:
         """The next ``count`` blocks of all seeds; regret and value of each, ``(blocks, settings, seeds)``."""
@@ -82,11 +85,11 @@ class Lanes:
         return together
 
 
-def group_size(seeds: int) -> int:
-    """Seeds of a group: all of them on an accelerator, else half of them within :data:`LEAST` and :data:`MOST`."""
+def group_size(seeds: int, most: int) -> int:
+    """Seeds of a group: all of them on an accelerator, else half of them, within :data:`LEAST` and ``most``."""
     if jax.default_backend() != "cpu":
         return seeds
-    groups = -(-seeds // min(MOST, max(LEAST, -(-seeds // 2))))
+    groups = -(-seeds // min(most, max(LEAST, -(-seeds // 2))))
     return -(-seeds // groups)
 
 

@@ -146,13 +146,13 @@ def simulate_settings(
 
     started = time.perf_counter()
     given = None if resume is None else jax.tree.map(lambda *leaves: jnp.stack(leaves), *resume)
-    all_seeds = Lanes(together, world, seeds, given)
+    shape = engine.Shape(width, always_closes=single)
+    all_seeds = Lanes(together, world, seeds, shape, given)
     # Where every user is a round, a last round that is never released is played but not learned from: nothing of it is
     # simulated but its regret, and the program need not ask at every user whether the round ends.
-    shape = engine.Shape(width, always_closes=single)
     learned = count - int(single and count == len(done_users) and not schedule.final_release)
     first = Block(*(jnp.asarray(column[begin : begin + length]) for column in padded))
-    all_seeds.compile(first, shape)
+    all_seeds.compile(first)
     compiled = time.perf_counter()
 
     grid = grid_points(schedule.episodes)

@@ -1,4 +1,4 @@
-"""What privacy costs, and how much of the paper's price was waste: the regret promised in issue 3, on fixed seeds.
+"""What privacy costs, and how much of the paper's price was waste: the regret that is claimed, on fixed seeds.
 
 Measured on seeds 0 to 15 (paper: 0 to 3; local: 0 to 7), ε = 1, δ = 1e-5, replace adjacency; in brackets the mean gap over
 the last 5% of the users, as a share of optimal minus uniform value:

@@ -22,8 +22,9 @@ from reticent.learning import Agent
 from reticent.privacy import calibration, noise, plan
 from reticent.privacy.counters import EpochCounter, TreeCounter
 from reticent.privacy.counters.tree import TreeState
-from reticent.privacy.privatizer import Privatizer, PrivatizerState
+from reticent.privacy.privatizer import Privatizer
 from reticent.privacy.sensitivity import clip_interval, clip_norm
+from reticent.privacy.sums import SumState
 from reticent.worlds import Episode
 
 Patch = pytest.MonkeyPatch
@@ -276,7 +277,7 @@ def local_report_without_noise(patch: Patch) -> None:
 def gram_noise_forgotten(patch: Patch) -> None:
     real = Privatizer.close
 
-    def close(self: Privatizer, state: PrivatizerState, drawn: Any) -> PrivatizerState:
+    def close(self: Privatizer, state: SumState, drawn: Any) -> SumState:
         return real(self, state, drawn.at[..., : self.d1 * (self.d1 + 1) // 2].set(0.0))
 
     patch.setattr(Privatizer, "close", close)
@@ -289,7 +290,7 @@ def gram_noise_forgotten(patch: Patch) -> None:
 def raw_gram_in_the_bonus(patch: Patch) -> None:
     real = Privatizer.regularized
 
-    def regularized(self: Privatizer, state: PrivatizerState) -> Any:
+    def regularized(self: Privatizer, state: SumState) -> Any:
         released, exact = real(self, state), self.unpack(state.counter.exact.sum(axis=0))
         eye = jnp.eye(self.d1)
         return released._replace(transition_gram=exact.transition_gram + eye, reward_gram=exact.reward_gram + eye)
@@ -318,7 +319,7 @@ def open_sum_read(patch: Patch) -> None:
         Privatizer, "close", lambda self, state, drawn: real_close(self, state, drawn)._replace(open=state.open)
     )
 
-    def regularized(self: Privatizer, state: PrivatizerState) -> Any:
+    def regularized(self: Privatizer, state: SumState) -> Any:
         return jax.tree.map(jnp.add, real_regularized(self, state), self.unpack(state.open))
 
     patch.setattr(Privatizer, "regularized", regularized)
@@ -328,7 +329,7 @@ def open_sum_read(patch: Patch) -> None:
 def raw_average_logged(patch: Patch) -> None:
     real = Privatizer.absorb
 
-    def absorb(self: Privatizer, state: PrivatizerState, report: Any) -> PrivatizerState:
+    def absorb(self: Privatizer, state: SumState, report: Any) -> SumState:
         found = real(self, state, report)
         print(f"progress: {float(found.open[:, -self.d2].mean()):.3f}")
         return found
@@ -352,9 +353,9 @@ def released_past_the_horizon(patch: Patch) -> None:
     def close_counter(self: EpochCounter, state: Any, item: Any, drawn: Any) -> Any:
         return state._replace(t=jnp.minimum(state.t + 1, self.rounds), weighted=state.weighted + item + drawn)
 
-    def close(self: Privatizer, state: PrivatizerState, drawn: Any) -> PrivatizerState:
+    def close(self: Privatizer, state: SumState, drawn: Any) -> SumState:
         closed = self.counter.close(state.counter, state.open, drawn)
-        return PrivatizerState(closed, jnp.zeros_like(state.open), state.rounds + 1)
+        return SumState(closed, jnp.zeros_like(state.open), state.rounds + 1)
 
     patch.setattr(EpochCounter, "close", close_counter)
     patch.setattr(Privatizer, "close", close)

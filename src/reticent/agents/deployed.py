@@ -27,7 +27,7 @@ from reticent.agents.private import make_private
 from reticent.agents.registry import AGENTS
 from reticent.errors import InvalidInput
 from reticent.learning import Plan
-from reticent.learning.agent import Method
+from reticent.learning.learner import Method
 from reticent.learning.statistics import observe
 from reticent.naming import split
 from reticent.privacy.ledger import Entry

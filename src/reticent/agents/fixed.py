@@ -18,8 +18,9 @@ from reticent.learning import (
     paper_learning_rate,
     radii,
 )
-from reticent.learning.agent import Method, require_declared
+from reticent.learning.agent import require_declared
 from reticent.learning.frame import Span
+from reticent.learning.learner import Method
 from reticent.learning.radius import inflation
 from reticent.learning.schedule import geometric_sizes
 from reticent.worlds import Model

@@ -10,10 +10,10 @@ from typing import Any, get_type_hints
 import jax.numpy as jnp
 
 from reticent.agents.fixed import rate
-from reticent.agents.registry import AGENTS
+from reticent.agents.registry import AGENTS, PLANS
 from reticent.errors import InvalidInput
 from reticent.learning import Agent
-from reticent.learning.agent import Method
+from reticent.learning.learner import Method
 from reticent.privacy.plan import PrivacyPlan, PrivateOptions, coordinate_scales, plan_privacy
 from reticent.privacy.privatizer import Privatizer
 from reticent.worlds import Model
@@ -88,3 +88,11 @@ private_linopt_po.__doc__ = (
 
 AGENTS.register("private-linopt-vi")(private_linopt_vi)
 AGENTS.register("private-linopt-po")(private_linopt_po)
+
+
+def _plan(method: Method) -> Callable[..., PrivacyPlan]:
+    return lambda model, episodes, **given: plan_privacy(model, episodes, method, PrivateOptions(**given))
+
+
+PLANS["private-linopt-vi"] = _plan("value-iteration")
+PLANS["private-linopt-po"] = _plan("policy-optimization")

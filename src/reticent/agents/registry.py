@@ -1,23 +1,34 @@
 """Agents by name: ``make_agent("ucrl-vtr:bonus_scale=0.3", model, episodes)``.
 
 Adding an agent is one file in this package whose factory carries ``@AGENTS.register("name")``, and its import in the
-package's ``__init__``. A factory takes ``(model, episodes)`` and keyword-only options.
+package's ``__init__``. A factory takes ``(model, episodes)`` and keyword-only options; a private one also enters its
+privacy plan in :data:`PLANS`, where audit, report and comparison find what it promises.
 """
 
 from __future__ import annotations
 
 import dataclasses
 import inspect
+from collections.abc import Callable, Mapping
 from typing import Any
 
-from reticent.learning import Agent
+from reticent.learning import Learner
 from reticent.naming import Registry
 from reticent.worlds import Model
 
-AGENTS: Registry[Agent] = Registry("agent")
+AGENTS: Registry[Learner] = Registry("agent")
+
+PLANS: dict[str, Callable[..., Any]] = {}
+"""By a private agent's name, the function ``(model, episodes, **options)`` that gives the privacy plan it keeps."""
 
 
-def make_agent(spec: str, model: Model, episodes: int, **overrides: Any) -> Agent:
+def privacy_plan_of(name: str, model: Model, episodes: int, options: Mapping[str, Any]) -> Any:
+    """The privacy plan of the agent ``name`` with these options; None for an agent that promises nothing."""
+    _load()
+    return PLANS[name](model, episodes, **options) if name in PLANS else None
+
+
+def make_agent(spec: str, model: Model, episodes: int, **overrides: Any) -> Learner:
     """The agent named by ``name`` or ``name:key=value,...`` for ``episodes`` users of ``model``.
 
     ``overrides`` fill options that the spec leaves open (None means not given).

@@ -24,7 +24,7 @@ from reticent.experiments import engine
 from reticent.experiments.rollout import AnyWorld, streams
 from reticent.experiments.simulate import Curves, simulate_settings
 from reticent.experiments.storage import replacing
-from reticent.learning import Agent
+from reticent.learning import Learner
 
 FOLDER = "checkpoints"
 EVERY = 15.0
@@ -57,7 +57,7 @@ class Checkpoints:
         with replacing(self._folder / f"{name}.npz") as path:
             np.savez(path, mark=np.array(self._mark), allow_pickle=False, **arrays)
 
-    def load(self, name: str, agent: Agent, world: AnyWorld, seeds: Sequence[int]) -> Curves | None:
+    def load(self, name: str, agent: Learner, world: AnyWorld, seeds: Sequence[int]) -> Curves | None:
         """An agent's simulation so far, or None if there is none that can be gone on from."""
         if self._folder is None:
             return None
@@ -88,7 +88,7 @@ class Checkpoints:
 def simulate_kept(
     checkpoints: Checkpoints,
     names: Sequence[str],
-    agents: Sequence[Agent],
+    agents: Sequence[Learner],
     world: AnyWorld,
     seeds: Sequence[int],
     *,

@@ -27,7 +27,7 @@ from reticent.errors import InvalidInput
 from reticent.experiments.engine import Block, blocks, plan_value
 from reticent.experiments.rollout import AnyWorld, Streams, episode_uniforms, rollout, streams
 from reticent.experiments.simulate import grid_points
-from reticent.learning import Agent, AgentState, Plan
+from reticent.learning import AgentState, Learner, Plan
 
 NEVER = 2**30
 """The delay of a report that is lost: longer than any run."""
@@ -146,7 +146,7 @@ class DelayedCarry(NamedTuple):
 
 
 def simulate_delayed(
-    agent: Agent, world: AnyWorld, seeds: Sequence[int], delay: Delay, *, width: int = 256
+    agent: Learner, world: AnyWorld, seeds: Sequence[int], delay: Delay, *, width: int = 256
 ) -> DelayedCurves:
     """Run ``agent`` for its schedule's users in ``world``, whose reports are delayed by ``delay``; all seeds at once.
 
@@ -195,7 +195,7 @@ def _delay_stream(seed: Array) -> Array:
 
 @functools.partial(jax.jit, static_argnames=("delay", "width", "ring"))
 def _run(
-    agent: Agent,
+    agent: Learner,
     world: AnyWorld,
     keys: Streams,
     delay_keys: Array,

@@ -22,7 +22,7 @@ from jax import Array
 
 from reticent.errors import InvalidInput
 from reticent.experiments.rollout import AnyWorld, Streams, episode_uniforms, rollout
-from reticent.learning import Agent, AgentState, Plan, off_grid
+from reticent.learning import AgentState, Learner, Plan, off_grid
 from reticent.worlds.continuous import ContinuousModel, ContinuousWorld
 
 DRAWN_TOGETHER = 8
@@ -55,7 +55,7 @@ class Shape(NamedTuple):
     always_closes: bool
 
 
-def blocks(agent: Agent, width: int) -> Block:
+def blocks(agent: Learner, width: int) -> Block:
     """Cut the schedule's rounds into blocks of at most ``width`` users."""
     schedule = agent.schedule
     if schedule.sizes is None:
@@ -80,13 +80,13 @@ def blocks(agent: Agent, width: int) -> Block:
 # -- settings -------------------------------------------------------------------------------------------------------------
 
 
-def program_of(agent: Agent) -> Any:
+def program_of(agent: Learner) -> Any:
     """What must be equal for two agents of one model to be settings of one program (a hashable key)."""
     leaves, structure = jax.tree.flatten(dataclasses.replace(agent, name=""))
     return structure, tuple((leaf.shape, str(leaf.dtype)) for leaf in leaves)
 
 
-def stack_settings(agents: Sequence[Agent]) -> Agent:
+def stack_settings(agents: Sequence[Learner]) -> Learner:
     """Agents of one model that differ in numbers only, as one agent whose numbers have a leading axis.
 
     Raises:
@@ -98,17 +98,17 @@ def stack_settings(agents: Sequence[Agent]) -> Agent:
             "simulate agents of different structure one by one",
         )  # fmt: skip
     unnamed = [dataclasses.replace(agent, name="", model=agents[0].model) for agent in agents]
-    together: Agent = jax.tree.map(lambda *leaves: jnp.stack(leaves), *(_without_model(agent) for agent in unnamed))
+    together: Learner = jax.tree.map(lambda *leaves: jnp.stack(leaves), *(_without_model(agent) for agent in unnamed))
     return dataclasses.replace(together, model=agents[0].model)
 
 
-def _without_model(agent: Agent) -> Agent:
+def _without_model(agent: Learner) -> Learner:
     return dataclasses.replace(agent, model=None)  # type: ignore[arg-type]
 
 
-def _over_lanes(function: Any, agents: Agent, *arguments: Any, keys: Any) -> Any:
+def _over_lanes(function: Any, agents: Learner, *arguments: Any, keys: Any) -> Any:
     """``function(agent, *arguments, key)`` for every setting and seed; ``keys`` have a seed axis only."""
-    axes = dataclasses.replace(agents, model=None, regularizer=0, radii=0, bonus_scale=0, learning_rate=0)  # type: ignore[arg-type]
+    axes = jax.tree.map(lambda _: 0, _without_model(agents))
     count = len(arguments)
     seeds = jax.vmap(function, in_axes=(None, *[0] * count, 0))
     return jax.vmap(seeds, in_axes=(axes, *[0] * count, None))(agents, *arguments, keys)
@@ -117,7 +117,7 @@ def _over_lanes(function: Any, agents: Agent, *arguments: Any, keys: Any) -> Any
 # -- the program ----------------------------------------------------------------------------------------------------------
 
 
-def plan_value(agent: Agent, world: AnyWorld, plan: Plan) -> Array:
+def plan_value(agent: Learner, world: AnyWorld, plan: Plan) -> Array:
     """What a plan is worth in the world: exact, or to quadrature error where states are real vectors."""
     if isinstance(world, ContinuousWorld):
         model = cast(ContinuousModel, agent.model)
@@ -133,7 +133,7 @@ class Draws(NamedTuple):
     round_noise: Any
 
 
-def _draw(agents: Agent, world: AnyWorld, keys: Streams, shape: Shape, block: Block) -> Draws:
+def _draw(agents: Learner, world: AnyWorld, keys: Streams, shape: Shape, block: Block) -> Draws:
     sizes = world.model.horizon, world.start_draws, world.step_draws
     users = block.first + jnp.arange(shape.width)
     uniforms = jax.vmap(lambda key: jax.vmap(lambda user: episode_uniforms(key, user, *sizes))(users))(keys.users)
@@ -144,16 +144,16 @@ def _draw(agents: Agent, world: AnyWorld, keys: Streams, shape: Shape, block: Bl
     return Draws(uniforms, user_noise, round_noise)
 
 
-def _user_noise(agent: Agent, key: Streams, users: Array) -> Any:
+def _user_noise(agent: Learner, key: Streams, users: Array) -> Any:
     return jax.vmap(lambda user: agent.regularizer.simulate_user_noise(jax.random.fold_in(key.user_noise, user)))(users)
 
 
-def _round_noise(agent: Agent, key: Streams, number: Array) -> Any:
+def _round_noise(agent: Learner, key: Streams, number: Array) -> Any:
     return agent.regularizer.simulate_round_noise(jax.random.fold_in(key.round_noise, number))
 
 
 def _advance_block(
-    agents: Agent,
+    agents: Learner,
     world: AnyWorld,
     optimal: Array,
     keys: Streams,
@@ -165,7 +165,7 @@ def _advance_block(
     users = jnp.arange(shape.width)
     drawn = shape.always_closes
 
-    def absorb(agent: Agent, state: AgentState, plan: Plan, noise: Any, own: tuple[Streams, Array]) -> AgentState:
+    def absorb(agent: Learner, state: AgentState, plan: Plan, noise: Any, own: tuple[Streams, Array]) -> AgentState:
         key, uniforms = own
         noise = noise if drawn else _user_noise(agent, key, block.first + users)
 
@@ -179,7 +179,7 @@ def _advance_block(
         )
 
     def end_round(
-        agent: Agent, state: AgentState, plan: Plan, noise: Any, key: Streams
+        agent: Learner, state: AgentState, plan: Plan, noise: Any, key: Streams
     ) -> tuple[AgentState, Plan, Array]:
         noise = noise if drawn else _round_noise(agent, key, block.round)
         state = agent.close(state, plan, block.round_users, noise)
@@ -198,7 +198,7 @@ def _advance_block(
 
 @functools.partial(jax.jit, static_argnames=("shape",), donate_argnames=("carry",))
 def _advance(
-    agents: Agent, world: AnyWorld, keys: Streams, carry: Carry, segment: Block, count: Array, shape: Shape
+    agents: Learner, world: AnyWorld, keys: Streams, carry: Carry, segment: Block, count: Array, shape: Shape
 ) -> tuple[Carry, tuple[Array, Array]]:
     """``count`` blocks of the segment; regret and value after and in each, ``(blocks, settings, seeds)``.
 
@@ -231,10 +231,10 @@ def _advance(
 
 
 @jax.jit
-def begin(agents: Agent, world: AnyWorld, keys: Streams) -> Carry:
+def begin(agents: Learner, world: AnyWorld, keys: Streams) -> Carry:
     """The carry before the first user."""
 
-    def one(agent: Agent, key: Streams) -> Carry:
+    def one(agent: Learner, key: Streams) -> Carry:
         del key
         state = agent.init()
         plan = agent.plan(state)

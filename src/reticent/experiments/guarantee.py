@@ -10,12 +10,12 @@ from typing import Any
 
 import numpy as np
 
+from reticent.agents.registry import privacy_plan_of
 from reticent.experiments.plots import Reference
 from reticent.experiments.result import AgentRun, RunResult
-from reticent.learning import FixedRegularizer
+from reticent.learning import Agent, FixedRegularizer
 from reticent.privacy.certificate import release_multipliers
-from reticent.privacy.plan import PrivacyPlan, PrivateOptions, plan_privacy
-from reticent.privacy.privatizer import Privatizer
+from reticent.privacy.plan import PrivacyPlan
 from reticent.theory.bounds import Bound, bound_curve
 
 LEDGER_ROWS = 12
@@ -24,10 +24,9 @@ LEDGER_ROWS = 12
 
 def privacy_plan(run: AgentRun) -> PrivacyPlan | None:
     """The plan of a private agent; None for one that promises nothing."""
-    if not isinstance(run.agent.regularizer, Privatizer):
-        return None
-    options = PrivateOptions(**run.config.options)
-    return plan_privacy(run.agent.model, run.agent.schedule.episodes, run.agent.method, options)
+    agent, config = run.agent, run.config
+    plan: PrivacyPlan | None = privacy_plan_of(config.name, agent.model, agent.schedule.episodes, config.options)
+    return plan
 
 
 def promise(run: AgentRun) -> dict[str, Any] | None:
@@ -109,7 +108,7 @@ def theory(result: RunResult) -> tuple[list[Reference], list[Bound]]:
     for run in result.runs:
         agent, options, plan = run.agent, run.config.options, privacy_plan(run)
         fixed = agent.regularizer
-        if plan is None and not isinstance(fixed, FixedRegularizer):
+        if not isinstance(agent, Agent) or (plan is None and not isinstance(fixed, FixedRegularizer)):
             continue
         certificate = fixed.certificate() if plan is None else plan.regularization.certificate
         grid = np.unique(np.round(np.linspace(1, agent.schedule.episodes, 60)).astype(np.int64))

@@ -20,7 +20,7 @@ from jax import Array
 from reticent.experiments import engine
 from reticent.experiments.engine import Block, Carry, Shape
 from reticent.experiments.rollout import AnyWorld, streams
-from reticent.learning import Agent
+from reticent.learning import Learner
 
 LEAST, MOST = 8, 32
 """Seeds of a group on a CPU: enough to vectorise over, few enough that the usual 16 are two groups. Where users of a round
@@ -34,7 +34,7 @@ class Lanes:
     """
 
     def __init__(
-        self, agents: Agent, world: AnyWorld, seeds: Sequence[int], shape: Shape, resume: Carry | None
+        self, agents: Learner, world: AnyWorld, seeds: Sequence[int], shape: Shape, resume: Carry | None
     ) -> None:
         self._agents, self._world, self._count, self._shape = agents, world, len(seeds), shape
         size = group_size(len(seeds), MOST if shape.width == 1 else LEAST)

@@ -16,7 +16,7 @@ from jax import Array
 from reticent.agents import make_agent
 from reticent.errors import InvalidInput
 from reticent.experiments.rollout import Streams, episode_uniforms, streams
-from reticent.learning import Agent, AgentState, Plan
+from reticent.learning import AgentState, Learner, Plan
 from reticent.worlds import Episode, Model
 
 if TYPE_CHECKING:
@@ -37,7 +37,7 @@ class PlayResult:
 
     returns: np.ndarray
     episodes: Episode
-    agent: Agent
+    agent: Learner
     state: AgentState
     position: int
 
@@ -45,7 +45,7 @@ class PlayResult:
 def play(
     env: gymnasium.Env[Any, Any],
     model: Model,
-    agent: Agent | str,
+    agent: Learner | str,
     episodes: int,
     seed: int = 0,
     *,
@@ -88,7 +88,7 @@ def play(
     return PlayResult(np.asarray(together.rewards).sum(axis=1), together, learner, current, last)
 
 
-def _check(agent: Agent, model: Model, state: AgentState | None, first: int, last: int) -> None:
+def _check(agent: Learner, model: Model, state: AgentState | None, first: int, last: int) -> None:
     if (agent.model.states, agent.model.actions, agent.model.horizon) != (model.states, model.actions, model.horizon):
         raise InvalidInput("agent's model", "another one", "the model given", "make the agent for this model")
     if first < 0 or (state is None) != (first == 0):
@@ -101,7 +101,7 @@ def _check(agent: Agent, model: Model, state: AgentState | None, first: int, las
 
 
 def _meet(
-    env: gymnasium.Env[Any, Any], agent: Agent, plan: Plan, first: int, draws: np.ndarray, number: int
+    env: gymnasium.Env[Any, Any], agent: Learner, plan: Plan, first: int, draws: np.ndarray, number: int
 ) -> Episode:
     """One user: H steps under the plan, checked as they come."""
     horizon = agent.model.horizon
@@ -130,17 +130,17 @@ def _meet(
 
 
 @jax.jit
-def _init(agent: Agent) -> AgentState:
+def _init(agent: Learner) -> AgentState:
     return agent.init()
 
 
 @jax.jit
-def _plan(agent: Agent, state: AgentState) -> Plan:
+def _plan(agent: Learner, state: AgentState) -> Plan:
     return agent.plan(state)
 
 
 @jax.jit
-def _act(agent: Agent, plan: Plan, step: Array, state: Array, uniform: Array) -> Array:
+def _act(agent: Learner, plan: Plan, step: Array, state: Array, uniform: Array) -> Array:
     return agent.act(plan, step, state, uniform)
 
 
@@ -148,14 +148,16 @@ _uniforms = jax.jit(lambda keys, number, horizon: episode_uniforms(keys.users, n
 
 
 @jax.jit
-def _absorb(agent: Agent, state: AgentState, plan: Plan, episode: Episode, keys: Streams, number: Array) -> AgentState:
+def _absorb(
+    agent: Learner, state: AgentState, plan: Plan, episode: Episode, keys: Streams, number: Array
+) -> AgentState:
     noise = agent.regularizer.simulate_user_noise(jax.random.fold_in(keys.user_noise, number))
     return agent.absorb(state, agent.report(plan, episode, noise))
 
 
 @jax.jit
 def _close(
-    agent: Agent, state: AgentState, plan: Plan, users: Array, keys: Streams, number: Array
+    agent: Learner, state: AgentState, plan: Plan, users: Array, keys: Streams, number: Array
 ) -> tuple[AgentState, Plan]:
     noise = agent.regularizer.simulate_round_noise(jax.random.fold_in(keys.round_noise, number))
     closed = agent.close(state, plan, users, noise)

@@ -12,7 +12,7 @@ import numpy as np
 
 from reticent.experiments.config import AgentConfig, RunConfig
 from reticent.experiments.simulate import Curves
-from reticent.learning import Agent
+from reticent.learning import Learner
 from reticent.worlds import World
 
 if TYPE_CHECKING:
@@ -26,7 +26,7 @@ class AgentRun:
     """One agent of a run: how it was configured, the agent itself, and what it did."""
 
     config: AgentConfig
-    agent: Agent
+    agent: Learner
     curves: Curves
 
 
@@ -58,7 +58,7 @@ class RunResult:
         return {run.config.label: run.curves for run in self.runs}
 
     @property
-    def agents(self) -> dict[str, Agent]:
+    def agents(self) -> dict[str, Learner]:
         """The agents by name, as the user named them; a private one knows its guarantee."""
         return {run.config.label: run.agent for run in self.runs}
 

@@ -11,7 +11,7 @@ import jax
 import jax.numpy as jnp
 from jax import Array
 
-from reticent.learning import Agent, Plan
+from reticent.learning import Learner, Plan
 from reticent.worlds import Episode, World
 from reticent.worlds.continuous import ContinuousWorld
 from reticent.worlds.world import unrolling
@@ -32,7 +32,7 @@ def streams(seed: int | Array) -> Streams:
     return Streams(*jax.random.split(jax.random.key(seed), 3))
 
 
-def rollout(agent: Agent, world: AnyWorld, plan: Plan, uniforms: Array) -> Episode:
+def rollout(agent: Learner, world: AnyWorld, plan: Plan, uniforms: Array) -> Episode:
     """One user's episode under ``plan``, from :func:`episode_uniforms`: the start, then (action, transition, reward)."""
     first, draws = uniforms[: world.start_draws], uniforms[world.start_draws :].reshape(-1, 1 + world.step_draws)
     steps = draws.shape[0]

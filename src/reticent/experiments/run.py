@@ -12,7 +12,7 @@ from reticent.experiments import checkpoint, engine, metadata, storage
 from reticent.experiments.config import DEFAULT_SEEDS, DEFAULT_WORLD, PRECISIONS, resolve
 from reticent.experiments.progress import Progress, Silence
 from reticent.experiments.result import AgentRun, RunResult
-from reticent.learning import Agent
+from reticent.learning import Learner
 from reticent.worlds import World
 from reticent.worlds.model import cast
 
@@ -122,7 +122,7 @@ def run(
     return finished
 
 
-def _side_by_side(agents: Sequence[Agent]) -> list[list[int]]:
+def _side_by_side(agents: Sequence[Learner]) -> list[list[int]]:
     """The agents' numbers, grouped by program, in the order of each group's first."""
     groups: dict[object, list[int]] = {}
     for number, agent in enumerate(agents):

@@ -26,7 +26,7 @@ from reticent.experiments import engine
 from reticent.experiments.engine import Block, Carry
 from reticent.experiments.lanes import Lanes
 from reticent.experiments.rollout import AnyWorld
-from reticent.learning import Agent
+from reticent.learning import Learner
 
 CURVE_BYTES = 2**27
 """Most memory that one segment's curve may take on the device before it is thinned."""
@@ -83,7 +83,7 @@ def grid_points(episodes: int, points: int = 400) -> np.ndarray:
 
 
 def simulate(
-    agent: Agent,
+    agent: Learner,
     world: AnyWorld,
     seeds: Sequence[int],
     *,
@@ -112,7 +112,7 @@ def simulate(
 
 
 def simulate_settings(
-    agents: Sequence[Agent],
+    agents: Sequence[Learner],
     world: AnyWorld,
     seeds: Sequence[int],
     *,

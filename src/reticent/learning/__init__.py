@@ -1,7 +1,8 @@
 """Pure mathematics of the learners: statistics, regularizers, radii, LinOpt-VI-Reg and LinOpt-PO-Reg."""
 
-from reticent.learning.agent import Agent, AgentState, paper_learning_rate
+from reticent.learning.agent import Agent, paper_learning_rate
 from reticent.learning.frame import PAPER_FRAME, Frame
+from reticent.learning.learner import AgentState, Learner
 from reticent.learning.planner import Plan
 from reticent.learning.radius import Radii, radii, radius
 from reticent.learning.regularizer import Certificate, FixedRegularizer, Regularizer, make_fixed_regularizer
@@ -15,6 +16,7 @@ __all__ = [
     "Certificate",
     "FixedRegularizer",
     "Frame",
+    "Learner",
     "Observation",
     "Plan",
     "Radii",

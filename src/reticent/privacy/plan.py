@@ -15,8 +15,9 @@ import numpy as np
 
 from reticent.errors import InvalidInput
 from reticent.learning import Frame, Radii, Schedule, radii
-from reticent.learning.agent import Method, require_declared
+from reticent.learning.agent import require_declared
 from reticent.learning.frame import Span
+from reticent.learning.learner import Method
 from reticent.learning.radius import inflation
 from reticent.learning.schedule import geometric_sizes
 from reticent.privacy.calibration import (

@@ -6,14 +6,13 @@ array, with a noise scale per coordinate, *is* the paper's 4H counters.
 
 Formal guarantee. Whatever the trajectories, the array that reaches the counter (or leaves the user, in the local model)
 lies within the declared sensitivities: features are clipped to their norm, targets and rewards to their interval, here
-and nowhere else. The regularized statistics are a function of the counter's releases; nothing else leaves this class.
-After ``counter.rounds`` rounds it releases nothing more: closing further rounds changes nothing.
+and nowhere else. The regularized statistics are a function of the counter's releases; nothing else leaves this class
+(:mod:`reticent.privacy.sums`).
 """
 
 from __future__ import annotations
 
 import dataclasses
-from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -27,22 +26,12 @@ from reticent.learning.statistics import Observation, Statistics, products
 from reticent.privacy.counters.counter import Counter
 from reticent.privacy.ledger import Trust
 from reticent.privacy.sensitivity import clip_interval, clip_norm, pack_symmetric, packed_size, unpack_symmetric
-
-
-class PrivatizerState(NamedTuple):
-    """The counter's state, the open round's sum ``(H, D)``, and the number of closed rounds.
-
-    The open sum is raw in the joint model: it must not leave the server, and is not read by :meth:`regularized`.
-    """
-
-    counter: Any
-    open: Array
-    rounds: Array
+from reticent.privacy.sums import PrivateSums, SumState
 
 
 @jax.tree_util.register_dataclass
 @dataclasses.dataclass(frozen=True)
-class Privatizer:
+class Privatizer(PrivateSums):
     """A :class:`~reticent.learning.regularizer.Regularizer` whose Z and z are shifted Gaussian noise.
 
     Attributes:
@@ -72,10 +61,6 @@ class Privatizer:
     pooled: bool = dataclasses.field(default=False, metadata={"static": True})
     nonnegative_rewards: bool = dataclasses.field(default=False, metadata={"static": True})
 
-    @property
-    def horizon(self) -> int:
-        return int(self.noise_scale.shape[0])
-
     # -- the user's side ----------------------------------------------------------------------------------------------
 
     def clip(self, seen: Observation) -> Observation:
@@ -90,37 +75,12 @@ class Privatizer:
 
     def report(self, seen: Observation, noise: Array | None) -> Array:
         """One user's contribution ``(H, D)``: clipped always, and noised in the local model."""
-        packed = self.pack(products(self.clip(seen)))
-        safe_grid = jnp.where(self.grid > 0, self.grid, 1.0)
-        packed = jnp.where(self.grid > 0, jnp.round(packed / safe_grid) * safe_grid, packed)
-        if self.trust == "joint":
-            return packed
-        if noise is None:
-            raise InvalidInput("noise", None, "given in the local model", "pass fresh noise for every user's report")
-        return packed + noise
+        return self.send(self.pack(products(self.clip(seen))), noise)
 
     # -- the server's side --------------------------------------------------------------------------------------------
 
-    def init(self) -> PrivatizerState:
-        shape, dtype = self.noise_scale.shape, self.noise_scale.dtype
-        return PrivatizerState(self.counter.init(shape, dtype), jnp.zeros(shape, dtype), jnp.zeros((), jnp.int32))
-
-    def absorb(self, state: PrivatizerState, report: Array) -> PrivatizerState:
-        return state._replace(open=state.open + report)
-
-    def close(self, state: PrivatizerState, noise: Array | None) -> PrivatizerState:
-        rounds = state.rounds
-        if noise is None:
-            if self.trust == "joint":
-                raise InvalidInput("noise", None, "given in the joint model", "pass fresh noise for every round")
-            noise = jnp.zeros_like(state.open)
-        closed = self.counter.close(state.counter, state.open, noise)
-        within = rounds < self.counter.rounds
-        kept = jax.tree.map(lambda new, old: jnp.where(within, new, old), closed, state.counter)
-        return PrivatizerState(kept, jnp.zeros_like(state.open), rounds + within.astype(rounds.dtype))
-
-    def regularized(self, state: PrivatizerState) -> Statistics:
-        sums = self.unpack(self.counter.release(state.counter))
+    def regularized(self, state: SumState) -> Statistics:
+        sums = self.unpack(self.released(state))
         # Pooled steps share one matrix: it is lifted once, and handed to every step.
         steps = slice(1) if self.pooled else slice(None)
         if self.pooled:
@@ -135,20 +95,6 @@ class Privatizer:
             reward_gram=lift(sums.reward_gram, shift_r, floor_r),
         )
         return for_every_step(lifted, self.horizon)
-
-    # -- simulated noise ----------------------------------------------------------------------------------------------
-
-    def simulate_user_noise(self, key: Array) -> Array | None:
-        """A user's own noise in the local model; None in the joint model."""
-        return None if self.trust == "joint" else self._draw(key, ())
-
-    def simulate_round_noise(self, key: Array) -> Array | None:
-        """A round's noise in the joint model; None in the local model."""
-        return self._draw(key, self.counter.noise_shape_prefix) if self.trust == "joint" else None
-
-    def _draw(self, key: Array, prefix: tuple[int, ...]) -> Array:
-        scale = self.noise_scale
-        return scale * jax.random.normal(key, prefix + scale.shape, scale.dtype)
 
     # -- one array for the four products ------------------------------------------------------------------------------
 

@@ -18,14 +18,14 @@ import numpy as np
 from jax import Array
 from scipy.optimize import minimize
 
-from reticent.learning import Agent, Plan
+from reticent.learning import Learner, Plan
 from reticent.privacy.audit.neighbours import Pair
 from reticent.privacy.audit.subject import Subject
 from reticent.worlds import Episode
 
 __all__ = ["Rollout", "play_actions"]
 
-Rollout = Callable[[Agent, Any, Plan, Array], Episode]
+Rollout = Callable[[Learner, Any, Plan, Array], Episode]
 """``(agent, world, plan, uniforms)`` to an episode: :func:`reticent.experiments.rollout.rollout`."""
 
 LIVE_USERS = 6_000
@@ -64,12 +64,12 @@ def play_actions(
 
 
 @functools.partial(jax.jit, static_argnames=("rollout", "batch"))
-def _histograms(agent: Agent, world: Any, seen: Any, key: Array, rollout: Rollout, batch: int) -> Array:
+def _histograms(agent: Learner, world: Any, seen: Any, key: Array, rollout: Rollout, batch: int) -> Array:
     """``(batch, rounds - 1, S · A)`` flattened: counts of actions shown to others, per later round and state."""
     return jax.vmap(lambda own: _one_run(agent, world, seen, own, rollout))(jax.random.split(key, batch))
 
 
-def _one_run(agent: Agent, world: Any, seen: Any, key: Array, rollout: Rollout) -> Array:
+def _one_run(agent: Learner, world: Any, seen: Any, key: Array, rollout: Rollout) -> Array:
     model, privatizer = agent.model, agent.regularizer
     users, own_noise, round_noise = jax.random.split(key, 3)
 

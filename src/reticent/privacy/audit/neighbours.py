@@ -25,7 +25,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array
 
-from reticent.learning import Observation, Plan
+from reticent.learning import Agent, Observation, Plan
 from reticent.learning.statistics import observe
 from reticent.privacy.audit.subject import Subject, in_noise
 from reticent.privacy.sensitivity import pack_symmetric
@@ -207,6 +207,7 @@ def trajectory_plan(subject: Subject, world: World) -> Plan:
 
     An adversary may assume any public plan. The very first one is flat, and flat values say nothing of a transition.
     """
+    assert isinstance(subject.agent, Agent)
     model, best = world.model, world.optimal_action_values
     values = jnp.concatenate([best.max(axis=-1), jnp.zeros((1, model.states))])
     remaining = jnp.arange(model.horizon - 1, -1, -1).astype(values.dtype)

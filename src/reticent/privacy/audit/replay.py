@@ -30,7 +30,6 @@ import jax.numpy as jnp
 import numpy as np
 
 from reticent.learning import Observation, Plan
-from reticent.learning.statistics import observe
 from reticent.privacy.audit.response import Response, probe
 from reticent.privacy.audit.subject import Subject, in_noise
 from reticent.worlds import Episode
@@ -46,7 +45,7 @@ TOLERANCE = 1e-6
 
 def user_of(subject: Subject, episode: Episode) -> User:
     """A user who lives this episode."""
-    return lambda plan: observe(subject.agent.model, plan.framed_values(), episode)
+    return lambda plan: subject.agent.see(plan, episode)
 
 
 def seen_as(observation: Observation) -> User:

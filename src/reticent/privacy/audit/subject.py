@@ -6,7 +6,7 @@ import dataclasses
 
 import numpy as np
 
-from reticent.learning import Agent
+from reticent.learning import Learner
 from reticent.privacy.accountant import mu_of
 from reticent.privacy.plan import PrivacyPlan
 from reticent.privacy.privatizer import Privatizer
@@ -20,7 +20,7 @@ class Subject:
     (sensitivities, σ, its own μ) are never taken as given.
     """
 
-    agent: Agent
+    agent: Learner
     plan: PrivacyPlan
 
     @property

@@ -1,0 +1,112 @@
+"""What a learner is: six pure functions over pytrees, whatever it learns.
+
+Every agent of this library, linear or tabular, private or not, is a :class:`Learner`: simulation, service, audit and the
+contract tests know no more of it than what is here. A subclass says how it starts (``init``), what it publishes
+(``plan``), what a user's episode is to it (``see``) and how a round ends (``close``); what users send and how the server
+adds it up is the business of its *regularizer* (:mod:`reticent.learning.regularizer`), where privacy enters.
+
+Everything is a pytree and every method is pure: simulation vectorises them, a service calls them one user at a time.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Any, Literal, NamedTuple
+
+import jax.numpy as jnp
+from jax import Array
+
+from reticent.errors import InvalidInput
+from reticent.learning import off_grid, planner
+from reticent.learning.planner import Plan
+from reticent.learning.regularizer import Noise, Report
+from reticent.learning.schedule import Schedule
+from reticent.worlds import Episode, Model
+
+Method = Literal["value-iteration", "policy-optimization"]
+
+
+class AgentState(NamedTuple):
+    """What an agent carries from one user to the next.
+
+    Attributes:
+      regularizer: the regularizer's state.
+      log_policy: ``(H, S, A)`` unnormalised log-policy of policy optimization; None under value iteration.
+      rounds: number of closed rounds (a public number).
+      past: the plans that policy optimization has stepped along, where states are real vectors; else None.
+    """
+
+    regularizer: Any
+    log_policy: Array | None
+    rounds: Array
+    past: off_grid.Past | None = None
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Learner:
+    """The interface; see the module docstring. Subclasses are registered pytrees.
+
+    Attributes:
+      model: what is known of the world. All other arrays of an agent are numbers (settings); the model is shared.
+      regularizer: takes users' reports and gives back regularized sums, with or without noise.
+      schedule: when rounds end.
+      method: whether plans are greedy choices (``value-iteration``) or probabilities (``policy-optimization``).
+      name: as registered, with options.
+    """
+
+    model: Model
+    regularizer: Any
+    schedule: Schedule = dataclasses.field(metadata={"static": True})
+    method: Method = dataclasses.field(metadata={"static": True})
+    name: str = dataclasses.field(metadata={"static": True})
+
+    def init(self) -> AgentState:
+        """The state before the first user."""
+        log_policy = None
+        if self.method == "policy-optimization":
+            shape = (self.model.horizon, self.model.states, self.model.actions)
+            log_policy = jnp.zeros(shape, self.model.reward_features.dtype)
+        return AgentState(self.regularizer.init(), log_policy, jnp.zeros((), jnp.int32))
+
+    def plan(self, state: AgentState, *, action_values: bool = False) -> Plan:
+        """The billboard for the coming round: a function of released sums and public numbers only.
+
+        ``action_values`` keeps the optimistic Q in it; policy optimization needs it and always does.
+        """
+        raise NotImplementedError
+
+    def act(self, plan: Plan, step: Array | int, state: Array | int, uniform: Array | float) -> Array:
+        """The action at 0-based ``step`` in ``state``; ``uniform`` in [0, 1) decides where the policy is random."""
+        return planner.act(plan, jnp.asarray(step), jnp.asarray(state), jnp.asarray(uniform))
+
+    def see(self, plan: Plan, episode: Episode) -> Any:
+        """What the regularizer is shown of ``episode``, whose user was served ``plan``."""
+        raise NotImplementedError
+
+    def report(self, plan: Plan, episode: Episode, noise: Noise = None) -> Report:
+        """What the user of ``episode``, who was served ``plan``, sends to the server."""
+        return self.regularizer.report(self.see(plan, episode), noise)
+
+    def absorb(self, state: AgentState, report: Report) -> AgentState:
+        """Add a report (or a sum of reports) to the open round."""
+        return state._replace(regularizer=self.regularizer.absorb(state.regularizer, report))
+
+    def close(self, state: AgentState, plan: Plan, users: Array | int, noise: Noise = None) -> AgentState:
+        """End the round of ``users`` users who were served ``plan``."""
+        del plan, users
+        regularizer = self.regularizer.close(state.regularizer, noise)
+        return state._replace(regularizer=regularizer, rounds=state.rounds + 1)
+
+    def update(
+        self, state: AgentState, plan: Plan, episode: Episode, user_noise: Noise = None, round_noise: Noise = None
+    ) -> AgentState:
+        """Absorb one episode and end its round: the whole of an algorithm when every episode is a round."""
+        return self.close(self.absorb(state, self.report(plan, episode, user_noise)), plan, 1, round_noise)
+
+
+def mirror_step(log_policy: Array, plan: Plan, rate: Array) -> Array:
+    r"""The log-policy after :math:`\pi\propto\pi\exp(\text{rate}\cdot Q)`, its largest entry per state 0."""
+    if plan.action_values is None:
+        raise InvalidInput("plan.action_values", None, "given for policy optimization", "use agent.plan(state)")
+    log_policy = log_policy + rate * plan.action_values
+    return log_policy - log_policy.max(axis=-1, keepdims=True)

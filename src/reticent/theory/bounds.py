@@ -37,8 +37,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from reticent.errors import InvalidInput
-from reticent.learning.agent import Method
 from reticent.learning.frame import PAPER_FRAME, Frame
+from reticent.learning.learner import Method
 from reticent.learning.radius import radius
 from reticent.learning.regularizer import Certificate
 from reticent.learning.schedule import Schedule

@@ -253,8 +253,7 @@ def fresh_noise_audited(patch: Patch) -> None:
 
 def _fresh_noise(patch: Patch) -> None:
     def close(self: TreeCounter, state: TreeState, item: Any, drawn: Any) -> TreeState:
-        total = state.exact.at[0].add(item)
-        return TreeState(state.t + 1, total, total.at[0].add(drawn))
+        return TreeState(state.t + 1, state.released - state.noise + item + drawn, drawn, state.past)
 
     patch.setattr(TreeCounter, "close", close)
 
@@ -291,7 +290,7 @@ def raw_gram_in_the_bonus(patch: Patch) -> None:
     real = Privatizer.regularized
 
     def regularized(self: Privatizer, state: SumState) -> Any:
-        released, exact = real(self, state), self.unpack(state.counter.exact.sum(axis=0))
+        released, exact = real(self, state), self.unpack(state.counter.released - state.counter.noise)
         eye = jnp.eye(self.d1)
         return released._replace(transition_gram=exact.transition_gram + eye, reward_gram=exact.reward_gram + eye)
 
@@ -303,7 +302,8 @@ def data_dependent_replanning(patch: Patch) -> None:
     real, kept = Agent.plan, {}
 
     def plan_if_grown(self: Agent, state: Any, **asked: Any) -> Any:
-        exact = self.regularizer.unpack(state.regularizer.counter.exact.sum(axis=0)).reward_gram[0]
+        counter = state.regularizer.counter
+        exact = self.regularizer.unpack(counter.released - counter.noise).reward_gram[0]
         if float(jnp.linalg.det(jnp.eye(2) + exact)) < 3.5 and "plan" in kept:
             return kept["plan"]
         kept["plan"] = real(self, state, **asked)

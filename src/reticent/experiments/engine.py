@@ -168,6 +168,7 @@ def _advance_block(
     def absorb(agent: Learner, state: AgentState, plan: Plan, noise: Any, own: tuple[Streams, Array]) -> AgentState:
         key, uniforms = own
         noise = noise if drawn else _user_noise(agent, key, block.first + users)
+        plan = agent.for_many(plan) if shape.width > 1 else plan
 
         def one(uniform: Array, own_noise: Any) -> Any:
             return agent.report(plan, rollout(agent, world, plan, uniform), own_noise)

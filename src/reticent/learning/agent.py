@@ -77,11 +77,16 @@ class Agent(Learner):
             return off_grid.act(self.model, plan.extension, jnp.asarray(step), jnp.asarray(state), jnp.asarray(uniform))
         return super().act(plan, step, state, uniform)
 
+    def for_many(self, plan: Plan) -> Plan:
+        if isinstance(self.model, ContinuousModel) or planner.states_at_once(self.model) < self.model.states:
+            return plan
+        return plan._replace(features=jax.vmap(self.model.value_features)(plan.framed_values()))
+
     def see(self, plan: Plan, episode: Episode) -> Observation:
         """The regression pairs of ``episode`` under ``plan``."""
         if isinstance(self.model, ContinuousModel):
             return off_grid.observe(self.model, plan.extension, plan.framed_values(), episode)
-        return observe(self.model, plan.framed_values(), episode)
+        return observe(self.model, plan.framed_values(), episode, plan.features)
 
     def close(self, state: AgentState, plan: Plan, users: Array | int, noise: Noise = None) -> AgentState:
         r"""End the round of ``users`` users who were served ``plan``.

@@ -75,6 +75,10 @@ class Learner:
         """
         raise NotImplementedError
 
+    def for_many(self, plan: Plan) -> Plan:
+        """The same plan with what it pays to compute once if many users are served it."""
+        return plan
+
     def act(self, plan: Plan, step: Array | int, state: Array | int, uniform: Array | float) -> Array:
         """The action at 0-based ``step`` in ``state``; ``uniform`` in [0, 1) decides where the policy is random."""
         return planner.act(plan, jnp.asarray(step), jnp.asarray(state), jnp.asarray(uniform))

@@ -39,6 +39,8 @@ class Plan(NamedTuple):
       action_values: optimistic Q ``(H, S, A)`` where it was asked for (policy optimization always does), else None.
       extension: how the plan goes on between the nodes of a continuous model (:mod:`reticent.learning.off_grid`); None
         where states are finitely many and the tables are all there is.
+      features: the framed values' features of all pairs ``(H, d1, S, A)``, where many users are served the same plan and
+        it pays to compute them once (:meth:`~reticent.learning.learner.Learner.for_many`); else None.
     """
 
     policy: Array
@@ -47,6 +49,7 @@ class Plan(NamedTuple):
     scales: Array
     action_values: Array | None = None
     extension: Any = None
+    features: Array | None = None
 
     def framed_values(self) -> Array:
         """V_{h+1} in its frame, ``(H, S)``: what features and targets of this plan's users are made of."""
@@ -153,7 +156,10 @@ def backward_induction(
     end, final_step = jnp.zeros(states, dtype), jax.tree.map(lambda leaf: leaf[-1], table)
     following, final = one(end, final_step, last=True)
     before = jax.tree.map(lambda leaf: leaf[:-1], table)
-    _, rows = jax.lax.scan(one, following, before, reverse=True, unroll=unrolling(steps - 1))
+    if steps == 1:  # a bandit: a scan of no steps cannot be run operation by operation
+        rows = jax.tree.map(lambda leaf: leaf[None][:0], final)
+    else:
+        _, rows = jax.lax.scan(one, following, before, reverse=True, unroll=unrolling(steps - 1))
     choices, values, tables, centres, scales = jax.tree.map(
         lambda earlier, at_end: jnp.concatenate([earlier, at_end[None]]), rows, final
     )

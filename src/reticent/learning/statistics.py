@@ -48,12 +48,19 @@ class Statistics(NamedTuple):
     reward_moment: Array
 
 
-def observe(model: Model, framed_values: Array, episode: Episode) -> Observation:
-    """Regression pairs of one episode under ``framed_values`` ``(H, S)``, row h being V_{h+1} in its frame."""
+def observe(model: Model, framed_values: Array, episode: Episode, table: Array | None = None) -> Observation:
+    """Regression pairs of one episode under ``framed_values`` ``(H, S)``, row h being V_{h+1} in its frame.
+
+    ``table`` ``(H, d1, S, A)`` are the features of all pairs under these values, where they have been computed.
+    """
     here, there = episode.states[:-1], episode.states[1:]
     steps = jnp.arange(framed_values.shape[0])
+    if table is None:
+        features = jax.vmap(model.value_features_at)(framed_values, here, episode.actions)
+    else:
+        features = table[steps, :, here, episode.actions]
     return Observation(
-        value_features=jax.vmap(model.value_features_at)(framed_values, here, episode.actions),
+        value_features=features,
         targets=framed_values[steps, there],
         reward_features=jax.vmap(model.reward_features_at)(here, episode.actions),
         rewards=episode.rewards,

@@ -17,10 +17,23 @@ from reticent.privacy.counters.checks import check_floating, check_rounds
 
 
 class TreeState(NamedTuple):
-    """Rounds closed, and per level the live block's exact and noisy sum (zero where no block is live).
+    r"""Rounds closed, the last release, the noise in it, and the noise of an earlier release for every level.
 
-    A block of level k is live after round t if bit k of t is set; the live blocks partition 1..t. Under
-    ``estimate="reduced"``, ``noisy`` holds the block's estimate from all noisy sums inside it.
+    The live blocks after round t are one for each set bit of t, and dropping the lowest bit drops the youngest block. So
+    the noise in release t is :math:`N_t=N_{t'}+z_t` with t' = t without its lowest set bit, and all that later rounds
+    need is, per level, the noise of the last release whose lowest bit it was: one row read and one written in a round.
+    """
+
+    t: Array
+    released: Array
+    noise: Array
+    past: Array
+
+
+class ReducedTreeState(NamedTuple):
+    """Rounds closed, and per level the live block's exact sum and its estimate from all noisy sums inside it.
+
+    A block of level k is live after round t if bit k of t is set (zero where it is not); live blocks partition 1..t.
     """
 
     t: Array
@@ -34,7 +47,7 @@ class TreeCounter:
 
     When round t closes, and i is its lowest set bit, the block of length :math:`2^i` that ends at t completes: its
     exact sum is the item plus the live exact sums of all lower levels, which are then dropped. Release t sums the live
-    noisy blocks, one for each set bit of t.
+    noisy blocks, one for each set bit of t. (How that is kept in memory is another matter: :class:`TreeState`.)
 
     With ``estimate="plain"`` (Algorithm 2 of Chan, Shi and Song, as in the paper) only that one block is noised in a
     round. With ``estimate="reduced"`` all i+1 blocks that end at t are, one of each level 0..i, and a block's estimate
@@ -84,7 +97,7 @@ class TreeCounter:
 
     @property
     def memory(self) -> int:
-        return 2 * self.levels
+        return 2 * self.levels if self.estimate == "reduced" else self.levels + 2
 
     @property
     def noise_shape_prefix(self) -> tuple[int, ...]:
@@ -105,31 +118,50 @@ class TreeCounter:
     def weights(self) -> np.ndarray | None:
         return None
 
-    def init(self, shape: tuple[int, ...], dtype: Any) -> TreeState:
+    def init(self, shape: tuple[int, ...], dtype: Any) -> TreeState | ReducedTreeState:
+        empty = jnp.zeros((self.levels, *shape), dtype)
         if self.estimate == "reduced":
             check_floating(self.name, dtype)
-        empty = jnp.zeros((self.levels, *shape), dtype)
-        return TreeState(jnp.int32(0), empty, empty)
+            return ReducedTreeState(jnp.int32(0), empty, empty)
+        return TreeState(jnp.int32(0), jnp.zeros(shape, dtype), jnp.zeros(shape, dtype), empty)
 
-    def close(self, state: TreeState, item: Array, noise: Array) -> TreeState:
+    def close(self, state: Any, item: Array, noise: Array) -> TreeState | ReducedTreeState:
+        if self.estimate == "reduced":
+            return self._close_reduced(state, item, noise)
+        return self._close_plain(state, item, noise)
+
+    def release(self, state: Any) -> Array:
+        released: Array = state.noisy.sum(axis=0) if self.estimate == "reduced" else state.released
+        return released
+
+    def _close_plain(self, state: TreeState, item: Array, noise: Array) -> TreeState:
         is_open = state.t < self.rounds
         t = jnp.where(is_open, state.t + 1, state.t)
-        block = np.left_shift(np.int32(1), np.arange(self.levels, dtype=np.int32)).reshape(-1, *([1] * item.ndim))
+        block = self._block_lengths(item.ndim)
+        before = t & (t - 1)  # t without its lowest bit: the release whose blocks are still live
+        row = jax.lax.population_count((before & -before) - 1)
+        older = jnp.where(before > 0, state.past[jnp.minimum(row, self.levels - 1)], 0)
+        within = older + noise
+        released = (state.released - state.noise) + (item + within)
+        past = jnp.where((block == (t & -t)) & is_open, within, state.past)
+        return TreeState(t, jnp.where(is_open, released, state.released), jnp.where(is_open, within, state.noise), past)
+
+    def _close_reduced(self, state: ReducedTreeState, item: Array, noise: Array) -> ReducedTreeState:
+        is_open = state.t < self.rounds
+        t = jnp.where(is_open, state.t + 1, state.t)
+        block = self._block_lengths(item.ndim)
         length = jnp.where(is_open, t & -t, 0)
         completes, inside = block == length, block < length
-        if self.estimate == "plain":
-            exact = item + jnp.sum(jnp.where(inside, state.exact, 0), axis=0)
-            noisy = exact + noise
-        else:
-            exact, noisy = self._nested_blocks(state, item, noise)
+        exact, noisy = self._nested_blocks(state, item, noise)
 
         def replace(live: Array, new: Array) -> Array:
             return jnp.where(completes, new, jnp.where(inside, 0, live))
 
-        return TreeState(t, replace(state.exact, exact), replace(state.noisy, noisy))
+        return ReducedTreeState(t, replace(state.exact, exact), replace(state.noisy, noisy))
 
-    def release(self, state: TreeState) -> Array:
-        return jnp.sum(state.noisy, axis=0)
+    def _block_lengths(self, dimensions: int) -> np.ndarray:
+        lengths = np.left_shift(np.int32(1), np.arange(self.levels, dtype=np.int32))
+        return lengths.reshape(-1, *([1] * dimensions))
 
     def _block_variances(self) -> np.ndarray:
         if self.estimate == "plain":
@@ -137,7 +169,7 @@ class TreeCounter:
         powers = 2.0 ** np.arange(self.levels)
         return np.asarray(powers / (2 * powers - 1))
 
-    def _nested_blocks(self, state: TreeState, item: Array, noise: Array) -> tuple[Array, Array]:
+    def _nested_blocks(self, state: ReducedTreeState, item: Array, noise: Array) -> tuple[Array, Array]:
         """Exact sum and estimate of the block of each level that would end now; meaningful where it completes."""
         leaf = item, item + noise[0]
         own_weight = jnp.asarray(self._block_variances()[1:], state.noisy.dtype)

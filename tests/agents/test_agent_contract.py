@@ -24,7 +24,10 @@ EPISODES = 40
 # Every registered agent as it comes, and the options that change which code runs.
 VARIANTS = {
     "ucrl-vtr": ["replan=epoch"],
-    "private-linopt-vi": ["trust=local", "calibration=paper,counter=tree"],
+    "private-linopt-vi": ["trust=local", "trust=shuffle", "calibration=paper,counter=tree"],
+    "private-linucb": ["noise=wishart", "trust=shuffle"],
+    "ucbvi": ["bonus=bernstein"],
+    "private-ucb-vi": ["trust=local", "law=laplace,counter=tree,pool=false"],
 }
 SPECS = [
     spec
@@ -39,23 +42,29 @@ def spec(request: pytest.FixtureRequest) -> str:
     return str(request.param)
 
 
+# Agents that are made for some worlds only.
+WORLDS = dict.fromkeys(("linucb", "private-linucb"), "contextual-bandit:contexts=4,actions=3,d=2")
+
+
 @functools.cache
-def the_world() -> World:
-    return make_world_from("random-blend:states=4,actions=3,horizon=3,d1=3,d2=2")
+def world_of(spec: str) -> World:
+    return make_world_from(WORLDS.get(spec.partition(":")[0], "random-blend:states=4,actions=3,horizon=3,d1=3,d2=2"))
 
 
 @functools.cache
 def agent_of(spec: str) -> Agent:
     # Epochs that start small, so that there are several even among forty users.
-    small = {"first": 4} if "first" in AGENTS.find(spec.partition(":")[0]).options else {}
-    return make_agent(spec, the_world().model, EPISODES, bonus_scale=0.1, **small)
+    wanted, offered = {"bonus_scale": 0.1, "first": 4}, AGENTS.find(spec.partition(":")[0]).options
+    return make_agent(
+        spec, world_of(spec).model, EPISODES, **{key: value for key, value in wanted.items() if key in offered}
+    )
 
 
 def a_short_life(agent: Agent, key: jax.Array) -> Any:
     """One user, a round of her own, and the plan after her."""
     plan = agent.plan(agent.init())
     first, second, third = jax.random.split(key, 3)
-    episode = rollout(agent, the_world(), plan, episode_uniforms(first, 0, the_world().model.horizon))
+    episode = rollout(agent, world_of(agent.name), plan, episode_uniforms(first, 0, agent.model.horizon))
     user_noise = agent.regularizer.simulate_user_noise(second)
     round_noise = agent.regularizer.simulate_round_noise(third)
     state = agent.update(agent.init(), plan, episode, user_noise, round_noise)
@@ -78,7 +87,7 @@ def life(spec: str) -> Any:
 @functools.cache
 def run_of(spec: str) -> Curves:
     """Seeds 0, 1 and 0 again, all users, as the engine runs them by default."""
-    return simulate(agent_of(spec), the_world(), [0, 1, 0])
+    return simulate(agent_of(spec), world_of(spec), [0, 1, 0])
 
 
 def shapes(tree: Any) -> Any:
@@ -103,7 +112,7 @@ def test_a_seed_is_a_run(spec: str) -> None:
 
 def test_blocks_and_segments_do_not_matter(spec: str) -> None:
     whole = run_of(spec)
-    cut = simulate(agent_of(spec), the_world(), [0, 1, 0], width=3, segments=7)
+    cut = simulate(agent_of(spec), world_of(spec), [0, 1, 0], width=3, segments=7)
     np.testing.assert_array_equal(whole.episodes, cut.episodes)
     np.testing.assert_allclose(whole.regret, cut.regret, rtol=0, atol=1e-9)
     assert_close(whole.carry, cut.carry)
@@ -229,6 +238,6 @@ def test_what_a_user_sends_does_not_depend_on_earlier_users(name: str) -> None:
     agent = agent_of(name)
     key = streams(0).users
     plan = agent.plan(agent.init())
-    episode = rollout(agent, the_world(), plan, episode_uniforms(key, 0, the_world().model.horizon))
+    episode = rollout(agent, world_of(name), plan, episode_uniforms(key, 0, agent.model.horizon))
     noise = agent.regularizer.simulate_user_noise(KEYS[0])
     assert_close(agent.report(plan, episode, noise), agent.report(plan, episode, noise))

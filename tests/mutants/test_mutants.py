@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
+import count_mutants  # noqa: F401  (registers its mutants with the others)
 import pytest
 from examinations import Examination
 

@@ -69,6 +69,13 @@ class DeployedAgent:
             raise InvalidInput(
                 "calibration", "paper", "'exact' in a deployment", "the paper's noise has no integer grid"
             )
+        if options.trust == "shuffle":
+            raise InvalidInput(
+                "trust",
+                "shuffle",
+                "'joint' or 'local' in this object",
+                "users send messages: see reticent.privacy.shuffle",
+            )
         self.agent, self.privacy = make_private(model, episodes, method, options)
         counter = self.privacy.calibration.counter.name
         if counter not in EXACT_COUNTERS:

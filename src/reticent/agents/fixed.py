@@ -53,7 +53,7 @@ def ucrl_vtr(
     options = FixedOptions(
         bonus_scale, alpha, regularization, replan, Frame(centred, span), pool, normalize, misspecification
     )
-    return _fixed(model, episodes, "value-iteration", options, None)
+    return make_fixed(model, episodes, "value-iteration", options)
 
 
 @AGENTS.register("oppo")
@@ -79,12 +79,12 @@ def oppo(
     options = FixedOptions(
         bonus_scale, alpha, regularization, replan, Frame(centred, span), pool, normalize, misspecification
     )
-    return _fixed(model, episodes, "policy-optimization", options, learning_rate)
+    return make_fixed(model, episodes, "policy-optimization", options, learning_rate)
 
 
 @dataclasses.dataclass(frozen=True)
 class FixedOptions:
-    """What the two non-private agents have in common."""
+    """What the non-private agents have in common."""
 
     bonus_scale: float
     alpha: float
@@ -93,10 +93,13 @@ class FixedOptions:
     frame: Frame
     pool: bool
     normalize: bool
-    misspecification: float
+    misspecification: float = 0.0
 
 
-def _fixed(model: Model, episodes: int, method: Method, options: FixedOptions, learning_rate: float | None) -> Agent:
+def make_fixed(
+    model: Model, episodes: int, method: Method, options: FixedOptions, learning_rate: float | None = None
+) -> Agent:
+    """A learner with a fixed regularizer."""
     check_scale("bonus_scale", options.bonus_scale)
     require_declared(model, pool=options.pool, normalize=options.normalize)
     sizes = geometric_sizes(episodes, first=1, growth=1.2) if options.replan == "epoch" else None

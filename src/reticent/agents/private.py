@@ -22,6 +22,16 @@ from reticent.worlds import Model
 def make_private(model: Model, episodes: int, method: Method, options: PrivateOptions) -> tuple[Agent, PrivacyPlan]:
     """The agent, and the plan that it keeps."""
     plan = plan_privacy(model, episodes, method, options)
+    return assemble(model, episodes, method, plan), plan
+
+
+def assemble(model: Model, episodes: int, method: Method, plan: PrivacyPlan) -> Agent:
+    """The agent that keeps ``plan``.
+
+    Raises:
+      InvalidInput: the plan's noise does not keep its promise; nothing has been spent.
+    """
+    options = plan.options
     if plan.calibration.epsilon_spent > options.epsilon * (1 + 1e-6):
         raise InvalidInput(
             "epsilon", options.epsilon, f"kept, but calibration='paper' really spends {plan.calibration.epsilon_spent:.4g}",
@@ -44,8 +54,9 @@ def make_private(model: Model, episodes: int, method: Method, options: PrivateOp
         d2=model.d2,
         pooled=bool(plan.options.pool),
         nonnegative_rewards=model.nonnegative_rewards,
+        law="binomial" if plan.options.trust == "shuffle" else "gaussian",
     )
-    agent = Agent(
+    return Agent(
         model=model,
         regularizer=privatizer,
         radii=plan.radii,
@@ -57,7 +68,6 @@ def make_private(model: Model, episodes: int, method: Method, options: PrivateOp
         name=method,
         normalize=bool(plan.options.normalize),
     )
-    return agent, plan
 
 
 def _factory(method: Method, without: frozenset[str]) -> Callable[..., Agent]:
@@ -80,10 +90,12 @@ def _factory(method: Method, without: frozenset[str]) -> Callable[..., Agent]:
 
 
 private_linopt_vi = _factory("value-iteration", frozenset({"learning_rate"}))
-private_linopt_vi.__doc__ = "Private-LinOpt-VI: optimistic value iteration under joint or local differential privacy."
+private_linopt_vi.__doc__ = (
+    "Private-LinOpt-VI: optimistic value iteration under joint, shuffle or local differential privacy."
+)
 private_linopt_po = _factory("policy-optimization", frozenset())
 private_linopt_po.__doc__ = (
-    "Private-LinOpt-PO: optimistic policy optimization under joint or local differential privacy."
+    "Private-LinOpt-PO: optimistic policy optimization under joint, shuffle or local differential privacy."
 )
 
 AGENTS.register("private-linopt-vi")(private_linopt_vi)

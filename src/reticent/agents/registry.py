@@ -22,6 +22,10 @@ PLANS: dict[str, Callable[..., Any]] = {}
 """By a private agent's name, the function ``(model, episodes, **options)`` that gives the privacy plan it keeps."""
 
 
+REMARKS: dict[str, Callable[..., str]] = {}
+"""By the name of an agent that promises users nothing, the function ``(**options)`` that says what it does promise."""
+
+
 def privacy_plan_of(name: str, model: Model, episodes: int, options: Mapping[str, Any]) -> Any:
     """The privacy plan of the agent ``name`` with these options; None for an agent that promises nothing."""
     _load()

@@ -13,7 +13,7 @@ from typing import Annotated
 import typer
 
 from reticent import __version__
-from reticent.cli import agents, audit, bench, calibrate, run, sweep, worlds
+from reticent.cli import agents, audit, bench, calibrate, compare, run, serve, sweep, users, worlds
 from reticent.errors import ReticentError
 
 COMMANDS: dict[str, Callable[..., None]] = {
@@ -22,8 +22,11 @@ COMMANDS: dict[str, Callable[..., None]] = {
     "agents": agents.agents,
     "calibrate": calibrate.calibrate,
     "audit": audit.audit,
+    "compare": compare.compare,
     "bench": bench.bench,
     "sweep": sweep.sweep,
+    "serve": serve.serve,
+    "users": users.users,
 }
 
 app = typer.Typer(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import datetime
 import sys
 import time
@@ -30,7 +31,7 @@ def audit(
     adversary: Annotated[
         str, typer.Option(help="What is seen: releases (every released sum) or actions (shown to all other users).")
     ] = "releases",
-    trust: Annotated[str | None, typer.Option(help="joint or local.", show_default="the agent's")] = None,
+    trust: Annotated[str | None, typer.Option(help="joint, shuffle or local.", show_default="the agent's")] = None,
     counter: Annotated[str | None, typer.Option(help="How running sums are released, such as tree.")] = None,
     calibration: Annotated[str | None, typer.Option(help="How noise is chosen: paper or exact.")] = None,
     episodes: Annotated[
@@ -52,7 +53,7 @@ def audit(
     from reticent.backend import enable_compilation_cache
     from reticent.cli.output import print_json
     from reticent.experiments.rollout import rollout
-    from reticent.privacy.audit import audit as run_audit
+    from reticent.privacy.audit.kinds import audit_any as run_audit
     from reticent.worlds import make_world_from
 
     enable_compilation_cache()
@@ -80,28 +81,26 @@ def make_subject(spec: str, world: World, episodes: int | None, flags: dict[str,
     Raises:
       ReticentError: no such agent or option, or an agent that promises nothing.
     """
-    import dataclasses
-
-    from reticent.agents import AGENTS
-    from reticent.agents.private import make_private
+    from reticent.agents import AGENTS, make_agent
+    from reticent.agents.registry import PLANS
     from reticent.errors import UnknownName
-    from reticent.naming import split
+    from reticent.naming import join, split
     from reticent.privacy.audit import Subject
-    from reticent.privacy.plan import PrivateOptions
 
     name, raw = split(spec)
     entry = AGENTS.find(name)
-    if not name.startswith("private-"):
-        known = [other.name for other in AGENTS.entries() if other.name.startswith("private-")]
-        raise UnknownName("private agent", name, known)
-    given = {key: str(value) for key, value in flags.items() if value is not None}
-    options = PrivateOptions(**(entry.read(given) | entry.read(raw)))
-    method = "policy-optimization" if name.endswith("-po") else "value-iteration"
-    grouped = options.trust == "local" or (options.counter or "epochs") == "epochs"
-    grouped = grouped and options.calibration == "exact"
+    if name not in PLANS:
+        raise UnknownName("private agent", name, sorted(PLANS))
+    # The claim has defaults, which an agent without that option cannot be meant by; other flags were asked for.
+    meant = {key: value for key, value in flags.items() if key in entry.options or key not in ("epsilon", "delta")}
+    given = {key: str(value) for key, value in meant.items() if value is not None}
+    chosen = entry.read(given) | entry.read(raw)
+    # A release costs as much as a round, and whether users come in epochs is the plan's to say.
+    grouped = PLANS[name](world.model, GROUPED_EPISODES, **chosen).schedule.sizes is not None
     users = episodes or (GROUPED_EPISODES if grouped else STREAMED_EPISODES)
-    agent, plan = make_private(world.model, users, method, options)  # type: ignore[arg-type]
-    return Subject(dataclasses.replace(agent, name=spec), plan)
+    # The agent is made first: it refuses options whose plan would not keep its word.
+    agent = make_agent(join(name, chosen), world.model, users)
+    return Subject(dataclasses.replace(agent, name=spec), PLANS[name](world.model, users, **chosen))
 
 
 def write(found: Audit, directory: Path) -> None:
@@ -135,7 +134,7 @@ def print_audit(found: Audit, out: Path | None) -> None:
         f"{found.lower_bound_epsilon:.4f} at delta {found.delta:g} (confidence {found.confidence:g})"
     )
     print_table(
-        ("canary", "method used", "gdp-fit", "gdp-threshold", "clopper-pearson"),
+        ("canary", "method used", *found.attacks[0].evidence.bounds),
         [
             (
                 attack.canary,

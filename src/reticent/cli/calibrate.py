@@ -47,7 +47,9 @@ def calibrate(
     adjacency: Annotated[
         str | None, typer.Option(help="replace or zero-out [default: replace; paper: zero-out, as its proof states]")
     ] = None,
-    trust: Annotated[str, typer.Option(help="joint (the server is trusted) or local (nobody is).")] = "joint",
+    trust: Annotated[
+        str, typer.Option(help="joint (the server is trusted), shuffle (a shuffler is) or local.")
+    ] = "joint",
     alpha: Annotated[float, typer.Option(help="Failure probability of the confidence sets.")] = 0.05,
     final_release: Annotated[
         bool, typer.Option(help="Whether the policy learned from all K users is published too.")
@@ -101,12 +103,13 @@ def _forward(sizes: DeclaredSizes, episodes: int, options: dict[str, Any]) -> di
     calibration = plan.calibration
     content = {**_summary(plan, episodes, calibration.mu, calibration.epsilon), **_constants(plan)}
     content["counters"] = calibration.to_rows(_largest_std(plan))
+    if plan.options.trust == "shuffle":
+        content["messages_per_user"] = plan.messages(sizes).tolist()
     return content
 
 
 def _reverse(sizes: DeclaredSizes, episodes: int, options: dict[str, Any], multiplier: float) -> dict[str, Any]:
     from reticent.errors import InvalidInput
-    from reticent.privacy.accountant import epsilon_of
 
     if not (math.isfinite(multiplier) and multiplier > 0):
         raise InvalidInput("noise_multiplier", multiplier, "a finite number above 0", "it is σ over the sensitivity")
@@ -121,7 +124,7 @@ def _reverse(sizes: DeclaredSizes, episodes: int, options: dict[str, Any], multi
         for row in rows
     ]
     mu = plan.calibration.counter_sensitivity * math.sqrt(len(rows)) / multiplier
-    content = _summary(plan, episodes, mu, epsilon_of(mu, plan.options.delta))
+    content = _summary(plan, episodes, mu, plan.calibration.epsilon_at(mu))
     return {**content, "noise_multiplier": multiplier, "counters": rows}
 
 
@@ -133,7 +136,7 @@ def _largest_std(plan: Any) -> float:
 
 
 def _summary(plan: Any, episodes: int, mu: float, epsilon: float) -> dict[str, Any]:
-    from reticent.privacy.accountant import epsilon_of, zcdp_epsilon, zcdp_of
+    from reticent.privacy.accountant import zcdp_epsilon, zcdp_of
 
     delta = plan.options.delta
     tree = plan.calibration.counter.name.startswith("tree")
@@ -149,7 +152,7 @@ def _summary(plan: Any, episodes: int, mu: float, epsilon: float) -> dict[str, A
         "arrival_ratio": plan.calibration.arrival_ratio,
         "mu": mu,
         "epsilon": epsilon,
-        "epsilon_spent": epsilon_of(mu, delta),
+        "epsilon_spent": plan.calibration.epsilon_at(mu),
         "delta": delta,
         "zcdp": zcdp_of(mu),
         "epsilon_by_zcdp": zcdp_epsilon(zcdp_of(mu), delta),
@@ -199,4 +202,7 @@ def _show(content: dict[str, Any], as_json: bool) -> None:
                 for name in ("transition", "reward")
             ],
         )
+        if "messages_per_user" in content:
+            first, *_, last = content["messages_per_user"] * 2
+            print(f"one-bit messages per user: {first:,} in the first epoch, {last:,} in the last")
         print("λ, ν and β are the theory's (bonus_scale 1, shift_scale 1), the worst over rounds and steps.")

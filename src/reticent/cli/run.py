@@ -23,7 +23,7 @@ def run(
     first_seed: Annotated[int, typer.Option(help="The first seed's number.")] = 0,
     out: Annotated[Path | None, typer.Option(help="Directory.", show_default="results/WORLD-TIME")] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object and nothing else.")] = False,
-    trust: Annotated[str | None, typer.Option(help="Privacy: who may see raw data: none, joint or local.")] = None,
+    trust: Annotated[str | None, typer.Option(help="Privacy: none, joint, shuffle or local (docs/shuffle.md).")] = None,
     epsilon: Annotated[float | None, typer.Option(help="Privacy: ε of the guarantee; smaller is more private.")] = None,
     delta: Annotated[float | None, typer.Option(help="Privacy: δ of the guarantee.")] = None,
     counter: Annotated[str | None, typer.Option(help="Privacy: how running sums are released, such as tree.")] = None,

@@ -17,10 +17,20 @@ from reticent.worlds import Defaults, Model, World, defaults_of, make_world_from
 
 DEFAULT_WORLD = "mobile-health"
 DEFAULT_SEEDS = 16
-NOT_PRIVATE = {"private-linopt-vi": "ucrl-vtr", "private-linopt-po": "oppo"}
+NOT_PRIVATE = {
+    "private-linopt-vi": "ucrl-vtr",
+    "private-linopt-po": "oppo",
+    "private-linucb": "linucb",
+    "ldp-ucrl-vtr": "ucrl-vtr",
+    "private-lsvi-ucb": "lsvi-ucb",
+    "private-ucb-vi": "ucbvi",
+    "dp-ucbvi": "ucbvi",
+    "pucb": "ucbvi",
+    "ldp-obi": "ucbvi",
+}
 """Each private agent's non-private learner, which is always run beside it: the price of privacy is the difference."""
 
-TRUST = ("none", "joint", "local")
+TRUST = ("none", "joint", "shuffle", "local")
 """Trust models that a run may ask for; ``none`` runs the non-private learner in a private agent's place."""
 
 PRECISIONS = ("float64", "float32")

@@ -10,23 +10,21 @@ from typing import Any
 
 import numpy as np
 
-from reticent.agents.registry import privacy_plan_of
+from reticent.agents.registry import REMARKS, privacy_plan_of
 from reticent.experiments.plots import Reference
 from reticent.experiments.result import AgentRun, RunResult
 from reticent.learning import Agent, FixedRegularizer
 from reticent.privacy.certificate import release_multipliers
-from reticent.privacy.plan import PrivacyPlan
 from reticent.theory.bounds import Bound, bound_curve
 
 LEDGER_ROWS = 12
 """How many rounds of a long ledger are shown, spread over the run; the first and the last always."""
 
 
-def privacy_plan(run: AgentRun) -> PrivacyPlan | None:
-    """The plan of a private agent; None for one that promises nothing."""
+def privacy_plan(run: AgentRun) -> Any:
+    """The plan of a private agent, of whatever kind; None for one that promises nothing."""
     agent, config = run.agent, run.config
-    plan: PrivacyPlan | None = privacy_plan_of(config.name, agent.model, agent.schedule.episodes, config.options)
-    return plan
+    return privacy_plan_of(config.name, agent.model, agent.schedule.episodes, config.options)
 
 
 def promise(run: AgentRun) -> dict[str, Any] | None:
@@ -57,7 +55,7 @@ def privacy_section(result: RunResult) -> str:
         plan = privacy_plan(run)
         name = agent_name(run.config.label)
         if plan is None:
-            parts.append(f"<h3>{name}</h3><p>Promises no privacy: it is the yardstick for what privacy costs.</p>")
+            parts.append(f"<h3>{name}</h3><p>{escape(_without_promise(run))}</p>")
         else:
             parts.append(f"<h3>{name}</h3><p>{escape(plan.promise)}</p>{_ledger_table(plan)}{_noise_table(plan)}")
     if all(privacy_plan(run) is None for run in result.runs):
@@ -70,14 +68,22 @@ def privacy_section(result: RunResult) -> str:
     return "".join(parts) + note
 
 
-def _ledger_table(plan: PrivacyPlan) -> str:
+def _without_promise(run: AgentRun) -> str:
+    """What is said of an agent that promises users nothing."""
+    if run.config.name in REMARKS:
+        return REMARKS[run.config.name](**run.config.options)
+    return "Promises no privacy: it is the yardstick for what privacy costs."
+
+
+def _ledger_table(plan: Any) -> str:
     from reticent.experiments.report import table
 
     ledger = plan.ledger
     shown = np.unique(np.round(np.linspace(1, ledger.rounds, min(LEDGER_ROWS, ledger.rounds))).astype(int))
     rows = [
         (
-            f"{entry.round:,}", f"{entry.episode:,}", f"{entry.mu_squared:.6g}",
+            f"{entry.round:,}", f"{entry.episode:,}",
+            "—" if entry.mu_squared is None else f"{entry.mu_squared:.6g}",
             f"{entry.epsilon:.4g}", f"{entry.remaining:.4g}",
         )
         for entry in ledger.entries(shown.tolist())
@@ -86,7 +92,7 @@ def _ledger_table(plan: PrivacyPlan) -> str:
     return f"<details><summary>Ledger: what is released when</summary>{table(head, rows)}</details>"
 
 
-def _noise_table(plan: PrivacyPlan) -> str:
+def _noise_table(plan: Any) -> str:
     from reticent.experiments.report import table
 
     ends = plan.schedule.ends[: plan.schedule.releases]
@@ -98,7 +104,9 @@ def _noise_table(plan: PrivacyPlan) -> str:
         )
         for row in plan.calibration.to_rows(largest)
     ]  # fmt: skip
-    head = ("sum", "step", "one user moves it by at most", "noise σ", "largest noise of a release")
+    laplace = getattr(plan.options, "law", "gaussian") == "laplace"
+    scale = "noise scale b (Laplace)" if laplace else "noise σ"
+    head = ("sum", "step", "one user moves it by at most", scale, "largest noise of a release")
     return f"<details><summary>Noise on every sum</summary>{table(head, rows)}</details>"
 
 
@@ -108,8 +116,9 @@ def theory(result: RunResult) -> tuple[list[Reference], list[Bound]]:
     for run in result.runs:
         agent, options, plan = run.agent, run.config.options, privacy_plan(run)
         fixed = agent.regularizer
-        if not isinstance(agent, Agent) or (plan is None and not isinstance(fixed, FixedRegularizer)):
+        if not _has_bound(run):
             continue
+        assert isinstance(agent, Agent)
         certificate = fixed.certificate() if plan is None else plan.regularization.certificate
         grid = np.unique(np.round(np.linspace(1, agent.schedule.episodes, 60)).astype(np.int64))
         curve, bound = bound_curve(
@@ -124,6 +133,12 @@ def theory(result: RunResult) -> tuple[list[Reference], list[Bound]]:
     return references, bounds
 
 
+def _has_bound(run: AgentRun) -> bool:
+    """Whether our theorems speak of this agent: a linear learner that is private or has a fixed regularizer."""
+    private = privacy_plan(run) is not None
+    return isinstance(run.agent, Agent) and (private or isinstance(run.agent.regularizer, FixedRegularizer))
+
+
 def theory_section(result: RunResult) -> str:
     """What the theorems say of this run, in words; only where it was asked for."""
     from reticent.experiments.report import agent_name
@@ -131,7 +146,7 @@ def theory_section(result: RunResult) -> str:
     if not result.config.theory:
         return ""
     _, bounds = theory(result)
-    labels = [run.config.label for run in result.runs]
+    labels = [run.config.label for run in result.runs if _has_bound(run)]
     items = "".join(
         f"<dt>{agent_name(label)}</dt><dd>{escape(bound.remark)}</dd>"
         for label, bound in zip(labels, bounds, strict=True)

@@ -99,7 +99,7 @@ def draw_run(result: RunResult, path: Path, references: Sequence[Reference] = ()
     left = figure.add_axes((0.075, 0.185, 0.53 * panels, 0.59))
     right = figure.add_axes((0.985 - 0.47 * panels, 0.185, 0.47 * panels, 0.59))
     for axes in (left, right):
-        _clean(axes)
+        clean_axes(axes)
     _regret_panel(left, result, references)
     _gap_panel(right, result)
     title = f"What learning costs: {result.config.episodes:,} users of “{result.config.world}”"
@@ -129,7 +129,7 @@ def _regret_panel(axes: Axes, result: RunResult, references: Sequence[Reference]
     for run, colour in zip(result.runs, _colours(result), strict=True):
         curves, label = run.curves, _label(run.config)
         measured = band(curves.regret)
-        _line(axes, curves.episodes, measured, colour, label)
+        draw_line(axes, curves.episodes, measured, colour, label)
         top = max(top, float((measured.mean if measured.high is None else measured.high).max()))
         ends.append((label, float(measured.mean[-1]), colour))
     uniform = result.scale * last
@@ -144,11 +144,11 @@ def _regret_panel(axes: Axes, result: RunResult, references: Sequence[Reference]
         inside = np.flatnonzero(reference.regret <= ceiling)
         if inside.size:
             ends.append((reference.label, float(reference.regret[inside[-1]]), INK))
-    axes.yaxis.set_major_formatter(FuncFormatter(_thousands))
-    axes.xaxis.set_major_formatter(FuncFormatter(_thousands))
+    axes.yaxis.set_major_formatter(FuncFormatter(thousands))
+    axes.xaxis.set_major_formatter(FuncFormatter(thousands))
     axes.xaxis.set_major_locator(MaxNLocator(5, integer=True, steps=[1, 2, 2.5, 5, 10]))
     if len(ends) <= MOST_DIRECT_LABELS:
-        _label_ends(axes, ends)
+        label_ends(axes, ends)
     else:
         axes.legend(loc="upper left", bbox_to_anchor=(1.01, 1.0), frameon=False, fontsize=8)
 
@@ -169,13 +169,13 @@ def _gap_panel(axes: Axes, result: RunResult) -> None:
         highest = max(highest, float(measured.mean.max()))
     floor = max(0.6 * min(lowest, 0.5), 1e-4)
     for episodes, measured, colour, label in drawn:
-        _line(axes, episodes, measured.at_least(floor / 10), colour, label)
+        draw_line(axes, episodes, measured.at_least(floor / 10), colour, label)
     axes.set_xscale("log")
     axes.set_yscale("log")
     axes.set_xlim(1, max(2, *(int(episodes[-1]) for episodes, *_ in drawn)))
     axes.set_ylim(floor, 1.5 * highest)
     axes.axhline(1.0, color=FAINT, linestyle=(0, (5, 3)), linewidth=1.3, zorder=1)
-    axes.xaxis.set_major_formatter(FuncFormatter(_thousands))
+    axes.xaxis.set_major_formatter(FuncFormatter(thousands))
     axes.yaxis.set_major_formatter(FuncFormatter(lambda share, _: f"{100 * share:g}%"))
     if floor > 0.05:  # less than a decade and a half: powers of ten alone would leave the axis bare
         axes.yaxis.set_minor_formatter(PercentFormatter(1.0, decimals=0))
@@ -186,7 +186,7 @@ def _gap_panel(axes: Axes, result: RunResult) -> None:
     )  # fmt: skip
 
 
-def _line(axes: Axes, episodes: np.ndarray, measured: Band, colour: str, label: str) -> None:
+def draw_line(axes: Axes, episodes: np.ndarray, measured: Band, colour: str, label: str) -> None:
     if measured.low is not None and measured.high is not None:
         axes.fill_between(episodes, measured.low, measured.high, color=colour, alpha=0.2, linewidth=0)
     axes.plot(episodes, measured.mean, color=colour, linewidth=2.0, label=label, solid_capstyle="round")
@@ -203,7 +203,7 @@ def _label_ray(axes: Axes, text: str, last: float, uniform: float, ceiling: floa
     )  # fmt: skip
 
 
-def _label_ends(axes: Axes, ends: Sequence[tuple[str, float, str]]) -> None:
+def label_ends(axes: Axes, ends: Sequence[tuple[str, float, str]]) -> None:
     """Name each line at its right end, pushed apart where they would overlap."""
     ceiling = axes.get_ylim()[1]
     ordered = sorted(ends, key=lambda end: end[1])
@@ -237,7 +237,7 @@ def _colours(result: RunResult) -> list[str]:
     return [COLOURS[index % len(COLOURS)] for index in range(len(result.runs))]
 
 
-def _clean(axes: Axes) -> None:
+def clean_axes(axes: Axes) -> None:
     for side in ("top", "right"):
         axes.spines[side].set_visible(False)
     for side in ("left", "bottom"):
@@ -249,6 +249,6 @@ def _clean(axes: Axes) -> None:
     axes.set_axisbelow(True)
 
 
-def _thousands(value: float, position: Any = None) -> str:
+def thousands(value: float, position: Any = None) -> str:
     del position
     return f"{value:,.0f}" if abs(value) >= 10 or value == int(value) else f"{value:g}"

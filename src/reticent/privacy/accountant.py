@@ -19,6 +19,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable
+from typing import Protocol
 
 import numpy as np
 from scipy.optimize import brentq, minimize_scalar
@@ -26,7 +27,25 @@ from scipy.special import erfcx, log_ndtr
 
 from reticent.errors import InvalidInput
 
-__all__ = ["compose", "delta_of", "epsilon_of", "group", "mu_of", "zcdp_epsilon", "zcdp_of"]
+__all__ = ["Account", "compose", "delta_of", "epsilon_of", "group", "mu_of", "zcdp_epsilon", "zcdp_of"]
+
+
+class Account(Protocol):
+    """How noise that is not Gaussian is accounted for, in the place of this module's functions of the same names."""
+
+    @property
+    def excess(self) -> float:
+        """Standard deviation of the noise that is there, over that of the noise that is counted on."""
+        ...
+
+    def epsilon_of(self, mu: float, delta: float) -> float:
+        """An ε that noise of strength ``mu`` keeps at ``delta``."""
+        ...
+
+    def mu_of(self, epsilon: float, delta: float) -> float:
+        """The largest strength that keeps (``epsilon``, ``delta``)."""
+        ...
+
 
 _HALF_LOG_TWO_PI = 0.5 * math.log(2.0 * math.pi)
 _NODES, _WEIGHTS = np.polynomial.legendre.leggauss(20)

@@ -28,7 +28,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from reticent.errors import InvalidInput
-from reticent.privacy.accountant import epsilon_of, mu_of
+from reticent.privacy.accountant import Account, epsilon_of, mu_of
 from reticent.privacy.arrivals import arrival_ratio
 from reticent.privacy.counters.counter import Counter
 from reticent.privacy.ledger import CounterShare, Ledger, Trust
@@ -106,7 +106,9 @@ class Calibration:
     packed: bool
     """Whether off-diagonal Gram entries carry σ/√2 (isometric packing) or σ (the paper)."""
     grid: float
-    """Spacing of the integer grid that statistics are rounded to in deployment; 0 in simulation."""
+    """Spacing of the grid that statistics are rounded to, in deployment and by shuffled users; 0 is none."""
+    account: Account | None = None
+    """How noise that is not Gaussian is accounted for (the shuffle model's, say); None where it is."""
 
     def shares(self) -> list[CounterShare]:
         """One row per counter and step (1-based), in the order of the steps."""
@@ -130,7 +132,11 @@ class Calibration:
     @property
     def epsilon_spent(self) -> float:
         """The ε that the noise really gives at the requested δ."""
-        return epsilon_of(self.mu, self.delta)
+        return self.epsilon_at(self.mu)
+
+    def epsilon_at(self, mu: float) -> float:
+        """The ε of noise of this kind and of strength ``mu`` at the requested δ."""
+        return epsilon_of(mu, self.delta) if self.account is None else self.account.epsilon_of(mu, self.delta)
 
     @property
     def arrival_ratio(self) -> float:
@@ -154,7 +160,7 @@ class Calibration:
             )
         return Ledger.of(
             self.counter, self.shares(), round_ends,
-            epsilon=self.epsilon, delta=self.delta, adjacency=self.adjacency, trust=self.trust,
+            epsilon=self.epsilon, delta=self.delta, adjacency=self.adjacency, trust=self.trust, account=self.account,
         )  # fmt: skip
 
     def to_rows(self, release_std_max: float) -> list[dict[str, Any]]:
@@ -201,10 +207,10 @@ def calibrate_paper(
         gram, moment = one.feature**2, one.feature * one.target
         noises.append(
             Noise(
-                gram_sensitivity=_each(gram_sensitivity, one.feature, adjacency=adjacency),
+                gram_sensitivity=each_step(gram_sensitivity, one.feature, adjacency=adjacency),
                 gram_sigma=paper_sigma(gram, levels=levels, horizon=horizon, epsilon=epsilon, delta=delta),
-                moment_sensitivity=_each(moment_sensitivity, one.feature, one.target, adjacency=adjacency),
-                moment_sensitivity_alone=_each(moment_sensitivity, one.feature, one.target, adjacency=adjacency),
+                moment_sensitivity=each_step(moment_sensitivity, one.feature, one.target, adjacency=adjacency),
+                moment_sensitivity_alone=each_step(moment_sensitivity, one.feature, one.target, adjacency=adjacency),
                 moment_sigma=paper_sigma(moment, levels=levels, horizon=horizon, epsilon=epsilon, delta=delta),
                 # Its matrices and vectors are accounted for apart, and for each replacing costs √2 times zeroing or more.
                 arrival_ratio=np.ones(horizon),
@@ -241,11 +247,34 @@ def calibrate_exact(
       deployment: account for rounding the statistics to an integer grid, as the secure noise needs.
     """
     check_promise(epsilon, delta)
-    if not 0 < moment_share <= 4:
-        raise InvalidInput("moment_share", moment_share, "in (0, 4]", "1 is a good choice")
     sensitivity = 1.0 if trust == "local" else counter.sensitivity
     if not math.isfinite(sensitivity):
         raise InvalidInput("counter", counter.name, "one that protects its items", "use tree, blt, toeplitz or epochs")
+    budget = mu_of(epsilon, delta) / sensitivity
+    chosen: dict[str, Any] = {"split": split, "moment_share": moment_share, "adjacency": adjacency}
+    grid = 0.0
+    if deployment:
+        first = share_out(regressions, budget, grid=0.0, **chosen)
+        scales = np.concatenate([np.concatenate([noise.gram_sigma, noise.moment_sigma]) for noise in first])
+        grid = grid_for(float(scales[scales > 0].min()))
+    transition, reward = share_out(regressions, budget, grid=grid, **chosen)
+    return Calibration(
+        "exact", trust, adjacency, epsilon, delta, counter, sensitivity, transition, reward, packed=True, grid=grid
+    )
+
+
+def share_out(
+    regressions: tuple[Regression, Regression],
+    mu: float,
+    *,
+    split: Split,
+    moment_share: float,
+    adjacency: Adjacency,
+    grid: float,
+) -> tuple[Noise, Noise]:
+    """The noise of both regressions for a budget ``mu`` of one item, with statistics on ``grid`` (0: as they are)."""
+    if not 0 < moment_share <= 4:
+        raise InvalidInput("moment_share", moment_share, "in (0, 4]", "1 is a good choice")
     importance = [np.where(one.active, _importance(one, split), 0.0) for one in regressions]
     for one, weights in zip(regressions, importance, strict=True):
         if (one.active & ~(weights > 0)).any():
@@ -254,22 +283,11 @@ def calibrate_exact(
                 "sums without noise would be released as they are",
             )  # fmt: skip
     total = sum(float(weights.sum()) for weights in importance)
-    budget = mu_of(epsilon, delta) / sensitivity
-
-    def noises(grid: float) -> list[Noise]:
-        return [
-            _regression_noise(one, budget * np.sqrt(weights / total), moment_share, adjacency, grid)
-            for one, weights in zip(regressions, importance, strict=True)
-        ]
-
-    grid = 0.0
-    if deployment:
-        scales = np.concatenate([np.concatenate([noise.gram_sigma, noise.moment_sigma]) for noise in noises(0.0)])
-        grid = grid_for(float(scales[scales > 0].min()))
-    transition, reward = noises(grid)
-    return Calibration(
-        "exact", trust, adjacency, epsilon, delta, counter, sensitivity, transition, reward, packed=True, grid=grid
+    transition, reward = (
+        _regression_noise(one, mu * np.sqrt(weights / total), moment_share, adjacency, grid)
+        for one, weights in zip(regressions, importance, strict=True)
     )
+    return transition, reward
 
 
 def _regression_noise(one: Regression, mus: Floats, moment_share: float, adjacency: Adjacency, grid: float) -> Noise:
@@ -304,7 +322,8 @@ def _importance(one: Regression, split: Split) -> Floats:
     return np.asarray((one.scale * math.sqrt(one.dimension)) ** 0.8)
 
 
-def _each(function: Any, *columns: Floats, adjacency: Adjacency) -> Floats:
+def each_step(function: Any, *columns: Floats, adjacency: Adjacency) -> Floats:
+    """A sensitivity at every step from the declared bounds there; 0 where nothing is learned."""
     return np.array(
         [function(*map(float, row), adjacency) if row[0] > 0 else 0.0 for row in zip(*columns, strict=True)]
     )

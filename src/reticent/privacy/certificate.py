@@ -45,7 +45,9 @@ class Regularization:
 def release_multipliers(calibration: Calibration, round_ends: NDArray[np.int64]) -> Floats:
     """Noise std of the release after t = 0, 1, …, T rounds, per unit of σ; row 0 (no release yet) repeats row 1."""
     std = np.sqrt(round_ends) if calibration.trust == "local" else calibration.counter.release_std()
-    return np.asarray(np.concatenate([std[:1], std]))
+    # Shuffled users who all flip their coins make more noise than those that are counted on.
+    excess = 1.0 if calibration.account is None else calibration.account.excess
+    return np.asarray(excess * np.concatenate([std[:1], std]))
 
 
 def regularize(

@@ -23,7 +23,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from reticent.errors import InvalidInput, UnknownName
-from reticent.privacy.accountant import epsilon_of, mu_of
+from reticent.privacy.accountant import Account, epsilon_of, mu_of
 from reticent.privacy.counters.counter import Counter
 from reticent.privacy.sensitivity import Adjacency
 
@@ -78,6 +78,7 @@ class Ledger:
       counter: the registered name of the counter, for display.
       exposure: μ² after each round per unit of Σ(Δ/σ)², nondecreasing, shape ``(rounds,)``.
       round_ends: number of episodes finished at each round's release, increasing, shape ``(rounds,)``.
+      account: how noise that is not Gaussian is accounted for (the shuffle model); None is the Gaussian accountant.
     """
 
     adjacency: Adjacency
@@ -88,6 +89,7 @@ class Ledger:
     counter: str
     exposure: NDArray[np.float64]
     round_ends: NDArray[np.int64]
+    account: Account | None = None
 
     @classmethod
     def of(
@@ -100,6 +102,7 @@ class Ledger:
         delta: float,
         adjacency: Adjacency,
         trust: Trust,
+        account: Account | None = None,
     ) -> Ledger:
         """The ledger of a run that releases ``shares`` through one ``counter`` each, after the given episodes.
 
@@ -108,7 +111,7 @@ class Ledger:
         """
         exposure = np.asarray(counter.exposure(), dtype=np.float64)
         ends = np.asarray(round_ends, dtype=np.int64)
-        return cls(adjacency, trust, epsilon, delta, tuple(shares), counter.name, exposure, ends)
+        return cls(adjacency, trust, epsilon, delta, tuple(shares), counter.name, exposure, ends, account)
 
     def __post_init__(self) -> None:
         for kind, value, known in (("adjacency", self.adjacency, Adjacency), ("trust model", self.trust, Trust)):
@@ -122,7 +125,8 @@ class Ledger:
             raise InvalidInput("round_ends.shape", rounds, bound, "give the episode after which each round is released")
         if (np.diff(self.round_ends, prepend=0) <= 0).any():
             raise InvalidInput("round_ends", self.round_ends, "increasing from 1 on", "each user is in one round only")
-        promised = mu_of(self.epsilon, self.delta) ** 2
+        allowed = mu_of if self.account is None else self.account.mu_of
+        promised = allowed(self.epsilon, self.delta) ** 2
         # One part in a million absorbs the rounding of a calibration; ε moves by as little.
         if self.mu_squared(self.rounds) > promised * (1.0 + 1e-6):
             bound = f"at most {promised:.6g}, which is epsilon={self.epsilon:g} at delta={self.delta:g}"
@@ -142,7 +146,8 @@ class Ledger:
 
     def spent(self, after_round: int) -> float:
         """ε at the declared δ after the release of round ``after_round``."""
-        return epsilon_of(float(np.sqrt(self.mu_squared(after_round))), self.delta)
+        cost = epsilon_of if self.account is None else self.account.epsilon_of
+        return cost(float(np.sqrt(self.mu_squared(after_round))), self.delta)
 
     def entries(self, rounds: Iterable[int] | None = None) -> list[Entry]:
         """The state after each of ``rounds``, by default all; equal exposures are accounted for once."""

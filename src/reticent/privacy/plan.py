@@ -33,9 +33,11 @@ from reticent.privacy.certificate import Regularization, regularize, regularize_
 from reticent.privacy.counters import BltCounter, Counter, EpochCounter, RunningSum, ToeplitzCounter, TreeCounter
 from reticent.privacy.ledger import Ledger
 from reticent.privacy.sensitivity import Adjacency, packed_size
+from reticent.privacy.shuffle import coins_for, messages_per_user
+from reticent.privacy.shuffle_calibration import calibrate_shuffle, reach_of
 from reticent.worlds.model import Sizes
 
-TrustOption = Literal["joint", "local"]
+TrustOption = Literal["joint", "shuffle", "local"]
 CounterName = Literal["epochs", "blt", "toeplitz", "tree-reduced", "tree"]
 
 
@@ -44,7 +46,8 @@ class PrivateOptions:
     """Every option of a private agent; the defaults are what we recommend, ``calibration="paper"`` overrides most.
 
     Attributes:
-      trust: who is trusted with raw data: the server (``joint``) or nobody (``local``).
+      trust: who is trusted with raw data: the server (``joint``), nobody but a shuffler that mixes messages
+        (``shuffle``), or nobody (``local``).
       epsilon, delta: the promise.
       counter: how running sums are released (joint model); by default ``epochs``, and ``tree`` for the paper.
       calibration: ``paper`` (its formulas to the letter) or ``exact``.
@@ -63,6 +66,7 @@ class PrivateOptions:
         default 512 users (fewer if K is small), and 1.5; policy optimization, which takes one step per epoch, has 1.2.
       misspecification: widen the confidence radius for a model that is wrong by this much (total variation).
       deployment: account for the integer grid of the secure noise source.
+      honest: in the shuffle model, the share of every epoch's users who can be relied upon to follow the protocol.
     """
 
     trust: TrustOption = "joint"
@@ -86,6 +90,7 @@ class PrivateOptions:
     first: int | None = None
     growth: float | None = None
     deployment: bool = False
+    honest: float = 1.0
 
     def resolve(self, model: Sizes, episodes: int, method: Method) -> PrivateOptions:
         """Check the numbers, and fill in what depends on the model or on ``calibration="paper"``."""
@@ -97,6 +102,7 @@ class PrivateOptions:
                 )
         if not 0 < self.alpha <= 1:
             raise InvalidInput("alpha", self.alpha, "in (0, 1]", "use 0.05 if in doubt")
+        self._check_shuffle()
         if self.calibration == "paper":
             return dataclasses.replace(
                 self,
@@ -117,6 +123,21 @@ class PrivateOptions:
             pool=model.stationary if self.pool is None else self.pool,
             normalize=model.sums_to_one if self.normalize is None else self.normalize,
         )
+
+    def _check_shuffle(self) -> None:
+        """Refuse what the shuffle model has no protocol for."""
+        if self.trust != "shuffle":
+            if self.honest != 1:
+                raise InvalidInput("honest", self.honest, f"1 with trust={self.trust}", "it is the shuffle model's")
+            return
+        if self.calibration != "exact":
+            raise InvalidInput(
+                "calibration", self.calibration, "'exact' in the shuffle model", "the paper has no shuffler"
+            )
+        if self.counter not in (None, "epochs"):
+            raise InvalidInput(
+                "counter", self.counter, "'epochs' in the shuffle model", "a user's messages are sent once and for all"
+            )
 
 
 @dataclasses.dataclass(frozen=True)
@@ -139,19 +160,37 @@ class PrivacyPlan:
     def promise(self) -> str:
         """The guarantee in one plain sentence."""
         chosen, spent = self.options, self.calibration.epsilon_spent
-        who = (
-            "everything shown to all other users together"
-            if chosen.trust == "joint"
-            else "the report that leaves the user's device, and all that is computed from it,"
-        )
+        who = {
+            "joint": "everything shown to all other users together",
+            "local": "the report that leaves the user's device, and all that is computed from it,",
+            "shuffle": "everything that leaves the shuffler, and all that is computed from it,",
+        }[chosen.trust]
         change = (
             "her whole data were replaced by any other" if chosen.adjacency == "replace" else "she had not taken part"
         )
         return (
             f"For every user, {who} is ({chosen.epsilon:g}, {chosen.delta:g})-indistinguishable from what it would "
             f"be if {change} ({chosen.trust} differential privacy, {chosen.adjacency} adjacency; really spent: "
-            f"epsilon = {spent:.4g} at the same delta)."
+            f"epsilon = {spent:.4g} at the same delta).{self._reliance()}"
         )
+
+    def _reliance(self) -> str:
+        """Whom the promise relies on besides mathematics, in the shuffle model."""
+        if self.options.trust != "shuffle":
+            return ""
+        share = self.options.honest
+        users = "every user" if share == 1 else f"{100 * share:g}% of the users"
+        return f" Nobody sees a report: the shuffler is trusted to mix, and {users} of her epoch to flip the coins."
+
+    def messages(self, sizes: Sizes) -> np.ndarray:
+        """One-bit messages that a user sends in each released epoch of the shuffle model (none in the others)."""
+        rounds = self.schedule.round_sizes[: self.schedule.releases]
+        if self.options.trust != "shuffle":
+            return np.zeros(len(rounds), np.int64)
+        grid = self.calibration.grid
+        coins = coins_for(coordinate_scales(self.calibration, sizes.d1, sizes.d2), grid)
+        reach = reach_of(make_regressions(sizes, self.frame), grid)
+        return np.array([messages_per_user(coins, reach, users) for users in rounds.tolist()])
 
 
 def plan_privacy(sizes: Sizes, episodes: int, method: Method, options: PrivateOptions) -> PrivacyPlan:
@@ -186,9 +225,9 @@ def plan_privacy(sizes: Sizes, episodes: int, method: Method, options: PrivateOp
 
 
 def make_schedule(options: PrivateOptions, episodes: int) -> Schedule:
-    """Every episode a round for the streaming counters; growing epochs for ``epochs`` and in the local model."""
+    """Every episode a round for the streaming counters; growing epochs for ``epochs``, and in the other trust models."""
     final = options.final_release and options.calibration == "exact"
-    grouped = options.calibration == "exact" and (options.trust == "local" or options.counter == "epochs")
+    grouped = options.calibration == "exact" and (options.trust != "joint" or options.counter == "epochs")
     # Not "or": a first epoch of 0 users is a mistake to be told of, not a wish for the default.
     first = 1 if options.first is None else options.first
     growth = 1.0 if options.growth is None else options.growth
@@ -214,23 +253,33 @@ def make_counter(options: PrivateOptions, schedule: Schedule) -> Counter:
             return EpochCounter(tuple(schedule.round_sizes[:releases].tolist()))
 
 
-def make_calibration(model: Sizes, frame: Frame, schedule: Schedule, options: PrivateOptions) -> Calibration:
-    """The noise of every counter of every step."""
+def make_regressions(model: Sizes, frame: Frame) -> tuple[Regression, Regression]:
+    """What is summed at every step, and within which bounds."""
     bounds = frame.bounds(model)
     remaining = np.arange(model.horizon - 1, -1, -1, dtype=np.float64)
     ones = np.ones(model.horizon)
-    regressions = (
+    return (
         # The last step predicts nothing that matters, but where its features are not zero they must be hidden too.
         Regression("transition", model.d1, bounds.feature, bounds.high, scale=np.maximum(remaining, 1) / 2),
         Regression(
             "reward", model.d2, ones, ones, scale=ones, nonnegative=model.nonnegative_rewards,
         ),
     )  # fmt: skip
+
+
+def make_calibration(model: Sizes, frame: Frame, schedule: Schedule, options: PrivateOptions) -> Calibration:
+    """The noise of every counter of every step."""
+    regressions = make_regressions(model, frame)
     counter = make_counter(options, schedule)
     if options.calibration == "paper":
         return calibrate_paper(
             regressions, counter,
             trust=options.trust, adjacency=options.adjacency, epsilon=options.epsilon, delta=options.delta,
+        )  # fmt: skip
+    if options.trust == "shuffle":
+        return calibrate_shuffle(
+            regressions, counter, adjacency=options.adjacency, epsilon=options.epsilon, delta=options.delta,
+            split=options.split, moment_share=options.moment_share, honest=options.honest,
         )  # fmt: skip
     return calibrate_exact(
         regressions, counter,
@@ -240,11 +289,12 @@ def make_calibration(model: Sizes, frame: Frame, schedule: Schedule, options: Pr
 
 
 def coordinate_scales(calibration: Calibration, d1: int, d2: int) -> np.ndarray:
-    """σ per coordinate of the packed statistics, ``(H, D)``."""
+    """Standard deviation of the noise per coordinate of the packed statistics, ``(H, D)``."""
+    excess = 1.0 if calibration.account is None else calibration.account.excess
     blocks = []
     for noise, dimension in ((calibration.transition, d1), (calibration.reward, d2)):
         diagonal = np.equal(*np.triu_indices(dimension))
         # The paper noises entries, we noise packed coordinates: an off-diagonal one is √2 times its entry.
         spread = np.ones(packed_size(dimension)) if calibration.packed else np.where(diagonal, 1.0, math.sqrt(2))
         blocks += [noise.gram_sigma[:, None] * spread, noise.moment_sigma[:, None] * np.ones(dimension)]
-    return np.concatenate(blocks, axis=1)
+    return excess * np.concatenate(blocks, axis=1)

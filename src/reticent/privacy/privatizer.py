@@ -26,7 +26,7 @@ from reticent.learning.statistics import Observation, Statistics, products
 from reticent.privacy.counters.counter import Counter
 from reticent.privacy.ledger import Trust
 from reticent.privacy.sensitivity import clip_interval, clip_norm, pack_symmetric, packed_size, unpack_symmetric
-from reticent.privacy.sums import PrivateSums, SumState
+from reticent.privacy.sums import Law, PrivateSums, SumState
 
 
 @jax.tree_util.register_dataclass
@@ -40,7 +40,7 @@ class Privatizer(PrivateSums):
       transition_floor, reward_floor: least eigenvalue of Λ after t rounds, ``(rounds + 1, H)``; with probability 1−α it
         is met without doing anything. Keeps Λ positive definite in the remaining cases.
       feature_bound, target_low, target_high: declared bounds of the transition regression per step, ``(H,)``.
-      grid: spacing to which statistics are rounded in deployment; 0 keeps them as they are.
+      grid: spacing to which statistics are rounded in deployment and by shuffled users; 0 keeps them as they are.
       pooled: add the released sums of all steps up, for models whose parameters do not depend on the step.
       nonnegative_rewards: reward features are declared nonnegative, and clipped to that: their sensitivity rests on it.
     """
@@ -60,6 +60,7 @@ class Privatizer(PrivateSums):
     d2: int = dataclasses.field(metadata={"static": True})
     pooled: bool = dataclasses.field(default=False, metadata={"static": True})
     nonnegative_rewards: bool = dataclasses.field(default=False, metadata={"static": True})
+    law: Law = dataclasses.field(default="gaussian", metadata={"static": True})
 
     # -- the user's side ----------------------------------------------------------------------------------------------
 

@@ -21,7 +21,7 @@ from reticent.errors import InvalidInput
 from reticent.privacy.counters.counter import Counter
 from reticent.privacy.ledger import Trust
 
-Law = Literal["gaussian", "laplace"]
+Law = Literal["gaussian", "laplace", "binomial"]
 
 
 class SumState(NamedTuple):
@@ -40,10 +40,11 @@ class PrivateSums:
 
     Attributes:
       noise_scale: scale of the noise per coordinate, ``(H, D)``: its standard deviation σ, or b of a Laplace law.
-      grid: spacing to which contributions are rounded in deployment; 0 keeps them as they are.
+      grid: spacing to which contributions are rounded in deployment and by shuffled users; 0 keeps them as they are.
       counter: how running sums are released.
-      trust: who adds noise: the server per round (``joint``) or each user to her report (``local``).
-      law: the law of the noise.
+      trust: who adds noise: the server per round (``joint``), each user to her report (``local``), or all users of a round
+        together with coin flips that a shuffler mixes (``shuffle``; simulated as noise of the round, which has that law).
+      law: the law of the noise. ``binomial`` is a centred sum of fair coins, in steps of the grid.
     """
 
     noise_scale: Array
@@ -59,8 +60,14 @@ class PrivateSums:
     # -- the user's side ----------------------------------------------------------------------------------------------
 
     def send(self, contribution: Array, noise: Array | None) -> Array:
-        """A contribution ``(H, D)`` as it leaves the user: on the grid, and noised in the local model."""
+        """A contribution ``(H, D)`` as it leaves the user: on the grid, and noised in the local model.
+
+        In the shuffle model, whose grid is coarse, ``noise`` in [0, 1) decides which way a number is rounded
+        (:func:`reticent.privacy.shuffle.round_at`); None rounds to the nearest.
+        """
         safe_grid = jnp.where(self.grid > 0, self.grid, 1.0)
+        if self.trust == "shuffle":
+            return safe_grid * jnp.floor(contribution / safe_grid + (0.5 if noise is None else noise))
         contribution = jnp.where(self.grid > 0, jnp.round(contribution / safe_grid) * safe_grid, contribution)
         if self.trust == "joint":
             return contribution
@@ -80,8 +87,10 @@ class PrivateSums:
     def close(self, state: SumState, noise: Array | None) -> SumState:
         rounds = state.rounds
         if noise is None:
-            if self.trust == "joint":
-                raise InvalidInput("noise", None, "given in the joint model", "pass fresh noise for every round")
+            if self.trust != "local":
+                raise InvalidInput(
+                    "noise", None, f"given in the {self.trust} model", "pass fresh noise for every round"
+                )
             noise = jnp.zeros_like(state.open)
         closed = self.counter.close(state.counter, state.open, noise)
         within = rounds < self.counter.rounds
@@ -95,14 +104,28 @@ class PrivateSums:
     # -- simulated noise ----------------------------------------------------------------------------------------------
 
     def simulate_user_noise(self, key: Array) -> Array | None:
-        """A user's own noise in the local model; None in the joint model."""
-        return None if self.trust == "joint" else self._draw(key, ())
+        """A user's own noise in the local model, what she rounds with in the shuffle model, None in the joint model."""
+        if self.trust == "shuffle":
+            return jax.random.uniform(key, self.noise_scale.shape, self.noise_scale.dtype)
+        return self._draw(key, ()) if self.trust == "local" else None
 
     def simulate_round_noise(self, key: Array) -> Array | None:
-        """A round's noise in the joint model; None in the local model."""
-        return self._draw(key, self.counter.noise_shape_prefix) if self.trust == "joint" else None
+        """A round's noise, whoever contributes it; None in the local model."""
+        return None if self.trust == "local" else self._draw(key, self.counter.noise_shape_prefix)
 
     def _draw(self, key: Array, prefix: tuple[int, ...]) -> Array:
         scale = self.noise_scale
+        if self.law == "binomial":
+            return _coin_flips(key, scale, self.grid, prefix)
         draw = jax.random.normal if self.law == "gaussian" else jax.random.laplace
         return scale * draw(key, prefix + scale.shape, scale.dtype)
+
+
+def _coin_flips(key: Array, scale: Array, grid: Array, prefix: tuple[int, ...]) -> Array:
+    r""":math:`g(\mathrm{Bin}(N,\tfrac12)-N/2)` with the N that has standard deviation ``scale``: g√N/2."""
+    coins = jnp.broadcast_to(jnp.round(4 * (scale / grid) ** 2), prefix + scale.shape)
+    # Compiled even where nothing else is (a replay): the draw sees no data, and its rejection loop would take seconds.
+    with jax.disable_jit(False):
+        # Double precision whatever the simulation's: millions of coins do not fit into 24 bits.
+        heads = jax.random.binomial(key, coins.astype(jnp.float64), 0.5, dtype=jnp.float64)
+    return (grid * (heads - coins / 2)).astype(scale.dtype)

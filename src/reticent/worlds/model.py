@@ -74,6 +74,9 @@ class Model:
       successors: which state each entry of the last axis of ``transition_features`` is, ``(S, A, n)`` integers; None
         (dense) says that entry j is state j. A pair with fewer than n successors repeats any state with features 0,
         and a state that is listed twice counts with the sum of its features.
+      linear_features: :math:`\phi(s,a)`, ``(d, S, A)`` of norm at most 1, if the world is declared a *linear MDP*:
+        :math:`P_h(s'\mid s,a)=\langle\phi(s,a),\mu_h(s')\rangle` and rewards linear in the same features, with
+        :math:`\mu_h` unknown altogether. For :mod:`reticent.learning.linear_mdp`; other learners do not read it.
     """
 
     transition_features: Array
@@ -86,6 +89,7 @@ class Model:
     sums_to_one: bool = dataclasses.field(default=False, metadata={"static": True})
     stationary: bool = dataclasses.field(default=False, metadata={"static": True})
     successors: Array | None = None
+    linear_features: Array | None = None
 
     @property
     def states(self) -> int:
@@ -126,6 +130,7 @@ class Model:
             transition_features=of(self.transition_features, 1),
             reward_features=of(self.reward_features, 1),
             successors=of(self.successors, 0),
+            linear_features=of(self.linear_features, 1),
         )
 
     def value_features_at(self, values: Array, state: Array, action: Array) -> Array:
@@ -165,6 +170,7 @@ def make_model(
     sums_to_one: bool = False,
     stationary: bool = False,
     successors: Any | None = None,
+    linear_features: Any | None = None,
 ) -> Model:
     """Check and build a :class:`Model`; the bounds default to the paper's Assumption 1.
 
@@ -217,6 +223,7 @@ def make_model(
         sums_to_one=bool(sums_to_one),
         stationary=bool(stationary),
         successors=None if following is None else jnp.asarray(following),
+        linear_features=None if linear_features is None else _check_linear(linear_features, (states, actions)),
     )
 
 
@@ -231,6 +238,21 @@ def check_successors(successors: Any, shape: tuple[int, ...]) -> np.ndarray:
         found = f"{array.min()} to {array.max()}"
         raise InvalidInput("successors", found, f"states from 0 to {shape[0] - 1}", "pad with any state, features 0")
     return array.astype(np.int32)
+
+
+def _check_linear(features: Any, pairs: tuple[int, int]) -> Array:
+    """Features of a linear MDP, after a check that they are finite vectors of norm at most 1, one per pair."""
+    phi = np.asarray(features, dtype=np.float64)
+    if phi.ndim != 3 or phi.shape[1:] != pairs:
+        raise InvalidInput(
+            "linear_features.shape", phi.shape, f"(d, {pairs[0]}, {pairs[1]})", "put the feature axis first"
+        )
+    longest = float(np.sqrt((phi**2).sum(axis=0)).max())
+    if not longest <= 1 + 1e-9:  # written so that NaN fails
+        raise InvalidInput(
+            "largest ‖φ(s,a)‖ of linear_features", f"{longest:.6g}", "at most 1", "divide them by their largest norm"
+        )
+    return jnp.asarray(phi)
 
 
 def _total_variation(psi: np.ndarray) -> float:

@@ -51,7 +51,9 @@ class Defaults:
     def options_of(self, agent: str) -> dict[str, Any]:
         """This world's values of the options that it has a say in; an agent takes those that it knows."""
         promise = {"epsilon": self.epsilon, "delta": self.delta, "trust": self.trust}
-        return {"bonus_scale": self.bonus_scale_of(agent), "replan": self.replan, **promise}
+        # An agent that this world does not name keeps its own scale: papers count their bonuses in different units.
+        named = {"bonus_scale": self.bonus_scale[agent]} if agent in self.bonus_scale else {}
+        return {**named, "replan": self.replan, **promise}
 
 
 _DEFAULTS: dict[str, list[tuple[dict[str, Any], Defaults]]] = {}

@@ -103,8 +103,8 @@ def cells_of(grid: Grid) -> list[Cell]:
             config, _ = resolve(world, agent_specs(grid), episodes, grid.seeds)
             for agent in config.agents:
                 options = dict(agent.options)
-                if options.get("trust") == "local" and "counter" in options:
-                    options["counter"] = None  # nothing is counted in the local model: all counters are one setting
+                if options.get("trust") in ("local", "shuffle") and "counter" in options:
+                    options["counter"] = None  # these models have one way to add up: all counters are one setting
                 for seeds in chunks(config.seeds, grid.seeds_per_cell):
                     cell = Cell(full, agent.name, options, config.episodes, seeds)
                     found.setdefault(cell.id, cell)

@@ -41,7 +41,8 @@ Progress = Callable[[str, int, int], None]
 class Attack:
     """One canary, and what the trials with her say.
 
-    ``realised_mu`` is what this canary can show in principle, by the agent's own report and its counter's response.
+    ``realised_mu`` is what this canary can show in principle, by the agent's own report and its counter's response: μ, or
+    ε where the promise has no δ.
     """
 
     canary: str
@@ -66,7 +67,7 @@ class Audit:
     episodes: int
     claimed_epsilon: float
     delta: float
-    claimed_mu: float
+    claimed_mu: float | None
     trials: int
     confidence: float
     seed: int
@@ -163,7 +164,7 @@ def audit(
         ("statistics", worst_pair(subject, seed=seed)[0]),
         ("trajectory", trajectory_pair(subject, world, trajectory_plan(subject, world), seed=seed)),
     ]
-    exposure = 1.0 if subject.local else float(probe(subject.privatizer.counter).exposures.max())
+    exposure = subject.exposure(None if subject.local else probe(subject.privatizer.counter))
     each = 1.0 - (1.0 - confidence) / len(canaries)
     attacks = []
     for number, (name, pair) in enumerate(canaries):
@@ -195,7 +196,7 @@ def audit(
         episodes=subject.agent.schedule.episodes,
         claimed_epsilon=options.epsilon,
         delta=options.delta,
-        claimed_mu=subject.promised_mu,
+        claimed_mu=None if subject.pure else subject.promised_mu,
         trials=trials,
         confidence=confidence,
         seed=seed,

@@ -11,6 +11,8 @@ r"""From two samples of scores to a lower bound on ε, with confidence.
   in standard deviations, and the noncentral t distribution bounds it from below. Normality is tested; if it fails,
   the fit is void and ``gdp-threshold`` takes its place.
 
+A promise without δ is no Gaussian mechanism's, and only the first bound applies to it.
+
 Formal guarantee. Each bound exceeds the truth with probability at most 1 − ``confidence``; the threshold of the first
 two is chosen on other trials than those that are counted.
 """
@@ -107,6 +109,9 @@ def lower_bounds(without: np.ndarray, present: np.ndarray, delta: float, confide
         if scores.ndim != 1 or scores.size < 100 or not np.isfinite(scores).all():
             raise InvalidInput(field, scores.shape, "at least 100 finite numbers", "use more trials")
     threshold, rates, limits = _threshold(without, present, confidence)
+    counted = Bound("clopper-pearson", epsilon_of_rates(*limits, delta), None)
+    if delta == 0:
+        return Evidence({counted.method: counted}, counted.method, threshold, rates, False, _distance(without, present))
     mu_rates = max(0.0, min(LARGEST_MU, -float(ndtri(limits[0])) - float(ndtri(limits[1]))))
     distance = _distance(without, present)
     mu_fit = max(0.0, min(LARGEST_MU, noncentral_limit(distance, without.size, present.size, confidence)))
@@ -114,7 +119,7 @@ def lower_bounds(without: np.ndarray, present: np.ndarray, delta: float, confide
     bounds = {
         "gdp-fit": Bound("gdp-fit", epsilon_of(mu_fit, delta), mu_fit),
         "gdp-threshold": Bound("gdp-threshold", epsilon_of(mu_rates, delta), mu_rates),
-        "clopper-pearson": Bound("clopper-pearson", epsilon_of_rates(*limits, delta), None),
+        "clopper-pearson": counted,
     }
     return Evidence(bounds, "gdp-fit" if normal else "gdp-threshold", threshold, rates, normal, distance)
 

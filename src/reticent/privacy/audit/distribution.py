@@ -42,7 +42,7 @@ def fits(sample: np.ndarray, sigma: float = 1.0) -> bool:
 def check_noise(subject: Subject, *, draws: int = 4000, seed: int = 0) -> list[str]:
     """Findings about a privatizer's noise against its *calibration*; empty if it is what it should be."""
     privatizer = subject.privatizer
-    expected = coordinate_scales(subject.plan.calibration, privatizer.d1, privatizer.d2)
+    expected = _expected_scales(subject)
     draw: Callable[[Array], Array | None]
     draw, whose = (
         (privatizer.simulate_user_noise, "user") if subject.local else (privatizer.simulate_round_noise, "round")
@@ -59,15 +59,31 @@ def check_noise(subject: Subject, *, draws: int = 4000, seed: int = 0) -> list[s
     if np.abs(sample[:, silent]).max(initial=0.0) > 0:
         findings.append("there is noise where the calibration has none")
     z = (sample / np.where(expected > 0, expected, 1.0))[:, ~silent]
+    if subject.pure:
+        z = _normal_scores(z)
     coordinates = z.shape[1]
     if not fits(z[:, :: max(1, coordinates // 16)]):
-        findings.append("the noise is not Gaussian of the calibrated scale")
+        findings.append(f"the noise is not {'Laplace' if subject.pure else 'Gaussian'} of the calibrated scale")
     power = (z**2).sum(axis=0)
     tails = np.minimum(chi2.cdf(power, draws), chi2.sf(power, draws))
     if 2 * tails.min() * coordinates <= FALSE_ALARM:
         findings.append(f"coordinate {int(tails.argmin())} has a scale {math.sqrt(power[tails.argmin()] / draws):.3f}")
     findings += _dependences(z, whose)
     return findings
+
+
+def _expected_scales(subject: Subject) -> np.ndarray:
+    """The scale of every coordinate by the plan: as it says, or by the layout of the linear learners' sums."""
+    declared = getattr(subject.plan, "noise_scale", None)
+    if declared is not None:
+        return np.asarray(declared)
+    return coordinate_scales(subject.plan.calibration, subject.privatizer.d1, subject.privatizer.d2)
+
+
+def _normal_scores(z: np.ndarray) -> np.ndarray:
+    """Standard Laplace numbers carried over to standard normal ones, so that one set of tests serves both laws."""
+    upper = norm.isf(np.maximum(np.exp(-np.abs(z)) / 2, 1e-300))
+    return np.asarray(np.sign(z) * upper)
 
 
 def _dependences(z: np.ndarray, whose: str) -> list[str]:

@@ -11,6 +11,8 @@ through the agent's own ``report``, so that a clip that is missing shows:
 * **gradient** ascent on the realised μ over observations before they are clipped.
 
 :func:`trajectory_pair` is different: two episodes that the world can produce.
+
+Of an agent that counts, an observation is an episode; its pairs are in :mod:`reticent.privacy.audit.count_neighbours`.
 """
 
 from __future__ import annotations
@@ -18,7 +20,7 @@ from __future__ import annotations
 import dataclasses
 import functools
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -27,7 +29,9 @@ from jax import Array
 
 from reticent.learning import Agent, Observation, Plan
 from reticent.learning.statistics import observe
+from reticent.privacy.audit.count_neighbours import episode_pairs, possible_pair
 from reticent.privacy.audit.subject import Subject, in_noise
+from reticent.privacy.count_privatizer import CountPrivatizer, nothing_seen
 from reticent.privacy.sensitivity import pack_symmetric
 from reticent.worlds import Episode, World
 
@@ -40,28 +44,31 @@ __all__ = [
 class Pair(NamedTuple):
     """Two users who differ in everything: ``one`` took part, or ``other`` in her place. ``origin`` says who proposed it."""
 
-    one: Observation
-    other: Observation
+    one: Any
+    other: Any
     origin: str
 
 
-def nothing(subject: Subject) -> Observation:
+def nothing(subject: Subject) -> Any:
     """The observation that contributes nothing: what a user is replaced by under zero-out adjacency."""
+    if isinstance(subject.privatizer, CountPrivatizer):
+        return nothing_seen(len(subject.noise_scale))
     horizon, d1, d2 = len(subject.noise_scale), subject.privatizer.d1, subject.privatizer.d2
     return Observation(jnp.zeros((horizon, d1)), jnp.zeros(horizon), jnp.zeros((horizon, d2)), jnp.zeros(horizon))
 
 
-def report_of(subject: Subject, seen: Observation) -> Array:
+def report_of(subject: Subject, seen: Any) -> Array:
     """The agent's own report of an observation, with the local model's noise set to zero."""
     zero = jnp.zeros_like(subject.privatizer.noise_scale) if subject.local else None
-    return subject.privatizer.report(seen, zero)
+    report: Array = subject.privatizer.report(seen, zero)
+    return report
 
 
 def realised_mu(subject: Subject, pair: Pair) -> float:
     """How far the pair's reports are apart, in units of the noise on each coordinate: μ of one item."""
     with np.errstate(all="ignore"):
         moved = np.asarray(report_of(subject, pair.one)) - np.asarray(report_of(subject, pair.other))
-        return float(np.linalg.norm(in_noise(moved, subject.noise_scale)))
+        return subject.cost(moved)
 
 
 def corner_pairs(subject: Subject) -> list[Pair]:
@@ -183,6 +190,9 @@ def ascend(subject: Subject, pairs: Sequence[Pair], steps: int = 60) -> list[Pai
 
 def worst_pair(subject: Subject, *, seed: int = 0, random: int = 16, gradient: bool = True) -> tuple[Pair, float]:
     """The pair of largest realised μ among all proposals, and that μ (of one item; a counter multiplies it)."""
+    if isinstance(subject.privatizer, CountPrivatizer):
+        proposed = [Pair(*pair) for pair in episode_pairs(subject, random, seed)]
+        return max(((pair, realised_mu(subject, pair)) for pair in proposed), key=lambda both: both[1])
     pairs = [*corner_pairs(subject), *hostile_pairs(subject)]
     pairs += rotated_pairs(subject, random, seed)
     sampled = random_pairs(subject, random, seed)
@@ -207,7 +217,8 @@ def trajectory_plan(subject: Subject, world: World) -> Plan:
 
     An adversary may assume any public plan. The very first one is flat, and flat values say nothing of a transition.
     """
-    assert isinstance(subject.agent, Agent)
+    if not isinstance(subject.agent, Agent):  # what is counted does not depend on the plan
+        return subject.agent.plan(subject.agent.init())
     model, best = world.model, world.optimal_action_values
     values = jnp.concatenate([best.max(axis=-1), jnp.zeros((1, model.states))])
     remaining = jnp.arange(model.horizon - 1, -1, -1).astype(values.dtype)
@@ -222,6 +233,8 @@ def trajectory_pair(subject: Subject, world: World, plan: Plan, *, seed: int = 0
     Possible: every transition has positive probability and every reward is in its support. For a fixed episode the one
     farthest from it is found exactly, by dynamic programming over steps; the two take turns until neither gains.
     """
+    if isinstance(subject.privatizer, CountPrivatizer):
+        return Pair(*possible_pair(subject, world, seed=seed))
     table = _Table.of(subject, world, plan)
     draw = np.random.default_rng(seed)
     best, reach = None, -1.0

@@ -87,6 +87,11 @@ def _promise(found: Audit) -> str:
     change = "had not taken part" if found.adjacency == "zero-out" else "had been someone else entirely"
     if found.trust == "local":
         return f"What leaves a person's device looks almost the same as it would if she {change}; nobody is trusted."
+    if found.trust == "shuffle":
+        return (
+            f"What reaches the operator looks almost the same as it would if she {change}: people hide each other with "
+            "coin flips, and a shuffler that mixes all messages is trusted. Nobody sees a report."
+        )
     return (
         f"Everything that all other users together ever see looks almost the same as it would if she {change}. "
         "The operator is trusted with raw data."

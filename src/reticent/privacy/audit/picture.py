@@ -72,7 +72,9 @@ def _panel(axes: Axes, attack: Attack, found: Audit) -> None:
     )  # fmt: skip
     bound = attack.evidence.lower_bound
     possible = attack.realised_mu
-    reach = f"{epsilon_of(possible, found.delta):.3f}" if np.isfinite(possible) and possible < 100 else "without limit"
+    reach = "without limit"
+    if np.isfinite(possible) and possible < 100:
+        reach = f"{epsilon_of(possible, found.delta) if found.delta > 0 else possible:.3f}"
     lines = [f"measured: ε ≥ {bound.epsilon:.3f}  ({bound.method})", f"this user could show at most: ε = {reach}"]
     axes.set_title(CANARIES[attack.canary], loc="left", fontsize=11, color=INK, pad=22)
     axes.text(0, 1.015, "   ·   ".join(lines), transform=axes.transAxes, fontsize=8.5, color=FAINT, va="bottom")

@@ -11,12 +11,17 @@ response. Under the promise s has variance 1 and its means are μ apart.
 
 A broken mechanism may have another covariance. With ``learn=True`` the adversary estimates it from separate trials and
 uses the linear discriminant of what it saw; for small transcripts only.
+
+Laplace noise has another best test: the likelihood ratio of the noise that explains what was seen. With
+:math:`\hat z=B^{-1}y` less what the replacement would add, :math:`d=B^{-1}Ae_r` and Δ the canary's difference,
+
+.. math:: s=\sum_{t,c}\big(|\hat z_{t,c}|-|\hat z_{t,c}-d_t\Delta_c|\big)/b_c .
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -25,9 +30,8 @@ from jax import Array
 
 from reticent.errors import InvalidInput
 from reticent.privacy.audit.neighbours import Pair, report_of
-from reticent.privacy.audit.response import probe
+from reticent.privacy.audit.response import Response, probe
 from reticent.privacy.audit.subject import Subject
-from reticent.privacy.privatizer import Privatizer
 
 __all__ = ["MATCHED_LIMIT", "play_releases", "transcript"]
 
@@ -44,7 +48,27 @@ LIVE_NUMBERS = 3_000_000
 """Numbers of one batch of trials that are alive at a time, roughly."""
 
 
-def transcript(privatizer: Privatizer, seen: Any, at_round: int, key: Array) -> Array:
+class Likelihood(NamedTuple):
+    """What the likelihood ratio of Laplace noise needs; ``noises`` counts what explains a transcript.
+
+    Attributes:
+      inverse: from releases to the noises that explain them, ``(noises, T)``.
+      centre: what the replacement adds to them, ``(noises, H, D)``.
+      shift: what the canary adds beyond that.
+      scale: b, ``(H, D)``.
+    """
+
+    inverse: Array
+    centre: Array
+    shift: Array
+    scale: Array
+
+    def score(self, seen: Array) -> Array:
+        noise = jnp.tensordot(self.inverse, seen, axes=1) - self.centre
+        return ((jnp.abs(noise) - jnp.abs(noise - self.shift)) / self.scale).sum()
+
+
+def transcript(privatizer: Any, seen: Any, at_round: int, key: Array) -> Array:
     """Everything released in one trial, ``(T, H, D)``: the canary's round is ``at_round``, all others are empty."""
     if privatizer.trust == "local":
         nobody = jax.tree.map(jnp.zeros_like, seen)
@@ -71,11 +95,11 @@ def play_releases(
 ) -> tuple[np.ndarray, np.ndarray]:
     """Scores of ``trials`` trials each without (``pair.other``) and with (``pair.one``) the canary."""
     privatizer = subject.privatizer
-    at_round, weights = _matched_filter(subject, pair)
+    at_round, test = _likelihood(subject, pair) if subject.pure else _matched_filter(subject, pair)
     root = jax.random.key(seed)
     batch = _batch(subject, trials)
     if learn:
-        weights = _learned_filter(subject, pair, at_round, jax.random.fold_in(root, 2), min(trials, 20_000), batch)
+        test = _learned_filter(subject, pair, at_round, jax.random.fold_in(root, 2), min(trials, 20_000), batch)
     program = _program(at_round, batch)
     scores = []
     done = 0
@@ -83,7 +107,7 @@ def play_releases(
         keys = jax.random.fold_in(root, arm)
         parts = []
         for start in range(0, trials, batch):
-            found = program(privatizer, seen, weights, jax.random.fold_in(keys, start))
+            found = program(privatizer, seen, test, jax.random.fold_in(keys, start))
             parts.append(np.asarray(found))
             done += min(batch, trials - start)
             if progress is not None:
@@ -96,10 +120,12 @@ def play_releases(
 def _program(at_round: int, batch: int) -> Callable[..., Array]:
     """The compiled trials; compiled anew for every audit, so that what runs is the code in force."""
 
-    def scores(privatizer: Privatizer, seen: Any, weights: Array | None, key: Array) -> Array:
+    def scores(privatizer: Any, seen: Any, test: Array | Likelihood | None, key: Array) -> Array:
         def one(own: Array) -> Array:
             found = transcript(privatizer, seen, at_round, own)
-            return found.ravel() if weights is None else (weights * found).sum()
+            if isinstance(test, Likelihood):
+                return test.score(found)
+            return found.ravel() if test is None else (test * found).sum()
 
         return jax.vmap(one)(jax.random.split(key, batch))
 
@@ -118,12 +144,7 @@ def _matched_filter(subject: Subject, pair: Pair) -> tuple[int, Array]:
         over_time[0] = 1.0
         at_round = 0
     else:
-        counter = subject.privatizer.counter
-        if counter.rounds > MATCHED_LIMIT:
-            raise InvalidInput(
-                "rounds", counter.rounds, f"at most {MATCHED_LIMIT} in an audit", "audit with fewer --episodes"
-            )
-        response = probe(counter)
+        response = _response(subject)
         at_round = int(np.argmax(response.exposures))
         over_time = response.filters[:, at_round]
     weights = over_time[:, None, None] * direction
@@ -131,6 +152,31 @@ def _matched_filter(subject: Subject, pair: Pair) -> tuple[int, Array]:
     if not subject.local:
         size *= float(response.exposures[at_round]) if np.isfinite(response.exposures[at_round]) else 1.0
     return at_round, jnp.asarray(weights / size)
+
+
+def _likelihood(subject: Subject, pair: Pair) -> tuple[int, Likelihood]:
+    """The canary's round (the most exposed one) and the likelihood ratio of the noise."""
+    one, other = (np.asarray(report_of(subject, side)) for side in (pair.one, pair.other))
+    scale = np.where(subject.noise_scale > 0, subject.noise_scale, 1e-6 * subject.noise_scale.max())
+    if subject.local:
+        inverse, at_round = np.eye(1, LOCAL_REPORTS), 0
+        moved = np.ones(1)
+    else:
+        response = _response(subject)
+        at_round = int(np.argmax(response.pure_exposures))
+        inverse = np.linalg.pinv(response.noise.reshape(response.rounds, -1), rcond=1e-13)
+        moved = inverse @ response.items[:, at_round]
+    along = moved[:, None, None]
+    return at_round, Likelihood(*(jnp.asarray(part) for part in (inverse, along * other, along * (one - other), scale)))
+
+
+def _response(subject: Subject) -> Response:
+    counter = subject.privatizer.counter
+    if counter.rounds > MATCHED_LIMIT:
+        raise InvalidInput(
+            "rounds", counter.rounds, f"at most {MATCHED_LIMIT} in an audit", "audit with fewer --episodes"
+        )
+    return probe(counter)
 
 
 def _learned_filter(subject: Subject, pair: Pair, at_round: int, key: Array, trials: int, batch: int) -> Array:

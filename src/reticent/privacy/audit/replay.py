@@ -29,15 +29,15 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from reticent.learning import Observation, Plan
+from reticent.learning import Plan
 from reticent.privacy.audit.response import Response, probe
 from reticent.privacy.audit.subject import Subject, in_noise
 from reticent.worlds import Episode
 
 __all__ = ["Group", "Replay", "User", "replay", "seen_as", "user_of"]
 
-User = Callable[[Plan], Observation]
-"""A user's data: the observation under whatever plan she is shown."""
+User = Callable[[Plan], Any]
+"""A user's data: what her agent sees of her under whatever plan she is shown."""
 
 TOLERANCE = 1e-6
 """Relative; moved noise cancels an item only up to rounding, which estimation may amplify."""
@@ -48,21 +48,19 @@ def user_of(subject: Subject, episode: Episode) -> User:
     return lambda plan: subject.agent.see(plan, episode)
 
 
-def seen_as(observation: Observation) -> User:
+def seen_as(observation: Any) -> User:
     """A user whose observation is this, whatever she is shown: an attacker at the level of statistics."""
     return lambda _: observation
 
 
 @dataclasses.dataclass(frozen=True)
 class Group:
-    """How far one group of sums of one step moved: against the declared sensitivity, and in units of its noise."""
+    """How far one declared group of sums of one step moved: against its sensitivity, and in units of its noise."""
 
-    regression: str
+    name: str
     step: int
-    gram: float
-    gram_declared: float
-    moment: float
-    moment_declared: float
+    moved: float
+    declared: float
     mu: float
 
 
@@ -71,9 +69,9 @@ class Replay:
     """What a replay measured. ``findings`` is empty if the promise held for this pair of sequences.
 
     Attributes:
-      realised_mu: the μ that this pair has, all releases together.
+      realised_mu: the μ that this pair has, all releases together (ε under Laplace noise).
       promised_mu: what the promise allows.
-      groups: the movement by regression and step.
+      groups: the movement by declared group and step.
       exposure: the largest measured exposure of any round, and ``exposure_declared`` what the counter says.
     """
 
@@ -127,16 +125,17 @@ def _replay(subject: Subject, users: Sequence[User], changed: int, other: User, 
     for t, (before, after) in enumerate(zip(first.items, same_noise.items, strict=True)):
         if t != own_round and not np.array_equal(before, after):
             findings.append(f"the user of round {own_round + 1} also moved what reached the counter in round {t + 1}")
-    exposure = 1.0 if response is None else float(response.exposures.max())
+    exposure = subject.exposure(response)
     declared = 1.0 if subject.local else float(subject.plan.calibration.counter_sensitivity)
     if exposure > declared * (1 + 1e-9):
         findings.append(f"a round's exposure is {exposure:.6g}, but the calibration counts {declared:.6g}")
     groups = _groups(subject, moved)
     # Every user is promised the same, so the item is charged at the most exposed round's price.
-    realised = float(np.linalg.norm(in_noise(moved, subject.noise_scale))) * exposure
+    realised = subject.cost(moved) * exposure
     findings += _over_bounds(groups)
     if not realised <= subject.promised_mu * (1 + 1e-9):
-        findings.append(f"this pair has mu = {realised:.6g}, but the promise allows {subject.promised_mu:.6g}")
+        unit = "epsilon" if subject.pure else "mu"
+        findings.append(f"this pair has {unit} = {realised:.6g}, but the promise allows {subject.promised_mu:.6g}")
     findings += _public_differences(subject, first, hidden)
     for what, run in (("same noise", same_noise), ("hidden", hidden)):
         if run.shapes != first.shapes or run.requests != first.requests or run.counts != first.counts:
@@ -211,9 +210,7 @@ def _words(key: jax.Array) -> set[str]:
     return {str(word) for word in np.asarray(jax.random.key_data(key)).ravel().tolist() if word > 999}
 
 
-def _past_the_horizon(
-    subject: Subject, state: Any, plan: Plan, seen: Observation, keys: jax.Array, trace: _Trace
-) -> None:
+def _past_the_horizon(subject: Subject, state: Any, plan: Plan, seen: Any, keys: jax.Array, trace: _Trace) -> None:
     """One more user after the last round: nothing of hers may come out."""
     agent, privatizer = subject.agent, subject.privatizer
     before = np.asarray(privatizer.counter.release(state.regularizer.counter))
@@ -266,39 +263,22 @@ def _close(one: Any, other: Any) -> bool:
 
 
 def _groups(subject: Subject, moved: np.ndarray) -> list[Group]:
-    privatizer, calibration = subject.privatizer, subject.plan.calibration
-    d1, d2 = privatizer.d1, privatizer.d2
-    cuts = np.cumsum([d1 * (d1 + 1) // 2, d1, d2 * (d2 + 1) // 2])
-    parts = np.split(moved, cuts, axis=1)
-    white = np.split(in_noise(moved, subject.noise_scale), cuts, axis=1)
-    rows = []
-    for index, (name, declared) in enumerate((("transition", calibration.transition), ("reward", calibration.reward))):
-        gram, moment = parts[2 * index], parts[2 * index + 1]
-        for step in range(len(moved)):
-            length = np.concatenate([white[2 * index][step], white[2 * index + 1][step]])
-            rows.append(
-                Group(
-                    name, step + 1,
-                    float(np.linalg.norm(gram[step])), float(declared.gram_sensitivity[step]),
-                    float(np.linalg.norm(moment[step])), float(declared.moment_sensitivity_alone[step]),
-                    float(np.linalg.norm(length)),
-                )
-            )  # fmt: skip
-    return rows
+    white = in_noise(moved, subject.noise_scale)
+    return [
+        Group(
+            group.name, group.step, subject.length(moved[group.step - 1, group.columns]), group.sensitivity,
+            subject.length(white[group.step - 1, group.columns]),
+        )
+        for group in subject.declared_groups
+    ]  # fmt: skip
 
 
 def _over_bounds(groups: Sequence[Group]) -> list[str]:
-    findings = []
-    for row in groups:
-        for what, moved, declared in (
-            ("Gram", row.gram, row.gram_declared),
-            ("moment", row.moment, row.moment_declared),
-        ):
-            if not moved <= declared * (1 + 1e-9) + 1e-12:
-                findings.append(
-                    f"the {row.regression} {what} of step {row.step} moved by {moved:.6g}, declared {declared:.6g}"
-                )
-    return findings
+    return [
+        f"the {row.name} of step {row.step} moved by {row.moved:.6g}, declared {row.declared:.6g}"
+        for row in groups
+        if not row.moved <= row.declared * (1 + 1e-9) + 1e-12
+    ]
 
 
 @contextlib.contextmanager

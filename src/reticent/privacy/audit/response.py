@@ -19,6 +19,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import Array
+from scipy.optimize import linprog
 
 from reticent.privacy.counters.counter import Counter
 
@@ -50,6 +51,23 @@ class Response:
         missed = self.items - flat @ np.linalg.pinv(flat, rcond=1e-13) @ self.items
         bare = np.abs(missed).max(axis=0) > 1e-9 * np.abs(self.items).max()
         return np.where(bare, np.inf, np.sqrt(np.maximum(power, 0.0)))
+
+    @functools.cached_property
+    def pure_exposures(self) -> np.ndarray:
+        """The 1-norm of the least noise that hides a unit of item t in all releases; infinite where none does.
+
+        What item t costs in ε per unit of movement and of the scale b, where the noise is Laplace.
+        """
+        flat = self.noise.reshape(self.rounds, -1)
+        if flat.shape[0] == flat.shape[1] and np.linalg.matrix_rank(flat) == self.rounds:
+            return np.asarray(np.abs(np.linalg.solve(flat, self.items)).sum(axis=0))
+        # z = p - q with p, q >= 0: the 1-norm is linear in them.
+        draws = flat.shape[1]
+        found = [
+            linprog(np.ones(2 * draws), A_eq=np.hstack([flat, -flat]), b_eq=self.items[:, t], bounds=(0, None))
+            for t in range(self.rounds)
+        ]
+        return np.array([one.fun if one.success else np.inf for one in found])
 
     def hiding(self, rounds: int, moved: np.ndarray, hidden: np.ndarray) -> np.ndarray:
         """Noise of round ``rounds`` (0-based) that hides items moved by ``moved`` ``(rounds + 1, ...)``.

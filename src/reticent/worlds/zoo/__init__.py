@@ -1,11 +1,13 @@
 """The zoo: one small file per named world; importing this package registers them all."""
 
 from reticent.worlds.zoo import (
+    contextual_bandit,
     glucose,
     hard_instance,
     icu_sepsis,
     keyboard,
     large_blend,
+    linear_mdp,
     mobile_health,
     random_blend,
     riverswim,
@@ -13,11 +15,13 @@ from reticent.worlds.zoo import (
 )
 
 __all__ = [
+    "contextual_bandit",
     "glucose",
     "hard_instance",
     "icu_sepsis",
     "keyboard",
     "large_blend",
+    "linear_mdp",
     "mobile_health",
     "random_blend",
     "riverswim",

@@ -1,0 +1,17 @@
+"""LDP-OBI (Garcelon, Perchet, Pike-Burke and Pirotta 2020): every user noises the counts of her whole trajectory herself.
+
+The paper offers several mechanisms for a report; here are its Laplace mechanism (``law=laplace``, pure ε, the default) and
+its Gaussian one. Its randomised-response and bounded-noise mechanisms are not built.
+"""
+
+from __future__ import annotations
+
+from reticent.agents.tabular.counting import Recipe, register
+from reticent.learning.tabular.rules import LocallyPrivatized
+from reticent.privacy.count_plan import CountOptions
+
+LDP_OBI = Recipe(
+    LocallyPrivatized(), "value-iteration", CountOptions(trust="local", law="laplace"), frozenset({"trust", "counter"})
+)
+
+register("ldp-obi", "LDP-OBI (Garcelon et al. 2020): tabular value iteration under local privacy.", LDP_OBI)

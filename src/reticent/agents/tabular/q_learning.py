@@ -1,0 +1,43 @@
+"""Optimistic Q-learning without privacy."""
+
+from __future__ import annotations
+
+import math
+
+import jax.numpy as jnp
+
+from reticent.agents.fixed import check_scale
+from reticent.agents.registry import AGENTS
+from reticent.agents.tabular.ucbvi import check_alpha
+from reticent.learning import Schedule
+from reticent.learning.tabular.counts import check_size
+from reticent.learning.tabular.q_learning import OneEpisode, QLearner, empty_table
+from reticent.worlds import Model
+
+
+@AGENTS.register("q-learning")
+def q_learning(
+    model: Model,
+    episodes: int,
+    *,
+    bonus_scale: float = 0.001,
+    alpha: float = 0.05,
+) -> QLearner:
+    """Q-learning with a Hoeffding bonus (Jin et al. 2018): model-free and optimistic, no privacy.
+
+    ``bonus_scale`` is the paper's constant c. Every episode is a round.
+    """
+    check_scale("bonus_scale", bonus_scale)
+    check_alpha(alpha)
+    check_size(model)
+    iota = math.log(model.states * model.actions * episodes * model.horizon / alpha)
+    table = empty_table(model.horizon, model.states, model.actions, model.reward_features.dtype)
+    return QLearner(
+        model=model,
+        regularizer=OneEpisode(table),
+        bonus_scale=jnp.asarray(float(bonus_scale)),
+        iota=jnp.asarray(iota),
+        schedule=Schedule(episodes, None, final_release=True),
+        method="value-iteration",
+        name="q-learning",
+    )

@@ -1,0 +1,112 @@
+"""``reticent users``: simulated users for a running service, as a demonstration or a load test."""
+
+from __future__ import annotations
+
+import secrets
+from typing import Annotated, Any
+
+import typer
+
+
+def users(
+    url: Annotated[str, typer.Option(help="Address of the service.")] = "http://127.0.0.1:8400",
+    world: Annotated[
+        str | None, typer.Option(help="The world that the users live in.", show_default="the service's")
+    ] = None,
+    number: Annotated[int, typer.Option("--users", help="How many users come.")] = 1000,
+    concurrency: Annotated[int, typer.Option(help="How many come at a time.")] = 8,
+    key: Annotated[
+        str | None,
+        typer.Option(envvar="RETICENT_APP_KEY", help="The app's key.", show_default="the development key"),
+    ] = None,
+    act: Annotated[str, typer.Option(help="Where actions are chosen: device or server.")] = "device",
+    late: Annotated[float, typer.Option(help="Share of users who submit after others came.")] = 0.0,
+    lost: Annotated[float, typer.Option(help="Share of users who leave halfway.")] = 0.0,
+    seed: Annotated[int, typer.Option(help="Of what the users do.")] = 0,
+    prefix: Annotated[
+        str | None, typer.Option(help="Of the users' names; the same names are the same users.", show_default="random")
+    ] = None,
+    deadline: Annotated[float, typer.Option(help="Seconds for one request, retries included.")] = 30.0,
+    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object and nothing else.")] = False,
+) -> None:
+    """Send simulated users to a running service and measure how it serves them.
+
+    Which world it is stays a secret of this side. Exit code 1 if the service went away or let nobody in.
+    """
+    from reticent.cli.interrupt import listening
+
+    with listening() as interrupt:
+        from reticent.cli.output import note, print_json
+        from reticent.client import Client
+        from reticent.experiments.progress import reporter
+        from reticent.experiments.users import Crowd, Meter, Traffic, Truth, require_same_sizes, summary
+
+        crowd = Crowd(number, concurrency, late, lost, prefix or f"user-{secrets.token_hex(4)}", seed)
+        meter = Meter()
+        with Client(url, key or "dev-app-key", act=act, deadline=deadline, observer=meter) as client:  # type: ignore[arg-type]
+            built = the_world(world, client.status())
+            truth = Truth(built)
+            require_same_sizes(client, truth)
+            traffic, progress = Traffic(client, truth, crowd), reporter()
+            progress.start("users", number, 1)
+            try:
+                traffic.run(progress.advance, interrupt)
+                progress.finish()
+            finally:
+                progress.close()
+        found = {"url": url, **summary(traffic, meter, built)}
+        if as_json:
+            print_json(found)
+        else:
+            print_summary(found)
+        if traffic.stopped is not None:
+            note(f"stopped: {traffic.stopped}")
+            raise typer.Exit(1)
+        if interrupt.asked:
+            raise typer.Exit(130)
+
+
+def the_world(spec: str | None, status: dict[str, Any]) -> Any:
+    """The world that was named, else the one that the service was started for.
+
+    Raises:
+      InvalidInput: neither names one.
+    """
+    from reticent.errors import InvalidInput
+    from reticent.worlds import make_world_from
+
+    name = spec or status.get("world")
+    if not name:
+        raise InvalidInput("--world", "missing", "given for this service", "it was started from a model file")
+    return make_world_from(str(name))
+
+
+def print_summary(found: dict[str, Any]) -> None:
+    """The tables for people."""
+    from reticent.cli.output import print_table
+
+    counts = ("served", "counted", "not_learned_from", "abandoned", "refused", "unsent")
+    kept = [name for name in counts if found[name] or name in ("served", "counted", "abandoned", "refused")]
+    print(
+        f"{found['world']}: {found['users']:,} users in {found['seconds']:.1f} s, "
+        f"{found['requests']:,} requests, {found['requests_per_second']:,.0f} requests/s"
+    )
+    print_table(("users", *(name.replace("_", " ") for name in kept)), [("", *(f"{found[name]:,}" for name in kept))])
+    print_table(
+        ("route", "requests", "errors", "p50 ms", "p99 ms"),
+        [
+            (row["route"], f"{row['requests']:,}", f"{row['errors']:,}", f"{row['p50_ms']:.1f}", f"{row['p99_ms']:.1f}")
+            for row in found["routes"]
+        ],
+    )
+    if found["refusals"]:
+        print("refusals  " + ", ".join(f"{name}: {count:,}" for name, count in found["refusals"].items()))
+    if found["versions"]:
+        seen = found["versions"]
+        print(f"versions  {seen['seen']:,} seen, from {seen['first']:,} to {seen['last']:,}")
+    means = found["mean_return"]
+    if means["first_tenth"] is not None:
+        print(
+            f"return    {means['first_tenth']:.3f} in the first tenth, {means['last_tenth']:.3f} in the last "
+            f"(best possible {means['optimal']:.3f}, at random {means['random']:.3f})"
+        )

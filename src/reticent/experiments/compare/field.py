@@ -1,0 +1,164 @@
+"""Who takes part in a comparison: every agent under every trust model it has, if it applies to the world."""
+
+from __future__ import annotations
+
+import dataclasses
+import typing
+from collections.abc import Sequence
+from typing import Any
+
+from reticent.agents import AGENTS
+from reticent.agents.registry import PLANS, REMARKS, privacy_plan_of
+from reticent.errors import ReticentError, UnknownName
+from reticent.experiments.config import resolve_agent
+from reticent.naming import join, split
+from reticent.worlds import Defaults, Model
+
+TRUSTED = {
+    "none": "everyone who sees the policies or the data",
+    "joint": "the server, with raw data",
+    "shuffle": "the shuffler, to mix the messages",
+    "local": "nobody",
+}
+"""By trust model, who must be trusted; from the most to the least."""
+
+
+@dataclasses.dataclass(frozen=True)
+class Guarantee:
+    """What an agent promises each user.
+
+    Attributes:
+      trust: ``none``, ``joint``, ``shuffle`` or ``local``.
+      epsilon, delta: of the promise, None where there is none; δ = 0 is a pure one.
+      adjacency: what may change about one user.
+      words: the promise in a sentence.
+    """
+
+    trust: str
+    epsilon: float | None
+    delta: float | None
+    adjacency: str | None
+    words: str
+
+    @property
+    def trusted(self) -> str:
+        return TRUSTED[self.trust]
+
+    @property
+    def kind(self) -> str:
+        """``pure``, ``approximate`` or ``none``."""
+        if self.epsilon is None:
+            return "none"
+        return "approximate" if self.delta else "pure"
+
+
+@dataclasses.dataclass(frozen=True)
+class Contestant:
+    """An agent under one trust model.
+
+    Attributes:
+      name: as registered.
+      given: the options that the user named it with.
+      guarantee: at the comparison's first ε.
+      specs: how it is run, by ε; one entry under None if it has no ε.
+    """
+
+    name: str
+    given: dict[str, str]
+    guarantee: Guarantee
+    specs: dict[float | None, str]
+
+    @property
+    def label(self) -> str:
+        return join(self.name, self.given)
+
+    def spec(self, epsilon: float) -> str:
+        """How it is run where the comparison is at ``epsilon``."""
+        return self.specs[epsilon if None not in self.specs else None]
+
+
+@dataclasses.dataclass(frozen=True)
+class Absent:
+    """An agent that cannot be run here, and why."""
+
+    name: str
+    reason: str
+
+
+def gather(
+    model: Model,
+    episodes: int,
+    epsilons: Sequence[float],
+    delta: float,
+    *,
+    agents: Sequence[str] | None = None,
+    trusts: Sequence[str] | None = None,
+    defaults: Defaults | None = None,
+) -> tuple[list[Contestant], list[Absent]]:
+    """All contestants of a comparison, and who is absent. ``agents`` and ``trusts`` narrow the field.
+
+    Raises:
+      UnknownName: an agent or a trust model that there is not.
+    """
+    for wanted in trusts or ():
+        if wanted not in TRUSTED:
+            raise UnknownName("trust model", wanted, list(TRUSTED))
+    found: list[Contestant] = []
+    absent: list[Absent] = []
+    for spec in agents if agents is not None else [entry.name for entry in AGENTS.entries()]:
+        name, given = split(spec)
+        for trust in _trust_models(name, given):
+            if trusts is not None and (trust or "none") not in trusts and not (trust is None and name in PLANS):
+                continue
+            try:
+                one = _contestant(name, given, trust, model, episodes, epsilons, delta, defaults)
+            except UnknownName:
+                raise
+            except ReticentError as problem:
+                absent.append(Absent(join(name, given if trust is None else {**given, "trust": trust}), str(problem)))
+                continue
+            if trusts is None or one.guarantee.trust in trusts:
+                found.append(one)
+    return found, absent
+
+
+def _trust_models(name: str, given: dict[str, str]) -> list[str | None]:
+    """The trust models that an agent offers and its spec leaves open; [None] if it has no choice."""
+    option = AGENTS.find(name).options.get("trust")
+    if option is None or "trust" in given:
+        return [None]
+    return [str(choice) for choice in typing.get_args(option.annotation)]
+
+
+def _contestant(
+    name: str,
+    given: dict[str, str],
+    trust: str | None,
+    model: Model,
+    episodes: int,
+    epsilons: Sequence[float],
+    delta: float,
+    defaults: Defaults | None,
+) -> Contestant:
+    options = AGENTS.find(name).options
+    fixed = {**given, **({} if trust is None else {"trust": trust})}
+    if "delta" in options and "delta" not in given:
+        fixed["delta"] = f"{delta:g}"
+    has_epsilon = "epsilon" in options and "epsilon" not in given
+    specs: dict[float | None, str] = {None: join(name, fixed)}
+    if has_epsilon:
+        specs = {epsilon: join(name, {**fixed, "epsilon": f"{epsilon:g}"}) for epsilon in epsilons}
+    # Made once for every ε, so that what cannot be run is known before anything is.
+    configs = [resolve_agent(spec, defaults, {}) for spec in specs.values()]
+    for config in configs:
+        config.make(model, episodes)
+    return Contestant(name, given, _guarantee(name, model, episodes, configs[0].options), specs)
+
+
+def _guarantee(name: str, model: Model, episodes: int, options: Any) -> Guarantee:
+    plan = privacy_plan_of(name, model, episodes, options)
+    if plan is None:
+        words = REMARKS[name](**options) if name in REMARKS else "Promises nothing."
+        return Guarantee("none", None, None, None, words)
+    chosen = plan.options
+    return Guarantee(chosen.trust, chosen.epsilon, chosen.delta, chosen.adjacency, plan.promise)

@@ -1,0 +1,138 @@
+"""The two pictures of a comparison: regret against users, and final gap against ε; one panel for each trust model."""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.backends.backend_agg import FigureCanvasAgg
+from matplotlib.figure import Figure
+from matplotlib.ticker import FuncFormatter, MaxNLocator, NullFormatter
+
+from reticent.experiments.compare.compare import Comparison, Standing
+from reticent.experiments.compare.field import TRUSTED
+from reticent.experiments.plots import (
+    COLOURS,
+    DPI,
+    FAINT,
+    INK,
+    band,
+    band_words,
+    clean_axes,
+    draw_line,
+    label_ends,
+    thousands,
+)
+
+HEADINGS = {"none": "no privacy", "joint": "joint: the server is trusted", "shuffle": "shuffle: the shuffler is trusted",
+            "local": "local: nobody is trusted"}  # fmt: skip
+STYLES: tuple[Any, ...] = ("-", (0, (5, 2)), (0, (1.5, 1.5)))
+"""Beyond seven lines colours come again, with another stroke."""
+
+
+def draw_regret(found: Comparison) -> bytes:
+    """Cumulative regret of every contestant at the first ε, as a PNG."""
+    trusts = [trust for trust in TRUSTED if _of(found, trust)]
+    figure, panels = _panels(len(trusts))
+    last = found.result.config.episodes
+    uniform = found.result.scale * last
+    for trust, axes in zip(trusts, panels, strict=True):
+        ends = []
+        group = _of(found, trust)
+        # A learner that does worse than chance would flatten the others: it may leave through the ceiling.
+        top = max(min(one.mean_regret, 1.15 * uniform) for one in group)
+        for number, one in enumerate(group):
+            colour = COLOURS[number % len(COLOURS)]
+            curves = one.run.curves
+            draw_line(axes, curves.episodes, band(curves.regret), colour, one.contestant.label)
+            axes.lines[-1].set_linestyle(STYLES[number // len(COLOURS) % len(STYLES)])
+            ends.append((one.contestant.label, one.mean_regret, colour))
+        axes.plot([0, last], [0, uniform], color=FAINT, linestyle=(0, (5, 3)), linewidth=1.2, zorder=1)
+        axes.set_xlim(0, last)
+        axes.set_ylim(0, 1.1 * max(top, 1e-9))
+        axes.set_title(HEADINGS[trust], loc="left", fontsize=11, color=INK)
+        axes.set_xlabel("users (episodes)")
+        axes.set_ylabel("cumulative regret (sum of returns)")
+        for axis in (axes.xaxis, axes.yaxis):
+            axis.set_major_formatter(FuncFormatter(thousands))
+        axes.xaxis.set_major_locator(MaxNLocator(4, integer=True, steps=[1, 2, 2.5, 5, 10]))
+        label_ends(axes, ends)
+    title = f"What learning costs in “{found.result.config.world}”, ε = {found.epsilons[0]:g}, δ = {found.delta:g}"
+    note = "Dashed and grey: actions at random. The panels' scales differ."
+    return _finish(figure, title, f"{band_words(len(found.result.config.seeds))} {note}")
+
+
+def draw_gaps(found: Comparison) -> bytes:
+    """Final gap of every private contestant against ε, as a PNG; the best without privacy as a line."""
+    trusts = [trust for trust in TRUSTED if trust != "none" and _of(found, trust)] or ["none"]
+    figure, panels = _panels(len(trusts))
+    scale = found.result.scale or 1.0
+    places = np.array(sorted(found.epsilons))
+    free = [float(one.gap.mean()) / scale for one in _of(found, "none")]
+    lowest = min([float(gap.mean()) / scale for one in found.standings for gap in one.gaps.values()] + [0.5])
+    floor = max(0.7 * lowest, 1e-4)
+    for trust, axes in zip(trusts, panels, strict=True):
+        ends = []
+        for number, one in enumerate(_of(found, trust)):
+            samples = np.stack([one.gaps[epsilon] for epsilon in places], axis=1) / scale
+            measured = band(samples).at_least(floor / 10)
+            colour = COLOURS[number % len(COLOURS)]
+            draw_line(axes, places, measured, colour, one.contestant.label)
+            axes.lines[-1].set(linestyle=STYLES[number // len(COLOURS) % len(STYLES)], marker="o", markersize=4)
+            ends.append((one.contestant.label, float(measured.mean[-1]), colour))
+        axes.set_yscale("log")
+        top = 1.6 * max(1.0, *(end for _, end, _ in ends)) if ends else 1.6
+        axes.set_ylim(floor, top)
+        axes.axhline(1.0, color=FAINT, linestyle=(0, (5, 3)), linewidth=1.2, zorder=1)
+        if free:
+            axes.axhline(min(free), color=FAINT, linestyle=":", linewidth=1.4, zorder=1)
+        if len(places) > 1:
+            axes.set_xscale("log")
+        axes.set_xticks(places, [f"{epsilon:g}" for epsilon in places])
+        axes.xaxis.set_minor_formatter(NullFormatter())
+        axes.yaxis.set_major_formatter(FuncFormatter(lambda share, _: f"{100 * share:g}%"))
+        axes.set_title(HEADINGS[trust], loc="left", fontsize=11, color=INK)
+        axes.set_xlabel("ε (smaller is more private)")
+        axes.set_ylabel("final gap (random = 100%)")
+        label_ends(axes, [(label, _height(value, floor, top) * top, colour) for label, value, colour in ends])
+    title = f"What privacy costs in the end: “{found.result.config.world}” after {found.result.config.episodes:,} users"
+    note = "Final gap: loss per user over the last 5%. Dashed: actions at random; dotted: the best without privacy."
+    return _finish(figure, title, f"{band_words(len(found.result.config.seeds))} {note}")
+
+
+def _of(found: Comparison, trust: str) -> list[Standing]:
+    return [one for one in found.standings if one.contestant.guarantee.trust == trust]
+
+
+def _height(value: float, floor: float, top: float) -> float:
+    """Where a value is on a logarithmic axis, as a share of its height."""
+    return float(np.clip(np.log(max(value, floor) / floor) / np.log(top / floor), 0.0, 1.0))
+
+
+def _panels(count: int) -> tuple[Figure, Sequence[Axes]]:
+    columns, rows = (1, 1) if count == 1 else (2, -(-count // 2))
+    figure = Figure(figsize=(6.6 * columns + 0.4, 3.9 * rows + 1.1), dpi=DPI, facecolor="white")
+    FigureCanvasAgg(figure)
+    made = figure.subplots(rows, columns, squeeze=False).ravel()
+    height = 3.9 * rows + 1.1
+    # Room at the right of each panel for the lines' names.
+    figure.subplots_adjust(
+        left=0.48 / columns * 0.17 + 0.045, right=1 - 0.26 / columns, wspace=0.72, hspace=0.36,
+        top=1 - 0.85 / height, bottom=0.95 / height,
+    )  # fmt: skip
+    for axes in made:
+        clean_axes(axes)
+    for spare in made[count:]:
+        spare.set_visible(False)
+    return figure, list(made[:count])
+
+
+def _finish(figure: Figure, title: str, words: str) -> bytes:
+    figure.text(0.012, 1 - 0.12 / figure.get_figheight(), title, fontsize=13, fontweight="bold", color=INK, va="top")
+    figure.text(0.012, 0.12 / figure.get_figheight(), words, fontsize=8.5, color=FAINT, wrap=True)
+    content = io.BytesIO()
+    figure.savefig(content, format="png", metadata={"Software": "reticent"})
+    return content.getvalue()

@@ -7,10 +7,14 @@ BIN    := $(VENV)/bin
 PIP    := $(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt
 DEMO   ?= results/demo
 
-.PHONY: demo test verify verify-rest lint format clean
+.PHONY: demo serve-demo test verify verify-rest dependencies lint format clean
 
 demo: $(VENV)/.core
 	$(BIN)/reticent run --world mobile-health --agent private-linopt-vi --agent private-linopt-vi:calibration=paper --episodes 20000 --seeds 8 --out $(DEMO)
+
+# The service on this machine with simulated users and the dashboard; Ctrl-C stops it and leaves nothing behind.
+serve-demo: $(VENV)/.service
+	$(BIN)/python examples/serve_demo.py
 
 test: $(VENV)/.dev
 	$(BIN)/python -m pytest -n 2
@@ -21,6 +25,11 @@ verify: $(VENV)/.dev
 # What `make verify` does beyond `make test`.
 verify-rest: $(VENV)/.dev
 	$(BIN)/python -m pytest -n 2 -m verify
+
+# What is known against the pinned versions; a package that cannot be looked up is listed as such.
+dependencies: $(VENV)/.dev
+	$(BIN)/python -m pip check
+	$(BIN)/pip-audit --requirement constraints.txt --no-deps --disable-pip --progress-spinner off
 
 lint: $(VENV)/.dev
 	$(BIN)/ruff check .
@@ -38,6 +47,10 @@ $(BIN)/python:
 $(VENV)/.core: pyproject.toml constraints.txt | $(BIN)/python
 	$(PIP) -e .
 	@touch $@
+
+$(VENV)/.service: pyproject.toml constraints.txt | $(BIN)/python
+	$(PIP) -e '.[service]'
+	@touch $@ $(VENV)/.core
 
 $(VENV)/.dev: pyproject.toml constraints.txt | $(BIN)/python
 	$(PIP) -e '.[dev]'

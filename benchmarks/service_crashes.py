@@ -1,0 +1,221 @@
+"""Kill the service with ``kill -9`` at random moments under load, and count what is left.
+
+    python benchmarks/service_crashes.py --kills 100 --database sqlite
+    python benchmarks/service_crashes.py --kills 100 --database postgresql
+
+Users come and submit all the time, each repeating a request until it is answered. In the local model a report is made
+of known integers, so what the store holds can be added up exactly: every acknowledged episode is in it once. In the
+joint model the digests of releases and the plans are looked at all the time: none may ever change, else noise was drawn
+twice. Deployments alternate between the two.
+"""
+
+from __future__ import annotations
+
+import argparse
+import hashlib
+import json
+import random
+import tempfile
+import threading
+import time
+import uuid
+from contextlib import nullcontext
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import sqlalchemy as sa
+from service_process import ENVIRONMENT, Caller, Service, ask_once
+from temporary_postgres import temporary_postgres
+
+from reticent.service import arrays, published
+from reticent.service.app import make_deployment
+from reticent.service.config import make_settings
+from reticent.service.storage import records
+from reticent.service.storage.tables import EPISODES, METADATA, USERS
+
+WORLD = "random-blend:states=6,actions=3,horizon=6,d=3"
+USERS_AT_ONCE = 6
+
+
+class Crowd:
+    """Users who come one after another in some threads, and what they were told."""
+
+    def __init__(self, port: int, trust: str, model: dict[str, Any]) -> None:
+        self.port, self.trust, self.model = port, trust, model
+        wide = model["report"]["limit"]
+        self._limit = arrays.from_json("limit", wide, dtype="<i8", shape=tuple(wide["shape"]))
+        self.acknowledged: dict[str, int] = {}
+        self.sent: dict[str, int] = {}
+        self.digests: dict[int, set[str]] = {}
+        self.plans: dict[int, set[str]] = {}
+        self.problems: list[str] = []
+        self.stop = threading.Event()
+        self._lock = threading.Lock()
+        self._threads = [threading.Thread(target=self._users, args=(seed,)) for seed in range(USERS_AT_ONCE)]
+        self._threads.append(threading.Thread(target=self._watch))
+
+    def __enter__(self) -> Crowd:
+        for thread in self._threads:
+            thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.stop.set()
+        for thread in self._threads:
+            thread.join()
+
+    def await_load(self, patience: float = 60.0) -> None:
+        """Wait until the crowd is at work again, so that the kill comes under load."""
+        wanted, until = len(self.acknowledged) + 3, time.monotonic() + patience
+        while len(self.acknowledged) < wanted and time.monotonic() < until:
+            time.sleep(0.01)
+
+    def _insist(self, caller: Caller, method: str, path: str, body: dict[str, Any] | None) -> Any:
+        while not self.stop.is_set():
+            answered = caller.insist(method, path, body, time.monotonic() + 1.0)
+            if answered is not None:
+                if answered[0] >= 400:
+                    self.problems.append(f"{method} {path}: {answered[0]} {answered[1]}")
+                return answered
+        return None
+
+    def _users(self, seed: int) -> None:
+        draw, caller = random.Random(seed), Caller(self.port)
+        while not self.stop.is_set():
+            identity, amount = uuid.uuid4().hex, draw.randrange(1, 1_000_000)
+            opened = self._insist(caller, "POST", "/v1/episodes", {"user": identity, "episode": identity})
+            if opened is None or opened[0] >= 400 or not opened[1]["learning"]:
+                continue
+            with self._lock:
+                self.sent[identity] = amount
+            kind, body = self._contribution(draw, amount)
+            receipt = self._insist(
+                caller, "POST", f"/v1/episodes/{identity}/{kind}", {"token": opened[1]["token"], **body}
+            )
+            if receipt is not None and receipt[0] == 200:
+                with self._lock:
+                    self.acknowledged[identity] = amount
+        caller.close()
+
+    def _contribution(self, draw: random.Random, amount: int) -> tuple[str, dict[str, Any]]:
+        horizon, states = self.model["horizon"], self.model["states"]
+        if self.trust == "local":
+            return "report", {"report": arrays.to_json(np.minimum(amount, self._limit))}
+        return "trajectory", {
+            "states": [draw.randrange(states) for _ in range(horizon + 1)],
+            "actions": [draw.randrange(self.model["actions"]) for _ in range(horizon)],
+            "rewards": [draw.random() for _ in range(horizon)],
+        }
+
+    def _watch(self) -> None:
+        caller = Caller(self.port)
+        while not self.stop.is_set():
+            ledger = self._insist(caller, "GET", "/v1/ledger", None)
+            board = self._insist(caller, "GET", "/v1/billboard", None)
+            for entry in ledger[1]["entries"] if ledger else ():
+                if entry["released"]:
+                    self.digests.setdefault(entry["round"], set()).add(entry["digest"])
+            if board:
+                content = hashlib.sha256(json.dumps(board[1], sort_keys=True).encode()).hexdigest()
+                self.plans.setdefault(board[1]["version"], set()).add(content)
+            time.sleep(0.02)
+        caller.close()
+
+
+def crash(url: str, trust: str, kills: int, seed: int = 0, *, lull: float = 1.0) -> dict[str, Any]:
+    """Serve on ``url`` and kill the service ``kills`` times; what was found, with an empty ``wrong`` if all is well."""
+    settings = {
+        "world": WORLD, "agent": f"private-linopt-vi:trust={trust},first=10,growth=1", "episodes": 20_000,
+        "database": url, "ticket_lifetime": 1e6,
+    }  # fmt: skip
+    draw, service, restarts = random.Random(seed), Service(settings), []
+    try:
+        service.start()
+        model = ask_once(service.port, "/v1/model")[1]
+        with Crowd(service.port, trust, model) as crowd:
+            for _ in range(kills):
+                crowd.await_load()
+                time.sleep(draw.uniform(0.0, 2 * lull))
+                service.kill()
+                restarts.append(service.start())
+            time.sleep(lull)
+        wrong = [*crowd.problems[:5], *examine(settings, crowd)]
+    finally:
+        service.close()
+    return {
+        "database": url.partition(":")[0], "trust": trust, "kills": kills, "acknowledged": len(crowd.acknowledged),
+        "releases": len(crowd.digests), "slowest_restart_s": round(max(restarts), 2),
+        "mean_restart_s": round(sum(restarts) / len(restarts), 2), "wrong": wrong,
+    }  # fmt: skip
+
+
+def examine(settings: dict[str, Any], crowd: Crowd) -> list[str]:
+    """Everything that is not as it must be in the store that the service left behind."""
+    wrong = []
+    secrets = {name: ENVIRONMENT[f"RETICENT_{name.upper()}"] for name in ("app_key", "admin_key", "user_secret")}
+    deployment = make_deployment(make_settings(settings).with_secrets(**secrets))
+    deployment.advance()
+    with deployment.store.write() as tx:
+        rows = {row.id: row.state for row in tx.execute(sa.select(EPISODES))}
+        twice = tx.execute(sa.select(sa.func.count()).where(USERS.c.admissions != 1)).scalar_one()
+        open_round = records.open_round(tx)
+        digests = {number + 1: digest for number, digest in records.digests(tx).items()}
+        releases = [records.round_of(tx, number).release for number in range(len(digests))]
+    clock, version = deployment.clock()
+    counted = {identity for identity, state in rows.items() if state == "counted"}
+    lost = set(crowd.acknowledged) - counted
+    if lost:
+        wrong.append(f"{len(lost)} acknowledged episodes are not counted")
+    if counted - set(crowd.sent):
+        wrong.append("episodes are counted that nobody sent")
+    if twice:
+        wrong.append(f"{twice} users were admitted more than once")
+    if clock.admitted != len(rows):
+        wrong.append(f"{clock.admitted} admissions, but {len(rows)} episodes")
+    if any(len(seen) > 1 for seen in (*crowd.digests.values(), *crowd.plans.values())):
+        wrong.append("a release or a plan changed after it was seen")
+    if any(digests.get(number) not in seen for number, seen in crowd.digests.items()):
+        wrong.append("a release that was seen is not the one in the store")
+    if crowd.trust == "local":
+        # The local counter's release is the running sum, so the last one holds every closed round.
+        last = np.frombuffer(releases[-1], "<f8")[0] / deployment.mechanism.grid if releases else 0
+        held = int(last) + int(deployment._total(open_round.number, open_round.total).flat[0])
+        wanted = sum(crowd.sent[identity] for identity in counted)
+        if held != wanted:
+            wrong.append(f"the store holds {held}, the counted episodes add up to {wanted}")
+    spent = published.status(deployment)["epsilon_spent"]
+    if abs(spent - published.recount(deployment, version)) > 1e-9:
+        wrong.append(f"the ledger says {spent}, the accountant {published.recount(deployment, version)}")
+    deployment.store.close()
+    return wrong
+
+
+def drop_tables(url: str) -> None:
+    engine = sa.create_engine(url)
+    METADATA.drop_all(engine)
+    engine.dispose()
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--kills", type=int, default=100)
+    parser.add_argument("--database", choices=["sqlite", "postgresql"], default="sqlite")
+    parser.add_argument("--seed", type=int, default=0)
+    chosen = parser.parse_args()
+    with tempfile.TemporaryDirectory() as home:
+        place: Any = (
+            temporary_postgres() if chosen.database == "postgresql" else nullcontext(f"sqlite:///{home}/crash.db")
+        )
+        with place as url:
+            for share, trust in ((chosen.kills - chosen.kills // 2, "joint"), (chosen.kills // 2, "local")):
+                if share:
+                    print(json.dumps(crash(url, trust, share, chosen.seed)), flush=True)
+                    for leftover in Path(home).iterdir():
+                        leftover.unlink()
+                    if chosen.database == "postgresql":
+                        drop_tables(url)
+
+
+if __name__ == "__main__":
+    main()

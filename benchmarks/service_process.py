@@ -1,0 +1,127 @@
+"""A service of its own process to measure or to kill, and plain HTTP calls to it."""
+
+from __future__ import annotations
+
+import contextlib
+import http.client
+import json
+import os
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+KEY = "an app key of the measurements, long enough"
+ENVIRONMENT = {
+    "RETICENT_APP_KEY": KEY,
+    "RETICENT_ADMIN_KEY": "an admin key of the measurements, long enough",
+    "RETICENT_USER_SECRET": "a user secret of the measurements, long enough",
+}
+
+
+def free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
+
+
+class Service:
+    """``reticent serve`` in a process group of its own, which can be killed and started again."""
+
+    def __init__(self, settings: dict[str, Any]) -> None:
+        self._home = tempfile.TemporaryDirectory(prefix="service")
+        self.port = free_port()
+        self.config = Path(self._home.name) / "deployment.yaml"
+        self.log = Path(self._home.name) / "log"
+        self.config.write_text(json.dumps({"rate_limit": 0, **settings, "port": self.port}))  # JSON is YAML
+        self._process: subprocess.Popen[bytes] | None = None
+
+    def start(self, patience: float = 120.0) -> float:
+        """Start it and wait until it answers; says after how many seconds."""
+        began = time.monotonic()
+        with self.log.open("ab") as log:
+            self._process = subprocess.Popen(
+                [sys.executable, "-m", "reticent", "serve", "--config", str(self.config)],
+                env={**os.environ, **ENVIRONMENT}, stdout=log, stderr=log, start_new_session=True,
+            )  # fmt: skip
+        while time.monotonic() - began < patience:
+            with contextlib.suppress(OSError, http.client.HTTPException):
+                if ask_once(self.port, "/v1/health", timeout=2.0)[0] == 200:
+                    return time.monotonic() - began
+            if self._process.poll() is not None:
+                raise RuntimeError(f"the service did not start: {self.log.read_text()[-2000:]}")
+            time.sleep(0.05)
+        raise RuntimeError(f"the service did not answer in {patience} s: {self.log.read_text()[-2000:]}")
+
+    def kill(self) -> None:
+        """End it and its workers at once, as a power cut would."""
+        if self._process is not None:
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(self._process.pid, 9)
+            self._process.wait()
+            self._process = None
+
+    def close(self) -> None:
+        self.kill()
+        self._home.cleanup()
+
+
+@contextlib.contextmanager
+def serving(settings: dict[str, Any]) -> Iterator[Service]:
+    """A service that answers, gone afterwards."""
+    service = Service(settings)
+    try:
+        service.start()
+        yield service
+    finally:
+        service.close()
+
+
+class Caller:
+    """One connection to the service, kept open."""
+
+    def __init__(self, port: int, timeout: float = 30.0) -> None:
+        self._port, self._timeout = port, timeout
+        self._connection: http.client.HTTPConnection | None = None
+
+    def ask(self, method: str, path: str, body: dict[str, Any] | None = None) -> tuple[int, Any]:
+        """Status and decoded answer; a broken connection is an OSError or HTTPException, and opened anew next time."""
+        if self._connection is None:
+            self._connection = http.client.HTTPConnection("127.0.0.1", self._port, timeout=self._timeout)
+        headers = {"Authorization": f"Bearer {KEY}", "Content-Type": "application/json"}
+        try:
+            self._connection.request(method, path, None if body is None else json.dumps(body), headers)
+            answer = self._connection.getresponse()
+            content = answer.read()
+        except (OSError, http.client.HTTPException):
+            self.close()
+            raise
+        return answer.status, json.loads(content) if content else None
+
+    def insist(self, method: str, path: str, body: dict[str, Any] | None, until: float) -> tuple[int, Any] | None:
+        """Ask until there is an answer that is not 503, as a client does; None if time is up."""
+        while time.monotonic() < until:
+            with contextlib.suppress(OSError, http.client.HTTPException):
+                status, answer = self.ask(method, path, body)
+                if status != 503:
+                    return status, answer
+            time.sleep(0.05)
+        return None
+
+    def close(self) -> None:
+        if self._connection is not None:
+            self._connection.close()
+            self._connection = None
+
+
+def ask_once(port: int, path: str, timeout: float = 30.0) -> tuple[int, Any]:
+    """Ask for ``path`` on a connection of its own."""
+    caller = Caller(port, timeout)
+    try:
+        return caller.ask("GET", path)
+    finally:
+        caller.close()

@@ -1,0 +1,1 @@
+"""The deployed agent as a durable web service; see docs/service.md. Needs ``pip install 'reticent[service]'``."""

@@ -1,0 +1,1 @@
+"""The HTTP interface, version 1: one module per resource."""

@@ -1,0 +1,75 @@
+"""Episodes: open, act, submit."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Annotated
+
+from fastapi import APIRouter, Depends, Path, Request, Response
+from starlette.concurrency import run_in_threadpool
+
+from reticent.service import arrays
+from reticent.service.api import schemas
+from reticent.service.api.problems import documented
+from reticent.service.api.security import require_app
+from reticent.service.deployment import Deployment
+from reticent.service.refusals import Refusal
+
+router = APIRouter(prefix="/v1", tags=["episodes"], dependencies=[Depends(require_app)])
+Episode = Annotated[str, Path(pattern=schemas.IDENTITY, description="The episode's id.")]
+
+
+def deployment_of(request: Request) -> Deployment:
+    """The deployment that the app serves."""
+    found: Deployment = request.app.state.deployment
+    return found
+
+
+Served = Annotated[Deployment, Depends(deployment_of)]
+
+
+@router.post("/episodes", status_code=201, responses=documented(409))
+def open_episode(body: schemas.Open, deployment: Served, response: Response) -> schemas.Opened:
+    """Serve a user: her policy version is pinned until the episode ends. Repeat it with the same id at will."""
+    response.headers["Cache-Control"] = "no-store"
+    opened = deployment.admit(body.user, body.episode)
+    return schemas.Opened.model_validate(
+        {
+            **dataclasses.asdict(opened),
+            "trust": deployment.mechanism.promised.trust,
+            "horizon": deployment.mechanism.agent.model.horizon,
+        }
+    )
+
+
+@router.post("/episodes/{episode}/actions", responses=documented(404))
+async def act(episode: Episode, body: schemas.Act, deployment: Served) -> schemas.Action:
+    """The action of the pinned version at one step. Nothing is stored."""
+    version = deployment.secrets.read(body.token).version
+    if not deployment.remembers(version):
+        await run_in_threadpool(deployment.billboard, version)
+    action, version = deployment.act(body.token, episode, body.step, body.state)
+    return schemas.Action(action=action, version=version)
+
+
+@router.post("/episodes/{episode}/trajectory", responses=documented(404, 409, 410))
+def submit_trajectory(episode: Episode, body: schemas.Trajectory, deployment: Served) -> schemas.Receipt:
+    """Joint model: learn from the whole episode. Only its statistics, added to the open round's sum, are kept."""
+    version = deployment.submit_trajectory(body.token, episode, body.states, body.actions, body.rewards)
+    return schemas.Receipt(episode=episode, version=version)
+
+
+@router.post("/episodes/{episode}/report", responses=documented(404, 409, 410))
+def submit_report(episode: Episode, body: schemas.Report, deployment: Served) -> schemas.Receipt:
+    """Local model: learn from a report that was noised on the user's device."""
+    shape = deployment.mechanism.report_limit.shape
+    report = arrays.from_json("report", body.report.model_dump(), dtype="<i8", shape=shape)
+    version = deployment.submit_report(body.token, episode, report)
+    return schemas.Receipt(episode=episode, version=version)
+
+
+@router.post("/batches", status_code=501, responses=documented(501))
+def submit_batch(body: schemas.Batch) -> None:
+    """Shuffle model: reserved."""
+    del body
+    raise Refusal("not-implemented", "this deployment takes no shuffled batches")

@@ -1,0 +1,95 @@
+"""Errors as RFC 9457 problem documents: a type for programs, a sentence for people, never a stack trace."""
+
+from __future__ import annotations
+
+import logging
+from typing import Any
+
+from fastapi import FastAPI, Request
+from fastapi.exceptions import RequestValidationError
+from fastapi.responses import JSONResponse
+from pydantic import BaseModel
+from sqlalchemy.exc import DBAPIError
+from sqlalchemy.exc import TimeoutError as PoolTimeout
+from starlette.exceptions import HTTPException
+
+from reticent.errors import InvalidInput
+from reticent.service.refusals import Refusal
+
+LOG = logging.getLogger("reticent.service")
+MEDIA = "application/problem+json"
+
+KINDS = {
+    400: "invalid-input", 401: "unauthorized", 403: "forbidden", 404: "not-found", 405: "method-not-allowed",
+    413: "too-large", 422: "invalid-input", 429: "too-many-requests",
+}  # fmt: skip
+"""What a bare HTTP status is called."""
+
+
+class Problem(BaseModel):
+    """An RFC 9457 problem document."""
+
+    type: str
+    title: str
+    status: int
+    detail: str
+    field: str | None = None
+    bound: str | None = None
+    remedy: str | None = None
+
+
+def problem(kind: str, status: int, detail: str, headers: dict[str, str] | None = None, **more: Any) -> JSONResponse:
+    """The response for one problem."""
+    content = {
+        "type": f"urn:reticent:problem:{kind}",
+        "title": kind.replace("-", " ").capitalize(),
+        "status": status,
+        "detail": detail,
+        **{key: value for key, value in more.items() if value is not None},
+    }
+    return JSONResponse(content, status, headers, MEDIA)
+
+
+def documented(*statuses: int) -> dict[int | str, dict[str, Any]]:
+    """The ``responses`` of a route in the OpenAPI document, for these statuses and those that every route has."""
+    answer = {"model": Problem, "content": {MEDIA: {"schema": {"$ref": "#/components/schemas/Problem"}}}}
+    always = (400, 401, 413, 422, 429, 503)
+    return {status: {**answer, "description": KINDS.get(status, "refused")} for status in sorted({*always, *statuses})}
+
+
+def install(app: FastAPI) -> None:
+    """Turn every error that a handler can raise into a problem."""
+
+    @app.exception_handler(InvalidInput)
+    async def invalid(_: Request, error: InvalidInput) -> JSONResponse:
+        return problem("invalid-input", 422, str(error), field=error.field, bound=error.bound, remedy=error.remedy)
+
+    @app.exception_handler(Refusal)
+    async def refused(_: Request, error: Refusal) -> JSONResponse:
+        return problem(error.kind, error.status, str(error))
+
+    @app.exception_handler(RequestValidationError)
+    async def malformed(_: Request, error: RequestValidationError) -> JSONResponse:
+        # The input is not repeated: it may be a user's data, or a number that JSON cannot say.
+        first = error.errors()[0]
+        field = ".".join(str(part) for part in first["loc"][1:]) or str(first["loc"][0])
+        return problem("invalid-input", 422, f"{field}: {first['msg']}", field=field, bound=first["msg"])
+
+    @app.exception_handler(HTTPException)
+    async def plain(_: Request, error: HTTPException) -> JSONResponse:
+        kind = KINDS.get(error.status_code, "invalid-input" if error.status_code < 500 else "internal")
+        return problem(kind, error.status_code, str(error.detail), dict(error.headers or {}))
+
+    @app.exception_handler(DBAPIError)
+    @app.exception_handler(PoolTimeout)
+    async def no_store(_: Request, error: Exception) -> JSONResponse:
+        LOG.error("the store failed with %s", type(error).__name__)
+        return unavailable()
+
+
+def unavailable() -> JSONResponse:
+    return problem("unavailable", 503, "the store cannot be reached now; try again", {"Retry-After": "1"})
+
+
+def internal() -> JSONResponse:
+    return problem("internal", 500, "something went wrong here; nothing was counted unless a receipt says so")

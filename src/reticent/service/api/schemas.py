@@ -1,0 +1,179 @@
+"""The bodies of requests and answers, strict: no unknown field, no number from text, no NaN."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field
+
+IDENTITY = r"^[0-9a-f]{32}$"
+INDEX = 2**31 - 1
+
+Token = Annotated[str, Field(min_length=1, max_length=512)]
+Index = Annotated[int, Field(ge=0, le=INDEX)]
+Reward = Annotated[float, Field(ge=0, le=1, allow_inf_nan=False)]
+
+
+class _Strict(BaseModel):
+    model_config = ConfigDict(extra="forbid", strict=True)
+
+
+class Open(_Strict):
+    """A user comes. ``episode`` is an id of the caller's choice, with which the request may be repeated."""
+
+    user: Annotated[str, Field(min_length=1, max_length=256)]
+    episode: Annotated[str, Field(pattern=IDENTITY)] | None = None
+
+
+class Act(_Strict):
+    """Where the user is: 0-based step and state."""
+
+    token: Token
+    step: Index
+    state: Index
+
+
+class Trajectory(_Strict):
+    """A whole episode: H + 1 states, H actions, H rewards."""
+
+    token: Token
+    states: Annotated[list[Index], Field(min_length=2, max_length=100_001)]
+    actions: Annotated[list[Index], Field(min_length=1, max_length=100_000)]
+    rewards: Annotated[list[Reward], Field(min_length=1, max_length=100_000)]
+
+
+class Array(_Strict):
+    """An array: type, shape, and base64 of its little-endian bytes."""
+
+    dtype: Literal["<f8", "<i4", "<i8"]
+    shape: Annotated[list[Index], Field(max_length=8)]
+    data: str
+
+
+class Report(_Strict):
+    """A report that was noised on the device: integers ``<i8`` of shape (H, D), in units of the model's grid."""
+
+    token: Token
+    report: Array
+
+
+class Batch(_Strict):
+    """A shuffled batch of reports (reserved)."""
+
+    batch: Annotated[str, Field(pattern=IDENTITY)]
+    reports: list[Array]
+
+
+class Opened(BaseModel):
+    """The user is served ``version``; ``reason`` says why she is not learned from, if she is not."""
+
+    episode: str
+    token: str
+    version: int
+    trust: Literal["joint", "local"]
+    learning: bool
+    reason: Literal["user-already-counted", "horizon-used-up"] | None
+    horizon: int
+    expires_at: float | None
+
+
+class Action(BaseModel):
+    """What to do, and which version says so."""
+
+    action: int
+    version: int
+
+
+class Receipt(BaseModel):
+    """The episode was counted, once, however often it was sent."""
+
+    episode: str
+    status: Literal["counted"] = "counted"
+    version: int
+
+
+class Billboard(BaseModel):
+    """A published plan."""
+
+    version: int
+    method: Literal["value-iteration", "policy-optimization"]
+    horizon: int
+    states: int
+    actions: int
+    policy: Array
+    framed_values: Array
+    values: Array
+    final: bool
+    model: str
+
+
+class Status(BaseModel):
+    """Where the deployment stands; public."""
+
+    version: int
+    served_version: int
+    admitted: int
+    episodes: int
+    rounds: int
+    releases: int
+    round_ends: list[int]
+    open_round: int
+    learning: bool
+    finished: bool
+    trust: str
+    agent: str
+    world: str | None
+    method: str
+    counter: str
+    contributions: int
+    pan_private: bool
+    epsilon: float
+    delta: float
+    epsilon_spent: float
+    promise: str
+
+
+class AdminStatus(Status):
+    """With numbers that depend on users' data: for the operator only."""
+
+    open_episodes: int
+    sealed_rounds_waiting: int
+
+
+class LedgerEntry(BaseModel):
+    """One planned release, and its digest if it was made."""
+
+    round: int
+    episode: int
+    mu_squared: float
+    epsilon: float
+    remaining: float
+    released: bool
+    digest: str | None
+
+
+class Ledger(BaseModel):
+    """The privacy account per user."""
+
+    epsilon: float
+    delta: float
+    adjacency: str
+    trust: str
+    contributions: int
+    pan_private: bool
+    noise_factor: float
+    entries: list[LedgerEntry]
+    shares: list[dict[str, Any]]
+
+
+class Health(BaseModel):
+    """The service answers and its store does too."""
+
+    status: Literal["ok"] = "ok"
+    version: int
+
+
+class Expired(BaseModel):
+    """How many episodes are waited for no longer."""
+
+    expired: int

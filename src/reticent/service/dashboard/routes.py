@@ -1,0 +1,162 @@
+"""The page's routes: its files, which hold no number, and insights, which are for whoever may read published numbers."""
+
+from __future__ import annotations
+
+import functools
+import hashlib
+import json
+import math
+from importlib import resources
+from typing import Annotated, Any
+
+import numpy as np
+from fastapi import APIRouter, Depends, Header, Path, Response
+from pydantic import BaseModel
+
+from reticent.service.api.episodes import Served
+from reticent.service.api.problems import documented
+from reticent.service.api.schemas import INDEX
+from reticent.service.api.security import require_reader
+from reticent.service.dashboard import insights
+from reticent.service.deployment import Deployment
+from reticent.service.refusals import Refusal
+from reticent.service.storage import records
+
+router = APIRouter(tags=["dashboard"])
+READER = [Depends(require_reader)]
+FOREVER = "public, max-age=31536000, immutable"
+Known = Annotated[str | None, Header(alias="If-None-Match")]
+
+FILES = {
+    "dashboard.html": "text/html; charset=utf-8",
+    "dashboard.css": "text/css; charset=utf-8",
+    "dashboard.js": "text/javascript; charset=utf-8",
+    "icon.svg": "image/svg+xml",
+}
+
+PROTECTION = {
+    "Content-Security-Policy": (
+        "default-src 'self'; object-src 'none'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
+    ),
+    "X-Content-Type-Options": "nosniff",
+    "Referrer-Policy": "no-referrer",
+}
+"""The page runs no script but its own, asks nobody but this service, and cannot be framed."""
+
+
+class SignalFigures(BaseModel):
+    """Released Grams relative to their noise, per step and summed over steps; null where nothing is released."""
+
+    pooled: bool
+    transition: list[float | None]
+    reward: list[float | None]
+    transition_together: float | None
+    reward_together: float | None
+
+
+class ValueFigures(BaseModel):
+    """What a new user may expect of the policy: the agent's estimate and doubts, and the proven interval."""
+
+    cautious: float
+    estimate: float
+    optimistic: float
+    proven_low: float
+    proven_high: float
+    confidence: float
+    bonus_scale: float
+    largest: float
+
+
+class Insights(BaseModel):
+    """What a version's release says; ``signal`` is null for version 0, which has none. Public, and never changes."""
+
+    version: int
+    users: int
+    signal: SignalFigures | None
+    value: ValueFigures
+
+
+@router.get("/dashboard", include_in_schema=False)
+def page(known: Known = None) -> Response:
+    """The page itself."""
+    return _file("dashboard.html", known)
+
+
+@router.get("/dashboard/{name}", include_in_schema=False)
+def part(name: str, known: Known = None) -> Response:
+    """Its style, script and icon."""
+    return _file(name, known)
+
+
+@router.get("/v1/insights", dependencies=READER, response_model=Insights, responses=documented())
+def newest(deployment: Served) -> Response:
+    """What the newest published version's release says about its signal and its value."""
+    version = int(deployment.clock()[0].served_version)
+    return Response(
+        _insights(deployment, version), media_type="application/json", headers={"Cache-Control": "no-cache"}
+    )
+
+
+@router.get("/v1/insights/{version}", dependencies=READER, response_model=Insights, responses=documented(404))
+def of_version(version: Annotated[int, Path(ge=0, le=INDEX)], deployment: Served) -> Response:
+    """The same for one published version."""
+    return Response(_insights(deployment, version), media_type="application/json", headers={"Cache-Control": FOREVER})
+
+
+@functools.lru_cache(maxsize=256)
+def _insights(deployment: Deployment, version: int) -> bytes:
+    """The answer for one version; only its release is read, never a sum or the agent's state."""
+    billboard, mechanism = deployment.billboard(version), deployment.mechanism
+    agent, plan = mechanism.agent, mechanism.privacy
+    released, signal = np.zeros(mechanism.noise_scale.shape), None
+    if version:
+        released = _released(deployment, version - 1)
+        noise = insights.noise_in_release(plan, mechanism.noise_scale, version)
+        figures = insights.signal_to_noise(released, noise, agent.model.d1, agent.model.d2)
+        signal = SignalFigures(
+            pooled=bool(plan.options.pool),
+            transition=[_known(number) for number in figures.transition],
+            reward=[_known(number) for number in figures.reward],
+            transition_together=_known(figures.transition_together),
+            reward_together=_known(figures.reward_together),
+        )
+    value = insights.start_value(agent, plan, released, version, billboard.policy)
+    content = Insights(
+        version=version,
+        users=int(agent.schedule.ends[version - 1]) if version else 0,
+        signal=signal,
+        value=ValueFigures(
+            **vars(value),
+            confidence=max(0.0, 1 - insights.FAILURES * plan.options.alpha),
+            bonus_scale=plan.options.bonus_scale,
+            largest=float(agent.model.horizon),
+        ),
+    )
+    return json.dumps(content.model_dump()).encode()
+
+
+def _released(deployment: Deployment, number: int) -> np.ndarray:
+    """The noisy sums that round ``number`` (from 0) released, ``(H, D)``."""
+    with deployment.store.read() as tx:
+        row = records.round_of(tx, number)
+    return np.frombuffer(row.release, "<f8").reshape(deployment.mechanism.noise_scale.shape)
+
+
+def _known(number: Any) -> float | None:
+    return None if math.isnan(number) else float(number)
+
+
+@functools.cache
+def _content(name: str) -> bytes:
+    return (resources.files("reticent.service.dashboard") / "page" / name).read_bytes()
+
+
+def _file(name: str, known: str | None) -> Response:
+    if name not in FILES:
+        raise Refusal("not-found", "the dashboard has no such file")
+    content = _content(name)
+    tag = f'"{hashlib.sha256(content).hexdigest()[:16]}"'
+    headers = {**PROTECTION, "ETag": tag, "Cache-Control": "no-cache"}
+    if known is not None and tag in known:
+        return Response(status_code=304, headers=headers)
+    return Response(content, media_type=FILES[name], headers=headers)

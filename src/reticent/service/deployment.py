@@ -1,0 +1,290 @@
+"""The durable agent: the protocol of docs/delays.md, each of whose steps is one short transaction.
+
+* *Admission* counts a user, seals the open round if it has had all its users, and pins the newest published version.
+* *Submission* marks the episode and adds its statistics to the open round, both or neither.
+* *Release* and *publication* are in :mod:`reticent.service.rounds`.
+
+Formal guarantee (docs/service.md). Whatever crashes, retries and interleavings there are, the published releases are
+distributed as those of :class:`reticent.agents.deployed.DeployedAgent` with the same arrivals, each round's noise enters
+one release and is drawn once, and a user's episode enters at most one round. Which version a user is served depends on
+admissions and on how long planning takes, both public.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import hashlib
+import json
+import time
+import uuid
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+from sqlalchemy.engine import Connection
+from sqlalchemy.exc import IntegrityError
+
+from reticent.errors import InvalidInput
+from reticent.service import models
+from reticent.service.billboards import Billboard
+from reticent.service.mechanism import Mechanism
+from reticent.service.refusals import Refusal
+from reticent.service.rounds import Rounds
+from reticent.service.secrets import EpisodeToken, Secrets
+from reticent.service.storage import records, tables
+from reticent.service.storage.engine import Store
+
+
+class _NotAdmitted(Exception):
+    """Ends an admission's transaction, so that nothing of it remains."""
+
+
+@dataclasses.dataclass(frozen=True)
+class Opened:
+    """What a user is told when she comes. ``reason`` says why she is served without being learned from."""
+
+    episode: str
+    token: str
+    version: int
+    learning: bool
+    reason: str | None
+    expires_at: float | None
+
+
+class Deployment(Rounds):
+    """One deployment as one worker sees it; everything that matters is in the store."""
+
+    def __init__(
+        self,
+        mechanism: Mechanism,
+        store: Store,
+        secrets: Secrets,
+        *,
+        contributions: int = 1,
+        inline: bool = False,
+        ticket_lifetime: float = 86_400.0,
+        finish_after: float = 604_800.0,
+        clock: Callable[[], float] = time.time,
+    ) -> None:
+        super().__init__(mechanism, store, secrets)
+        self.contributions, self.inline = contributions, inline
+        self.ticket_lifetime, self.finish_after = ticket_lifetime, finish_after
+        self.model_digest = models.fingerprint(mechanism.agent.model)
+        self._clock = clock
+        self._used_up = False
+
+    # -- setting up ---------------------------------------------------------------------------------------------------
+
+    def fingerprint(self) -> str:
+        """What must not change in the life of a deployment: model, promise, schedule and noise."""
+        mechanism, promised = self.mechanism, self.mechanism.promised
+        facts = [
+            tables.FORMAT, self.model_digest, mechanism.agent.method, self.contributions, mechanism.pan_private,
+            mechanism.grid, promised.trust, promised.epsilon, promised.delta, promised.adjacency,
+            mechanism.privacy.calibration.counter.name, self.releases, mechanism.agent.schedule.ends.tolist(),
+            [f"{sigma:.6e}" for sigma in mechanism.noise_scale.flat],
+        ]  # fmt: skip
+        return hashlib.sha256(json.dumps(facts).encode()).hexdigest()
+
+    def set_up(self) -> None:
+        """Create the store, or check that it is this deployment's.
+
+        Raises:
+          InvalidInput: it belongs to another model, promise or secret; nothing was changed.
+        """
+        self.store.create_tables()
+        with self.store.read() as tx:
+            found = records.deployment(tx)
+        if found is None:
+            state = self.mechanism.agent.init()
+            first = self.mechanism.billboard(0, state)
+            with self.store.write() as tx:
+                self.store.lock_setup(tx)
+                found = records.deployment(tx)
+                if found is None:
+                    self._begin(tx, state, first)
+                    found = records.deployment(tx)
+        if found.format != tables.FORMAT or found.fingerprint != self.fingerprint():
+            raise InvalidInput(
+                "database", "of another deployment", "of this model, agent and number of users",
+                "restore the configuration it was begun with, or start a new database with its own budget",
+            )  # fmt: skip
+        self.secrets.unseal(found.key_check, "key check")
+
+    def _begin(self, tx: Connection, state: Any, first: Billboard) -> None:
+        sealed = self.secrets.seal(self.mechanism.to_bytes(state), "learner 0")
+        records.insert_new(tx, tables.LEARNER, id=records.ONLY, version=0, state=sealed)
+        records.insert_new(tx, tables.BILLBOARDS, version=0, content=first.to_bytes())
+        self._open_round(tx, 0)
+        records.insert_new(
+            tx, tables.DEPLOYMENT, id=records.ONLY, format=tables.FORMAT, fingerprint=self.fingerprint(),
+            key_check=self.secrets.seal(b"", "key check"), admitted=0, open_round=0, served_version=0,
+            last_admitted_at=0.0, finished=False,
+        )  # fmt: skip
+
+    # -- users --------------------------------------------------------------------------------------------------------
+
+    def admit(self, user: str, episode: str | None = None) -> Opened:
+        """Serve a user, and learn from her if she has not contributed and K users have not been admitted.
+
+        Raises:
+          Refusal: ``episode`` is another user's.
+        """
+        name, identity = self.secrets.name(user), episode or uuid.uuid4().hex
+        if self.inline or self._used_up:  # else the lock is needed anyway, and the question is asked under it
+            with self.store.read() as tx:
+                known = self._without_admission(tx, records.deployment(tx), name, identity)
+            if known is not None:
+                return known
+        if self.inline:
+            self._end_full_round()
+        try:
+            version, until = self._enter(name, identity)
+        except (_NotAdmitted, IntegrityError):  # undone as a whole; another request of hers may have been faster
+            with self.store.read() as tx:
+                known = self._without_admission(tx, records.deployment(tx), name, identity)
+            if known is None:
+                raise Refusal("unavailable", "the admission collided with another one; try again") from None
+            return known
+        return self._opened(identity, version, until)
+
+    def _enter(self, name: str, identity: str) -> tuple[int, float]:
+        """Admit a user in one transaction: her version, and when her episode expires.
+
+        Her own row comes first and the deployment's, at which all admissions queue, as late as possible.
+        """
+        now = self._clock()
+        until = now + self.ticket_lifetime
+        with self.store.write() as tx:
+            if records.episode(tx, identity) is not None or not records.count_user(tx, name, self.contributions):
+                raise _NotAdmitted
+            clock = records.count_admission(tx, self.users, now)
+            if clock is None:
+                raise _NotAdmitted
+            ended = self._is_full(clock.open_round, clock.admitted - 1)
+            if ended:
+                self._seal(tx, clock.open_round)
+            records.open_episode(tx, id=identity, user=name, version=clock.served_version, expires_at=until)
+        if ended:
+            self.sealed.set()
+        return clock.served_version, until
+
+    def act(self, token: str, episode: str, step: int, state: int) -> tuple[int, int]:
+        """The action of the pinned version, and that version; the same whenever it is asked for."""
+        pinned = self._token(token, episode)
+        for field, value, below in (
+            ("step", step, self.mechanism.agent.model.horizon),
+            ("state", state, self.mechanism.agent.model.states),
+        ):
+            if not 0 <= value < below:
+                raise InvalidInput(field, value, f"an integer from 0 to {below - 1}", "correct the request")
+        billboard = self.billboard(pinned.version)
+        return billboard.act(step, state, self.secrets.coin(episode, step)), pinned.version
+
+    def submit_trajectory(self, token: str, episode: str, states: Any, actions: Any, rewards: Any) -> int:
+        """Learn from an episode in the joint model; says the version it was played under.
+
+        Raises:
+          InvalidInput, Refusal: it was not counted, and nothing was changed.
+        """
+        if not self.mechanism.joint:
+            raise Refusal("wrong-trust", "the server must not see trajectories in the local model; send a report")
+        model = self.mechanism.agent.model
+        _whole_numbers("states", states, model.horizon + 1, model.states)
+        _whole_numbers("actions", actions, model.horizon, model.actions)
+        numbers = np.asarray(rewards, np.float64)
+        if numbers.shape != (model.horizon,):
+            raise InvalidInput("rewards", f"of length {numbers.size}", f"{model.horizon} numbers", "send one per step")
+        if not ((numbers >= 0) & (numbers <= 1)).all():  # also false for NaN
+            raise InvalidInput("rewards", "out of range", "numbers from 0 to 1", "scale rewards before they are sent")
+        pinned = self._learning_token(token, episode)
+        report = self.mechanism.report(self.billboard(pinned.version), states, actions, numbers)
+        return self._count(pinned, report)
+
+    def submit_report(self, token: str, episode: str, report: np.ndarray) -> int:
+        """Learn from a report that was noised on the device, in units of the grid; says its version.
+
+        Raises:
+          InvalidInput, Refusal: it was not counted, and nothing was changed.
+        """
+        if self.mechanism.joint:
+            raise Refusal("wrong-trust", "no clip can be checked on a report; send the trajectory in the joint model")
+        limit = self.mechanism.report_limit
+        if report.shape != limit.shape:
+            raise InvalidInput("report.shape", report.shape, str(limit.shape), "see the service's model")
+        if not ((report >= -limit) & (report <= limit)).all():
+            raise InvalidInput(
+                "report", "out of range", "within the model's limit", "send what the client library made"
+            )
+        return self._count(self._learning_token(token, episode), np.asarray(report, np.int64))
+
+    def expire(self) -> int:
+        """Wait no longer for episodes that are overdue; their users' places are used up, nothing is spent."""
+        with self.store.write() as tx:
+            return records.expire_before(tx, self._clock())
+
+    def _without_admission(self, tx: Connection, clock: Any, name: str, identity: str) -> Opened | None:
+        """What a user is told who need not or cannot be admitted now; None if she is to be admitted."""
+        row = records.episode(tx, identity)
+        if row is not None:
+            if row.user != name:
+                raise Refusal("episode-taken", "this episode id belongs to another user; draw a random one")
+            return self._opened(row.id, row.version, row.expires_at)
+        if records.admissions(tx, name) >= self.contributions:
+            return self._opened(identity, clock.served_version, None, "user-already-counted")
+        self._used_up = bool(clock.admitted >= self.users)
+        if self._used_up:
+            return self._opened(identity, clock.served_version, None, "horizon-used-up")
+        return None
+
+    def _opened(self, identity: str, version: int, expires_at: float | None, reason: str | None = None) -> Opened:
+        token = EpisodeToken(identity, int(version), reason is None, expires_at or 0.0)
+        return Opened(identity, self.secrets.sign(token), int(version), reason is None, reason, expires_at)
+
+    def _token(self, text: str, episode: str) -> EpisodeToken:
+        token = self.secrets.read(text)
+        if token.episode != episode:
+            raise Refusal("unknown-episode", "the token is of another episode")
+        return token
+
+    def _learning_token(self, text: str, episode: str) -> EpisodeToken:
+        token = self._token(text, episode)
+        if not token.learning:
+            raise Refusal("not-learning", "this episode was served without being learned from; nothing is expected")
+        return token
+
+    def _count(self, token: EpisodeToken, report: np.ndarray) -> int:
+        with self.store.write() as tx:
+            row = records.episode(tx, token.episode, lock=True)
+            if row is None:
+                raise Refusal("unknown-episode", "no such episode was admitted")
+            if row.state == "counted":  # a retry: the first one counts, and the answer is the same
+                return token.version
+            if row.state == "expired" or row.expires_at < self._clock():
+                raise Refusal("episode-expired", "the episode was waited for no longer; nothing was spent")
+            records.mark_counted(tx, token.episode)
+            place = self._place(tx)
+            if place is not None:  # a last round that is never released keeps nothing
+                total = self._total(place.number, place.total) + report
+                records.set_total(tx, place.number, self.secrets.seal(total.tobytes(), f"round {place.number}"))
+        return token.version
+
+    def _place(self, tx: Connection) -> Any:
+        """The open round, locked; None if reports are taken but none is to be released any more."""
+        while True:
+            row = records.open_round(tx)
+            if row is not None:
+                return row
+            clock = records.deployment(tx)
+            if clock.finished:
+                raise Refusal("round-over", "the last round has ended; the policy is final")
+            if clock.open_round >= self.releases:
+                return None
+
+
+def _whole_numbers(field: str, values: Any, length: int, below: int) -> None:
+    numbers = np.asarray(values)
+    if numbers.shape != (length,):
+        raise InvalidInput(field, f"of length {numbers.size}", f"{length} integers", "send one whole episode")
+    if not (np.issubdtype(numbers.dtype, np.integer) and ((numbers >= 0) & (numbers < below)).all()):
+        raise InvalidInput(field, "out of range", f"integers from 0 to {below - 1}", "correct the episode")

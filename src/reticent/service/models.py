@@ -1,0 +1,67 @@
+"""The model of a deployment: a world's from the zoo, or one from a file of arrays."""
+
+from __future__ import annotations
+
+import hashlib
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from reticent.errors import InvalidInput
+from reticent.service.config import Settings
+from reticent.worlds import Model, make_model
+from reticent.worlds.continuous import ContinuousModel
+from reticent.worlds.registry import make_world_from
+
+SCALARS = {
+    "horizon": int,
+    "transition_bound": float,
+    "transition_theta_bound": float,
+    "reward_theta_bound": float,
+    "sums_to_one": bool,
+    "stationary": bool,
+}
+ARRAYS = ("transition_features", "reward_features", "initial", "successors")
+
+
+def deployment_model(settings: Settings) -> Model:
+    """The model that the settings name.
+
+    Raises:
+      InvalidInput: it has real states, which episodes of this service cannot carry, or is not a model at all.
+    """
+    model = read_model(settings.model_file) if settings.model_file else make_world_from(str(settings.world)).model
+    if isinstance(model, ContinuousModel):
+        raise InvalidInput("world", settings.world, "one with finitely many states", "real states cannot be served yet")
+    return model
+
+
+def read_model(path: Path) -> Model:
+    """A model from an ``.npz`` file whose names are the arguments of :func:`reticent.worlds.make_model`."""
+    try:
+        with np.load(path, allow_pickle=False) as content:
+            arrays = {key: content[key] for key in content.files}
+    except (OSError, ValueError) as problem:
+        raise InvalidInput("model_file", path, "a readable .npz file without objects", str(problem)) from None
+    unknown = sorted(set(arrays) - set(ARRAYS) - set(SCALARS))
+    missing = sorted({"transition_features", "reward_features", "horizon"} - set(arrays))
+    if unknown or missing:
+        found = f"missing {missing}, unknown {unknown}"
+        raise InvalidInput("model_file", found, "arguments of make_model", "save it with numpy.savez(path, name=array)")
+    given: dict[str, Any] = {key: arrays[key] for key in ARRAYS if key in arrays}
+    given |= {key: kind(arrays[key]) for key, kind in SCALARS.items() if key in arrays}
+    if "initial" in given and given["initial"].ndim == 0:
+        given["initial"] = int(given["initial"])
+    return make_model(given.pop("transition_features"), given.pop("reward_features"), given.pop("horizon"), **given)
+
+
+def fingerprint(model: Model) -> str:
+    """SHA-256 over everything a model is, so that a store never meets another one than its own."""
+    digest = hashlib.sha256()
+    for name in ARRAYS:
+        value = getattr(model, name)
+        array = np.zeros(0) if value is None else np.ascontiguousarray(value)
+        digest.update(f"{name} {array.dtype} {array.shape};".encode() + array.tobytes())
+    digest.update(repr([(name, getattr(model, name)) for name in SCALARS]).encode())
+    return digest.hexdigest()

@@ -1,0 +1,173 @@
+"""The rounds of a deployment: opened, sealed, released, and what was published of them.
+
+* A *sealed* round's sum is final. Rounds are sealed on admissions, never on reports.
+* *Release* draws the round's noise and stores what comes of it in one transaction; the noise itself is nowhere.
+* *Publication* stores the plan, a function of releases; whoever comes first wins, and all workers serve what is stored.
+
+Any worker may do any of it at any time, several at once, and be killed in the middle.
+"""
+
+from __future__ import annotations
+
+import collections
+import hashlib
+import threading
+from typing import Any
+
+import numpy as np
+from sqlalchemy.engine import Connection
+
+from reticent.service.billboards import Billboard
+from reticent.service.mechanism import Mechanism
+from reticent.service.refusals import Refusal
+from reticent.service.secrets import Secrets
+from reticent.service.storage import records, tables
+from reticent.service.storage.engine import Store
+
+KEPT = 64
+"""Versions kept in a worker's memory."""
+
+
+class Rounds:
+    """The part of a deployment that does not meet users; see the module docstring."""
+
+    def __init__(self, mechanism: Mechanism, store: Store, secrets: Secrets) -> None:
+        self.mechanism, self.store, self.secrets = mechanism, store, secrets
+        self.sealed = threading.Event()
+        """Set when this worker has sealed a round, for whoever plans in the background."""
+        self._advancing = threading.Lock()
+        self._boards: collections.OrderedDict[int, Billboard] = collections.OrderedDict()
+        self._boards_lock = threading.Lock()
+
+    @property
+    def users(self) -> int:
+        """K."""
+        return int(self.mechanism.agent.schedule.episodes)
+
+    @property
+    def releases(self) -> int:
+        return int(self.mechanism.agent.schedule.releases)
+
+    # -- from open to sealed ------------------------------------------------------------------------------------------
+
+    def _is_full(self, number: int, admitted: int) -> bool:
+        """Whether a round has had all its users, and is one that is released: a matter of public numbers."""
+        return bool(number < self.releases and admitted >= self.mechanism.agent.schedule.ends[number])
+
+    def _seal(self, tx: Connection, number: int) -> None:
+        """End the open round and open the next; the caller holds the deployment's lock."""
+        records.seal_round(tx, number)
+        if number + 1 < self.releases:
+            self._open_round(tx, number + 1)
+        records.change_deployment(tx, open_round=number + 1)
+
+    def _open_round(self, tx: Connection, number: int) -> None:
+        total = self.secrets.seal(self.mechanism.first_sum().tobytes(), f"round {number}")
+        records.insert_new(tx, tables.ROUNDS, number=number, state="open", total=total)
+
+    def _end_full_round(self) -> None:
+        """Inline planning: the round ends and its plan is published before the next user is admitted."""
+        with self.store.write() as tx:
+            clock = records.deployment(tx, lock=True)
+            if self._is_full(clock.open_round, clock.admitted):
+                self._seal(tx, clock.open_round)
+        self.advance()
+
+    def finish(self) -> None:
+        """End the last round; reports that come later are refused. Call it at a time that does not depend on reports.
+
+        Raises:
+          Refusal: not all K users have been admitted.
+        """
+        with self.store.write() as tx:
+            clock = records.deployment(tx, lock=True)
+            if clock.admitted < self.users:
+                raise Refusal("not-finished", f"{clock.admitted} of {self.users} users have been admitted")
+            if clock.finished:
+                return
+            if clock.open_round < self.releases:
+                self._seal(tx, clock.open_round)
+            records.change_deployment(tx, finished=True)
+            records.expire_before(tx, None)
+
+    # -- from sealed to published -------------------------------------------------------------------------------------
+
+    def advance(self) -> int:
+        """Release every sealed round and publish its plan, in order; says how many. Any worker may, at any time."""
+        done = 0
+        with self._advancing:
+            self.sealed.clear()
+            while True:
+                with self.store.read() as tx:
+                    version = records.learner_version(tx)
+                    published = records.deployment(tx).served_version >= version
+                    row = records.round_of(tx, version) if version < self.releases else None
+                if not published:
+                    self._publish(version)
+                if row is None or row.state != "sealed":
+                    return done
+                self._release(version)
+                done += 1
+
+    def _release(self, number: int) -> None:
+        before = self.billboard(number)
+        noise = self.mechanism.round_noise()  # takes its time, so before the locks; thrown away unless it is stored
+        with self.store.write() as tx:
+            row = records.round_of(tx, number, lock=True)
+            current = records.learner(tx, lock=True)
+            if row.state != "sealed" or current.version != number:
+                return  # another worker was faster
+            state = self._state(current)
+            closed, release = self.mechanism.close(state, before, self._total(number, row.total), noise)
+            content = np.ascontiguousarray(release, "<f8").tobytes()
+            sealed = self.secrets.seal(self.mechanism.to_bytes(closed), f"learner {number + 1}")
+            records.release_round(tx, number, content, hashlib.sha256(content).hexdigest(), sealed)
+
+    def _publish(self, version: int) -> None:
+        with self.store.read() as tx:
+            current = records.learner(tx)
+        if current.version == version:
+            content = self.mechanism.billboard(version, self._state(current)).to_bytes()
+            with self.store.write() as tx:
+                records.publish(tx, version, content)
+
+    def _state(self, row: Any) -> Any:
+        return self.mechanism.from_bytes(self.secrets.unseal(row.state, f"learner {row.version}"))
+
+    def _total(self, number: int, sealed: bytes) -> np.ndarray:
+        content = self.secrets.unseal(sealed, f"round {number}")
+        return np.frombuffer(content, np.int64).reshape(self.mechanism.noise_scale.shape)
+
+    # -- what is published --------------------------------------------------------------------------------------------
+
+    def billboard(self, version: int) -> Billboard:
+        """A published version; kept in memory, since it never changes.
+
+        Raises:
+          Refusal: it was never published.
+        """
+        with self._boards_lock:
+            if version in self._boards:
+                self._boards.move_to_end(version)
+                return self._boards[version]
+        content = None
+        if 0 <= version <= self.releases:
+            with self.store.read() as tx:
+                content = records.billboard(tx, version)
+        if content is None:
+            raise Refusal("not-found", f"version {version} has not been published")
+        found = Billboard.read(version, content)
+        with self._boards_lock:
+            found = self._boards.setdefault(version, found)
+            if len(self._boards) > KEPT:
+                self._boards.popitem(last=False)
+        return found
+
+    def remembers(self, version: int) -> bool:
+        """Whether :meth:`billboard` answers without asking the store."""
+        return version in self._boards
+
+    def clock(self) -> tuple[Any, int]:
+        """The public clock's row, and the number of releases."""
+        with self.store.read() as tx:
+            return records.deployment(tx), records.learner_version(tx)

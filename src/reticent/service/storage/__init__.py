@@ -1,0 +1,1 @@
+"""What a deployment writes down: tables, and the short transactions over them."""

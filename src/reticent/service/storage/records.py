@@ -1,0 +1,141 @@
+"""The statements that transactions are made of; each is one short question or change."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import sqlalchemy as sa
+from sqlalchemy.dialects import postgresql, sqlite
+from sqlalchemy.engine import Connection
+
+from reticent.service.storage.tables import BILLBOARDS, DEPLOYMENT, EPISODES, LEARNER, ROUNDS, USERS
+
+ONLY = 1
+"""Key of the row in tables of one row."""
+
+
+def deployment(tx: Connection, *, lock: bool = False) -> Any:
+    """The public clock's row, or None before setup; ``lock`` makes admissions queue."""
+    return _first(tx, sa.select(DEPLOYMENT).where(DEPLOYMENT.c.id == ONLY), lock)
+
+
+def learner(tx: Connection, *, lock: bool = False) -> Any:
+    """Version and sealed state of the agent."""
+    return _first(tx, sa.select(LEARNER).where(LEARNER.c.id == ONLY), lock)
+
+
+def learner_version(tx: Connection) -> int:
+    return int(tx.execute(sa.select(LEARNER.c.version)).scalar_one())
+
+
+def episode(tx: Connection, identity: str, *, lock: bool = False) -> Any:
+    """An admitted episode, or None."""
+    return _first(tx, sa.select(EPISODES).where(EPISODES.c.id == identity), lock)
+
+
+def round_of(tx: Connection, number: int, *, lock: bool = False) -> Any:
+    return _first(tx, sa.select(ROUNDS).where(ROUNDS.c.number == number), lock)
+
+
+def open_round(tx: Connection) -> Any:
+    """The round that takes reports now, locked; None if there is none, or if it was sealed while we waited for it."""
+    return _first(tx, sa.select(ROUNDS).where(ROUNDS.c.state == "open"), lock=True)
+
+
+def digests(tx: Connection) -> dict[int, str]:
+    """The digests of all releases by round."""
+    rows = tx.execute(sa.select(ROUNDS.c.number, ROUNDS.c.digest).where(ROUNDS.c.state == "released"))
+    return {int(number): str(digest) for number, digest in rows}
+
+
+def admissions(tx: Connection, name: str) -> int:
+    """How often the user with this stored name was admitted."""
+    return int(tx.execute(sa.select(USERS.c.admissions).where(USERS.c.name == name)).scalar_one_or_none() or 0)
+
+
+def open_episodes(tx: Connection) -> int:
+    return int(tx.execute(sa.select(sa.func.count()).where(EPISODES.c.state == "open")).scalar_one())
+
+
+def sealed_rounds(tx: Connection) -> int:
+    return int(tx.execute(sa.select(sa.func.count()).where(ROUNDS.c.state == "sealed")).scalar_one())
+
+
+def billboard(tx: Connection, version: int) -> bytes | None:
+    return tx.execute(sa.select(BILLBOARDS.c.content).where(BILLBOARDS.c.version == version)).scalar_one_or_none()
+
+
+def insert_new(tx: Connection, table: sa.Table, **values: Any) -> None:
+    """Insert a row unless its key is there already."""
+    tx.execute(_insert(tx, table).values(**values).on_conflict_do_nothing())
+
+
+def count_user(tx: Connection, name: str, limit: int) -> bool:
+    """Count one more admission of a user, unless she has had ``limit``; says whether it was counted."""
+    statement = _insert(tx, USERS).values(name=name, admissions=1)
+    statement = statement.on_conflict_do_update(
+        index_elements=[USERS.c.name],
+        set_={"admissions": USERS.c.admissions + 1},
+        where=USERS.c.admissions < limit,
+    )
+    return tx.execute(statement.returning(USERS.c.admissions)).first() is not None
+
+
+def count_admission(tx: Connection, users: int, now: float) -> Any:
+    """Count an admission unless there were ``users``; the clock's row after it, whose lock is held from here, or None."""
+    room = (DEPLOYMENT.c.id == ONLY) & (DEPLOYMENT.c.admitted < users)
+    advanced = {"admitted": DEPLOYMENT.c.admitted + 1, "last_admitted_at": now}
+    return tx.execute(sa.update(DEPLOYMENT).where(room).values(**advanced).returning(*DEPLOYMENT.c)).first()
+
+
+def open_episode(tx: Connection, **row: Any) -> None:
+    tx.execute(sa.insert(EPISODES).values(state="open", **row))
+
+
+def change_deployment(tx: Connection, **values: Any) -> None:
+    tx.execute(sa.update(DEPLOYMENT).where(DEPLOYMENT.c.id == ONLY).values(**values))
+
+
+def publish(tx: Connection, version: int, content: bytes) -> None:
+    """Publish a plan; the first one of a version is the one that stays."""
+    insert_new(tx, BILLBOARDS, version=version, content=content)
+    newer = (DEPLOYMENT.c.id == ONLY) & (DEPLOYMENT.c.served_version < version)
+    tx.execute(sa.update(DEPLOYMENT).where(newer).values(served_version=version))
+
+
+def set_total(tx: Connection, number: int, total: bytes) -> None:
+    """Store the round's new sum; the caller holds its lock."""
+    tx.execute(sa.update(ROUNDS).where(ROUNDS.c.number == number).values(total=total))
+
+
+def mark_counted(tx: Connection, identity: str) -> None:
+    tx.execute(sa.update(EPISODES).where(EPISODES.c.id == identity).values(state="counted"))
+
+
+def seal_round(tx: Connection, number: int) -> None:
+    """Let a round take no more reports; waits for those that are being added."""
+    tx.execute(sa.update(ROUNDS).where(ROUNDS.c.number == number).values(state="sealed"))
+
+
+def release_round(tx: Connection, number: int, release: bytes, digest: str, state: bytes) -> None:
+    """The round's sum gives way to its release, and the agent's state goes one version up."""
+    done = {"state": "released", "total": None, "release": release, "digest": digest}
+    tx.execute(sa.update(ROUNDS).where(ROUNDS.c.number == number).values(**done))
+    tx.execute(sa.update(LEARNER).where(LEARNER.c.id == ONLY).values(version=number + 1, state=state))
+
+
+def expire_before(tx: Connection, now: float | None) -> int:
+    """Expire open episodes that were due before ``now``, or all; says how many."""
+    due = EPISODES.c.state == "open"
+    if now is not None:
+        due &= EPISODES.c.expires_at < now
+    return int(tx.execute(sa.update(EPISODES).where(due).values(state="expired")).rowcount)
+
+
+def _insert(tx: Connection, table: sa.Table) -> Any:
+    insert: Any = postgresql.insert if tx.dialect.name == "postgresql" else sqlite.insert
+    return insert(table)
+
+
+def _first(tx: Connection, statement: Any, lock: bool) -> Any:
+    return tx.execute(statement.with_for_update() if lock else statement).first()

@@ -1,0 +1,72 @@
+"""The tables of a deployment. Raw trajectories are in none of them; see docs/service.md for what each column reveals."""
+
+from __future__ import annotations
+
+from sqlalchemy import BigInteger, Boolean, Column, Float, Integer, LargeBinary, MetaData, String, Table
+
+FORMAT = 1
+"""Version of the layout; a store of another one is refused."""
+
+METADATA = MetaData()
+
+DEPLOYMENT = Table(
+    "deployment",
+    METADATA,
+    Column("id", Integer, primary_key=True, autoincrement=False),
+    Column("format", Integer, nullable=False),
+    Column("fingerprint", String(64), nullable=False),
+    Column("key_check", LargeBinary, nullable=False),
+    Column("admitted", BigInteger, nullable=False),
+    Column("open_round", BigInteger, nullable=False),
+    Column("served_version", BigInteger, nullable=False),
+    Column("last_admitted_at", Float, nullable=False),
+    Column("finished", Boolean, nullable=False),
+)
+"""One row: the public clock. Whoever admits a user holds its lock, so admissions are one after another."""
+
+USERS = Table(
+    "users",
+    METADATA,
+    Column("name", String(64), primary_key=True),
+    Column("admissions", Integer, nullable=False),
+)
+"""Keyed hashes of admitted users, and how often each was admitted."""
+
+EPISODES = Table(
+    "episodes",
+    METADATA,
+    Column("id", String(32), primary_key=True),
+    Column("user", String(64), nullable=False),
+    Column("version", BigInteger, nullable=False),
+    Column("expires_at", Float, nullable=False, index=True),
+    Column("state", String(8), nullable=False),
+)
+"""Admitted episodes: ``open``, ``counted`` or ``expired``."""
+
+ROUNDS = Table(
+    "rounds",
+    METADATA,
+    Column("number", BigInteger, primary_key=True, autoincrement=False),
+    Column("state", String(8), nullable=False),
+    Column("total", LargeBinary, nullable=True),
+    Column("release", LargeBinary, nullable=True),
+    Column("digest", String(64), nullable=True),
+)
+"""``open`` (taking reports), ``sealed`` (its sum is final) or ``released`` (its sum is gone, its noisy release is here)."""
+
+LEARNER = Table(
+    "learner",
+    METADATA,
+    Column("id", Integer, primary_key=True, autoincrement=False),
+    Column("version", BigInteger, nullable=False),
+    Column("state", LargeBinary, nullable=False),
+)
+"""One row: the agent's state after ``version`` releases."""
+
+BILLBOARDS = Table(
+    "billboards",
+    METADATA,
+    Column("version", BigInteger, primary_key=True, autoincrement=False),
+    Column("content", LargeBinary, nullable=False),
+)
+"""Published plans, each a function of the releases before it."""

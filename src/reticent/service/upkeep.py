@@ -1,0 +1,76 @@
+"""The service's clock hand: releases sealed rounds, publishes plans, expires episodes, ends the last round in time.
+
+Everything it does is safe to do twice, by several workers at once, and to be killed in the middle of.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+
+import numpy as np
+
+from reticent.service.deployment import Deployment
+from reticent.service.refusals import Refusal
+
+LOG = logging.getLogger("reticent.service")
+EXPIRY_INTERVAL = 30.0
+"""Seconds between looks for overdue episodes; a submission checks its own anyway."""
+
+
+class Upkeep:
+    """A thread that keeps one deployment going until it is stopped."""
+
+    def __init__(self, deployment: Deployment, interval: float = 0.5) -> None:
+        self._deployment, self._interval = deployment, interval
+        self._stop = threading.Event()
+        self._expired_at = 0.0
+        self._thread = threading.Thread(target=self._run, name="reticent-upkeep", daemon=True)
+
+    def start(self) -> None:
+        self._thread.start()
+
+    def stop(self) -> None:
+        self._stop.set()
+        self._deployment.sealed.set()
+        self._thread.join(timeout=30)
+
+    def _run(self) -> None:
+        self._guarded(self._warm)
+        while not self._stop.is_set():
+            self._guarded(self.once)
+            self._deployment.sealed.wait(self._interval)
+
+    def _guarded(self, work: object) -> None:
+        try:
+            work()  # type: ignore[operator]
+        except Exception as problem:  # the next turn tries again; the message might quote data, its type does not
+            LOG.error("upkeep failed with %s", type(problem).__name__)
+            self._stop.wait(self._interval)
+
+    def _warm(self) -> None:
+        """Compile before the first report comes."""
+        deployment = self._deployment
+        model = deployment.mechanism.agent.model
+        if deployment.mechanism.joint:
+            board = deployment.billboard(deployment.clock()[0].served_version)
+            steps = np.zeros(model.horizon)
+            deployment.mechanism.report(board, np.zeros(model.horizon + 1), steps, steps)
+
+    def once(self) -> None:
+        """One turn."""
+        deployment = self._deployment
+        deployment.advance()
+        clock, _ = deployment.clock()
+        now = time.time()
+        due = clock.last_admitted_at + deployment.finish_after
+        if clock.admitted >= deployment.users and not clock.finished and now >= due:
+            try:
+                deployment.finish()
+            except Refusal:
+                return
+            deployment.advance()
+        if now - self._expired_at > EXPIRY_INTERVAL:
+            self._expired_at = now
+            deployment.expire()

@@ -1,0 +1,136 @@
+"""``reticent users`` against the real service: counts that add up, crowds that are late or lost, and plain failures."""
+
+from __future__ import annotations
+
+import json
+import socket
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+from scipy.stats import chi2
+
+from reticent.cli import main
+from reticent.client import Client
+from reticent.errors import InvalidInput
+from reticent.experiments.users import Crowd, Truth
+from reticent.worlds import make_world_from
+
+sys.path.insert(0, str(Path(__file__).parent.parent / "client"))
+from running_service import ADMIN_KEY, APP_KEY, running_service
+
+WORLD = "random-blend:states=3,actions=2,horizon=2,d=2"
+EPISODES = 120
+
+
+@pytest.fixture(scope="module")
+def url(tmp_path_factory):
+    with running_service(tmp_path_factory.mktemp("users"), world=WORLD, episodes=EPISODES, rate_limit=0) as address:
+        yield address
+
+
+@pytest.fixture
+def users(monkeypatch, capsys):
+    """Call the command in this process: exit code, standard output, standard error."""
+    monkeypatch.setenv("RETICENT_APP_KEY", APP_KEY)
+
+    def call(*arguments):
+        monkeypatch.setattr(sys, "argv", ["reticent", "users", *map(str, arguments)])
+        with pytest.raises(SystemExit) as stopped:
+            main()
+        out, err = capsys.readouterr()
+        return stopped.value.code or 0, out, err
+
+    return call
+
+
+def test_every_user_is_accounted_for(users, url) -> None:
+    """First a crowd that fits, then one that runs over the horizon: what the command counts is what the service did."""
+    with Client(url, ADMIN_KEY) as operator:
+        code, out, _ = users(
+            "--url", url, "--users", 60, "--concurrency", 4, "--late", 0.3, "--lost", 0.2, "--prefix", "first", "--json"
+        )
+        found = json.loads(out)
+        assert code == 0
+        assert (found["world"], found["users"], found["served"]) == (WORLD, 60, 60)
+        assert found["counted"] + found["abandoned"] == 60
+        # 60 coins of 0.2: outside [1, 30] with probability below 2e-6; the seed is fixed, so it is the same every time.
+        assert 1 <= found["abandoned"] <= 30
+        waiting = operator.connection.get("/v1/admin/status")
+        assert (waiting["admitted"], waiting["open_episodes"]) == (60, found["abandoned"])
+        routes = {row["route"]: row for row in found["routes"]}
+        assert routes["POST /v1/episodes"]["requests"] == 60
+        assert routes["POST /v1/episodes/{episode}/trajectory"]["requests"] == found["counted"]
+        assert all(0 < row["p50_ms"] <= row["p99_ms"] for row in found["routes"])
+        assert found["requests"] == sum(row["requests"] for row in found["routes"])
+        assert found["versions"]["first"] == 0
+        assert found["versions"]["last"] >= 1
+
+        code, out, _ = users("--url", url, "--world", WORLD, "--users", 80, "--act", "server", "--prefix", "second")
+        assert code == 0
+        assert operator.status()["admitted"] == EPISODES
+        assert "not learned from" in out
+        assert "POST /v1/episodes/{episode}/actions" in out
+        assert "in the first tenth" in out
+
+        # The same names are the same users: nobody is counted again.
+        code, out, _ = users("--url", url, "--users", 20, "--prefix", "first", "--json")
+        assert (json.loads(out)["counted"], json.loads(out)["not_learned_from"]) == (0, 20)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["--world", "mobile-health"], "world: horizon is 6, but must be 2, as the service says"),
+        (["--users", 0], "users is 0, but must be at least 1"),
+        (["--late", 0.7, "--lost", 0.6], "late + lost is 1.2999999999999998, but must be at most 1"),
+        (["--act", "elsewhere"], "act is elsewhere, but must be 'device' or 'server'"),
+    ],
+)
+def test_bad_requests_are_one_line(users, url, arguments, message: str) -> None:
+    code, out, err = users("--url", url, *arguments)
+    assert (code, out) == (2, "")
+    assert err.strip().startswith(f"error: {message}")
+
+
+def test_a_wrong_key_stops_the_crowd_at_once(users, url) -> None:
+    code, out, err = users("--url", url, "--users", 500, "--key", "wrong", "--json")
+    assert code == 1
+    assert json.loads(out)["served"] == 0
+    assert "HTTP 401" in err
+
+
+def test_a_service_that_is_not_there_is_said_so(users) -> None:
+    with socket.socket() as nobody:
+        nobody.bind(("127.0.0.1", 0))
+        code, out, err = users("--url", f"http://127.0.0.1:{nobody.getsockname()[1]}", "--deadline", 0.3)
+    assert (code, out) == (2, "")
+    assert "no answer from" in err
+
+
+@pytest.mark.parametrize(
+    "spec", ["random-blend:states=3,actions=2,horizon=2,d=2", "large-blend:states=20,successors=4"]
+)
+def test_simulated_users_live_in_their_world(spec: str) -> None:
+    """Next states of one pair against the world's own probabilities: chi-square, false alarm 1e-6; rewards likewise."""
+    world = make_world_from(spec)
+    truth, rng, size = Truth(world), np.random.default_rng(5), 4_000
+    drawn = [truth.step(rng, 1, 2, 1) for _ in range(size)]
+    expected = size * np.asarray(world.transitions)[1, 2, 1]
+    counts = np.bincount([state for _, state in drawn], minlength=len(expected))
+    assert (counts[expected == 0] == 0).all()
+    common = expected >= 20
+    spread = ((counts[common] - expected[common]) ** 2 / expected[common]).sum()
+    assert spread < chi2.isf(1e-6, int(common.sum()))
+    mean = float(np.asarray(world.mean_rewards)[1, 2, 1])
+    # Five standard deviations of a mean of numbers in [0, 1].
+    assert abs(np.mean([reward for reward, _ in drawn]) - mean) < 5 * 0.5 / np.sqrt(size)
+    assert {truth.start(rng) for _ in range(200)} <= set(np.flatnonzero(np.asarray(world.model.initial)))
+
+
+def test_only_worlds_with_numbered_states_and_shares_that_are_shares() -> None:
+    with pytest.raises(InvalidInput, match="finitely many states"):
+        Truth(make_world_from(WORLD).model)
+    with pytest.raises(InvalidInput, match="share of the users"):
+        Crowd(10, late=-0.1)

@@ -1,0 +1,39 @@
+"""The real service on a real port, for tests: uvicorn in a thread, SQLite in a temporary directory."""
+
+from __future__ import annotations
+
+import contextlib
+import threading
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import uvicorn
+
+from reticent.service.app import create_app
+from reticent.service.config import Settings
+
+APP_KEY, ADMIN_KEY = "app-key-of-the-tests", "admin-key-of-the-tests"
+
+
+@contextlib.contextmanager
+def running_service(directory: Path, **settings: Any) -> Iterator[str]:
+    """Start a service and give its address; it is stopped at the end of the block."""
+    chosen = Settings(database=f"sqlite:///{directory}/service.db", **{"planning": "inline", **settings})
+    app = create_app(chosen.with_secrets(app_key=APP_KEY, admin_key=ADMIN_KEY, user_secret="secret-of-the-tests"))
+    server = uvicorn.Server(uvicorn.Config(app, host="127.0.0.1", port=0, log_level="error", lifespan="on"))
+    thread = threading.Thread(target=server.run, daemon=True)
+    thread.start()
+    try:
+        deadline = time.monotonic() + 60
+        while not server.started:
+            assert thread.is_alive(), "the service did not start"
+            assert time.monotonic() < deadline, "the service takes too long to start"
+            time.sleep(0.02)
+        port = server.servers[0].sockets[0].getsockname()[1]
+        yield f"http://127.0.0.1:{port}"
+    finally:
+        server.should_exit = True
+        thread.join(30)
+        assert not thread.is_alive()

@@ -1,0 +1,49 @@
+"""A PostgreSQL cluster of the tests' own, and the way to the measurements that tests repeat in small."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+import sqlalchemy as sa
+
+sys.path.insert(0, str(Path(__file__).parents[2] / "benchmarks"))
+
+
+@pytest.fixture(scope="session")
+def cluster() -> Iterator[str]:
+    from temporary_postgres import temporary_postgres
+
+    with temporary_postgres() as url:
+        yield url
+
+
+@pytest.fixture
+def postgres(cluster: str) -> Iterator[str]:
+    """The URL of an empty database on a real server."""
+    from reticent.service.storage.tables import METADATA
+
+    yield cluster
+    engine = sa.create_engine(cluster)
+    METADATA.drop_all(engine)
+    engine.dispose()
+
+
+@pytest.fixture(autouse=True)
+def _closed() -> Iterator[None]:
+    """No test leaves a connection open."""
+    from durable import OPENED
+
+    yield
+    while OPENED:
+        OPENED.pop().store.close()
+
+
+@pytest.fixture(params=["sqlite", "postgresql"])
+def database(request: pytest.FixtureRequest, tmp_path: Path) -> str:
+    """An empty database of either kind."""
+    if request.param == "sqlite":
+        return f"sqlite:///{tmp_path / 'service.db'}"
+    return str(request.getfixturevalue("postgres"))

@@ -1,0 +1,49 @@
+"""Small deployments for the service's tests."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from reticent.privacy.noise import SecureNoise
+from reticent.service.deployment import Deployment
+from reticent.service.mechanism import make_mechanism
+from reticent.service.secrets import Secrets
+from reticent.service.storage.engine import Store
+from reticent.worlds.registry import make_world_from
+
+SECRET = "a secret of the tests, long enough"
+WORLD = "random-blend:states=6,actions=3,horizon=8,d=3"
+MODEL = make_world_from(WORLD).model
+OPENED: list[Deployment] = []
+"""Deployments made by the running test, to be closed after it."""
+
+AGENT = "private-linopt-vi:first=4,growth=1"
+
+
+def deployment(
+    where: Path | str, agent: str = AGENT, episodes: int = 12, model: Any = MODEL, **given: Any
+) -> Deployment:
+    """A deployment of ``episodes`` users in rounds of four, on a file or a database URL."""
+    settings = {key: given.pop(key) for key in ("contributions", "pan_private") if key in given}
+    mechanism = make_mechanism(agent, model, episodes, SecureNoise(), **settings)
+    url = where if isinstance(where, str) else f"sqlite:///{where / 'service.db'}"
+    given.setdefault("inline", True)
+    if "contributions" in settings:
+        given["contributions"] = settings["contributions"]
+    made = Deployment(mechanism, Store(url), Secrets(SECRET), **given)
+    OPENED.append(made)
+    made.set_up()
+    return made
+
+
+def episode(seed: int, model: Any = MODEL) -> dict[str, Any]:
+    """A random trajectory."""
+    draw = np.random.default_rng(seed)
+    return {
+        "states": draw.integers(0, model.states, model.horizon + 1).tolist(),
+        "actions": draw.integers(0, model.actions, model.horizon).tolist(),
+        "rewards": draw.random(model.horizon).tolist(),
+    }

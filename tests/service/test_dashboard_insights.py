@@ -1,0 +1,196 @@
+"""What the dashboard computes: right by independent formulas, and from nothing but what was released."""
+
+from __future__ import annotations
+
+import math
+from pathlib import Path
+
+import numpy as np
+import pytest
+import sqlalchemy as sa
+from durable import MODEL, WORLD
+from fastapi.testclient import TestClient
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy.stats import chi2
+from serving import APP
+from serving import settings as service_settings
+from watching import come
+
+from reticent.agents.private import make_private
+from reticent.privacy.plan import PrivateOptions
+from reticent.service import arrays
+from reticent.service.app import create_app
+from reticent.service.dashboard import insights, routes
+from reticent.service.storage.tables import LEARNER, ROUNDS
+from reticent.worlds.registry import make_world_from
+
+
+def learned(client: TestClient, users: int = 5) -> None:
+    """Enough users for a release."""
+    come(client, range(users), MODEL)
+
+
+# -- signal to noise -------------------------------------------------------------------------------------------------------
+
+
+def unpacked(row: np.ndarray, d: int) -> np.ndarray:
+    """A symmetric matrix from its upper triangle, whose off-diagonal entries were multiplied by √2."""
+    matrix, entries = np.zeros((d, d)), iter(row)
+    for i in range(d):
+        for j in range(i, d):
+            matrix[i, j] = matrix[j, i] = next(entries) / (1 if i == j else math.sqrt(2))
+    return matrix
+
+
+@given(st.integers(1, 4), st.integers(1, 3), st.integers(1, 3), st.floats(0.1, 50), st.integers(0, 2**20))
+@settings(max_examples=40, deadline=None)
+def test_signal_is_the_frobenius_norm_over_that_of_the_noise(horizon, d1, d2, sigma, seed):
+    draw = np.random.default_rng(seed)
+    grams = d1 * (d1 + 1) // 2, d2 * (d2 + 1) // 2
+    released = draw.normal(size=(horizon, grams[0] + d1 + grams[1] + d2))
+    noise = np.full_like(released, sigma)
+    noise[-1, : grams[0] + d1] = 0.0  # as at a last step, after which nothing follows
+    found = insights.signal_to_noise(released, noise, d1, d2)
+    reward_start = grams[0] + d1
+    for h in range(horizon):
+        reward = np.linalg.norm(unpacked(released[h, reward_start : reward_start + grams[1]], d2))
+        assert found.reward[h] == pytest.approx(reward / (sigma * math.sqrt(grams[1])))
+        if h < horizon - 1:
+            transition = np.linalg.norm(unpacked(released[h, : grams[0]], d1))
+            assert found.transition[h] == pytest.approx(transition / (sigma * math.sqrt(grams[0])))
+    assert math.isnan(found.transition[-1])
+    together = np.linalg.norm(unpacked(released[:, reward_start : reward_start + grams[1]].sum(axis=0), d2))
+    assert found.reward_together == pytest.approx(together / (sigma * math.sqrt(horizon * grams[1])))
+
+
+@pytest.mark.parametrize("trust", ["joint", "local"])
+def test_noise_alone_has_the_ratio_one(trust):
+    """Squared ratios of pure noise, summed, are χ². Two-sided at a false-alarm rate of 1e-6; 0.9 of the noise is caught."""
+    agent, plan = make_private(MODEL, 400, "value-iteration", PrivateOptions(trust=trust, first=50, growth=1))
+    scale, version = np.asarray(agent.regularizer.noise_scale), plan.schedule.releases
+    assert version == 8
+    # Every user's report carries its own noise in the local model; eight equal epochs have their own in the joint one.
+    parts = 400 if trust == "local" else 8
+    stated = insights.noise_in_release(plan, scale, version)
+    draw, total, freedom = np.random.default_rng(7), 0.0, 0
+    for _ in range(50):
+        noise = scale * draw.normal(size=(parts, *scale.shape)).sum(axis=0)
+        found = insights.signal_to_noise(noise, stated, MODEL.d1, MODEL.d2)
+        for ratios, d in ((found.transition, MODEL.d1), (found.reward, MODEL.d2)):
+            shown = ratios[~np.isnan(ratios)]
+            total += float((shown**2).sum()) * d * (d + 1) / 2
+            freedom += len(shown) * d * (d + 1) // 2
+    low, high = chi2.ppf([5e-7, 1 - 5e-7], freedom)
+    assert low < total < high
+    assert not low < 0.9**2 * total < high
+
+
+# -- value -----------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("method", ["value-iteration", "policy-optimization"])
+def test_with_much_data_the_proven_interval_closes_around_the_truth(method):
+    """Sums of 10⁸ users in every direction, noiseless for clarity: what is left is the interval's own width."""
+    world = make_world_from(WORLD)
+    agent, plan = make_private(MODEL, 10**8, method, PrivateOptions(epsilon=50.0))
+    users, horizon, d1, d2 = 10**8, MODEL.horizon, MODEL.d1, MODEL.d2
+    theta_p = np.broadcast_to(world.transition_theta, (horizon, d1))
+    theta_r = np.broadcast_to(world.reward_theta, (horizon, d2))
+
+    def packed(d: int) -> np.ndarray:
+        return np.concatenate([[users / d if i == j else 0.0 for j in range(i, d)] for i in range(d)])
+
+    released = np.stack(
+        [
+            np.concatenate([packed(d1), users / d1 * theta_p[h], packed(d2), users / d2 * theta_r[h]])
+            for h in range(horizon)
+        ]
+    )  # fmt: skip
+    policy = np.random.default_rng(3).dirichlet(np.ones(MODEL.actions), size=(horizon, MODEL.states))
+    if method == "value-iteration":
+        policy = policy.argmax(axis=-1)
+    probabilities = np.eye(MODEL.actions)[policy] if policy.ndim == 2 else policy
+    truth = float(world.policy_value(probabilities))
+    found = insights.start_value(agent, plan, released, plan.schedule.releases, policy)
+    assert found.proven_low < truth < found.proven_high
+    assert found.proven_high - found.proven_low < 0.5
+    assert found.cautious < found.estimate < found.optimistic
+    assert found.estimate == pytest.approx(truth, abs=0.02)
+    assert found.optimistic - found.cautious < found.proven_high - found.proven_low
+
+
+@pytest.mark.parametrize("agent", ["private-linopt-vi:first=4,growth=1", "private-linopt-po:first=4,growth=1"])
+def test_the_upper_end_is_what_the_billboard_says(tmp_path: Path, agent: str) -> None:
+    """The service planned from its own state; insights from the release alone. They must be the same numbers."""
+    with TestClient(create_app(service_settings(tmp_path, agent=agent))) as client:
+        learned(client)
+        for version in (0, 1):
+            board = client.get(f"/v1/billboards/{version}").json()
+            shape = (MODEL.horizon + 1, MODEL.states)
+            values = arrays.from_json("values", board["values"], dtype="<f8", shape=shape)
+            answer = client.get(f"/v1/insights/{version}").json()
+            assert answer["value"]["optimistic"] == pytest.approx(
+                float(np.asarray(MODEL.initial) @ values[0]), rel=1e-9
+            )
+        assert client.get("/v1/insights").json() == answer
+        assert (answer["version"], answer["users"]) == (1, 4)
+        assert answer["value"]["largest"] == MODEL.horizon
+
+
+# -- privacy ---------------------------------------------------------------------------------------------------------------
+
+
+def test_insights_read_nothing_but_releases(tmp_path: Path) -> None:
+    """With the agent's state and the open sum destroyed, the answer is the same: neither was looked at."""
+    app = create_app(service_settings(tmp_path))
+    with TestClient(app) as client:
+        learned(client)
+        before = client.get("/v1/insights/1").json()
+        routes._insights.cache_clear()
+        with app.state.deployment.store.write() as tx:
+            tx.execute(sa.update(LEARNER).values(state=b"gone"))
+            tx.execute(sa.update(ROUNDS).where(ROUNDS.c.state != "released").values(total=b"gone"))
+        assert client.get("/v1/insights/1").json() == before
+
+
+def test_insights_do_not_move_with_reports_that_are_not_released(tmp_path: Path) -> None:
+    with TestClient(create_app(service_settings(tmp_path))) as client:
+        learned(client, 5)
+        before = client.get("/v1/insights").content
+        routes._insights.cache_clear()
+        come(client, range(99, 100), MODEL)
+        assert client.get("/v1/insights").content == before
+
+
+# -- routes ----------------------------------------------------------------------------------------------------------------
+
+
+def test_insights_are_for_readers_and_of_published_versions(tmp_path: Path) -> None:
+    with TestClient(create_app(service_settings(tmp_path, public_reads=False))) as client:
+        assert client.get("/v1/insights").status_code == 401
+        assert client.get("/v1/insights/0").status_code == 401
+        answer = client.get("/v1/insights/0", headers=APP)
+        assert answer.status_code == 200
+        assert "immutable" in answer.headers["cache-control"]
+        assert answer.json()["signal"] is None
+        assert client.get("/v1/insights/1", headers=APP).status_code == 404
+        assert client.get("/v1/insights/-1", headers=APP).status_code == 422
+
+
+def test_the_page_holds_no_numbers_and_lets_nobody_else_in(tmp_path: Path) -> None:
+    with TestClient(create_app(service_settings(tmp_path, public_reads=False))) as client:
+        for path, kind in (
+            ("/dashboard", "text/html"), ("/dashboard/dashboard.css", "text/css"),
+            ("/dashboard/dashboard.js", "text/javascript"), ("/dashboard/icon.svg", "image/svg+xml"),
+        ):  # fmt: skip
+            answer = client.get(path)
+            assert answer.status_code == 200
+            assert answer.headers["content-type"].startswith(kind)
+            policy = answer.headers["content-security-policy"]
+            assert "default-src 'self'" in policy
+            assert "unsafe" not in policy
+            assert "frame-ancestors 'none'" in policy
+            assert client.get(path, headers={"If-None-Match": answer.headers["etag"]}).status_code == 304
+        for path in ("/dashboard/routes.py", "/dashboard/..%2Froutes.py", "/dashboard/..%2F..%2Fapp.py"):
+            assert client.get(path).status_code == 404

@@ -1,0 +1,139 @@
+"""The HTTP interface: what it answers, what it refuses, and that a refusal changes nothing."""
+
+from __future__ import annotations
+
+import json
+import uuid
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+import pytest
+from durable import MODEL, episode
+from fastapi.testclient import TestClient
+from serving import ADMIN, APP, settings
+
+from reticent.service import arrays
+from reticent.service.app import create_app
+
+
+@pytest.fixture
+def client(tmp_path: Path) -> Iterator[TestClient]:
+    with TestClient(create_app(settings(tmp_path))) as found:
+        yield found
+
+
+def open_episode(client: TestClient, user: str) -> dict:
+    answer = client.post("/v1/episodes", json={"user": user, "episode": uuid.uuid4().hex}, headers=APP)
+    assert answer.status_code == 201, answer.text
+    return answer.json()
+
+
+def submit(client: TestClient, opened: dict, body: dict) -> dict:
+    path = f"/v1/episodes/{opened['episode']}/trajectory"
+    answer = client.post(path, json={"token": opened["token"], **body}, headers=APP)
+    assert answer.status_code == 200, answer.text
+    return answer.json()
+
+
+def test_users_act_submit_and_move_the_version(client: TestClient) -> None:
+    first = client.get("/v1/billboard").json()
+    policy = arrays.from_json("policy", first["policy"], dtype="<i4", shape=(MODEL.horizon, MODEL.states))
+    for user in range(5):
+        opened = open_episode(client, f"user {user}")
+        if user < 4:
+            path = f"/v1/episodes/{opened['episode']}/actions"
+            action = client.post(path, json={"token": opened["token"], "step": 1, "state": 2}, headers=APP).json()
+            assert action == {"action": int(policy[1, 2]), "version": 0}
+        receipt = submit(client, opened, episode(user))
+        assert receipt == {"episode": opened["episode"], "status": "counted", "version": opened["version"]}
+        assert submit(client, opened, episode(user + 100)) == receipt
+    status = client.get("/v1/status").json()
+    assert (status["version"], status["admitted"], status["served_version"]) == (1, 5, 1)
+    ledger = client.get("/v1/ledger").json()
+    assert [entry["released"] for entry in ledger["entries"]] == [True, False, False]
+    assert ledger["entries"][-1]["epsilon"] == pytest.approx(1.0, rel=1e-6)
+    assert client.get("/v1/billboard").headers["etag"] == '"v1"'
+    assert client.get("/v1/billboard", headers={"If-None-Match": '"v1"'}).status_code == 304
+    assert client.get("/v1/billboards/0").json() == first
+    assert client.get("/v1/billboards/2").status_code == 404
+    model = client.get("/v1/model").json()
+    assert model["digest"] == first["model"]
+    shape = (MODEL.d1, MODEL.states, MODEL.actions, MODEL.states)
+    features = arrays.from_json("", model["transition_features"], dtype="<f8", shape=shape)
+    np.testing.assert_array_equal(features, MODEL.transition_features)
+    assert "reticent_admitted_users 5.0" in client.get("/metrics").text
+    hidden = client.get("/v1/admin/status", headers=ADMIN).json()
+    assert (hidden["open_episodes"], hidden["sealed_rounds_waiting"]) == (0, 0)
+    assert client.get("/v1/health").json() == {"status": "ok", "version": 1}
+
+
+def test_a_repeated_opening_gets_the_same_answer_and_a_returning_user_is_served_only(client: TestClient) -> None:
+    opened = open_episode(client, "ann")
+    again = client.post("/v1/episodes", json={"user": "ann", "episode": opened["episode"]}, headers=APP)
+    assert again.json() == opened
+    stolen = client.post("/v1/episodes", json={"user": "bob", "episode": opened["episode"]}, headers=APP)
+    assert (stolen.status_code, stolen.json()["type"]) == (409, "urn:reticent:problem:episode-taken")
+    later = open_episode(client, "ann")
+    assert (later["learning"], later["reason"]) == (False, "user-already-counted")
+    path = f"/v1/episodes/{later['episode']}/trajectory"
+    refused = client.post(path, json={"token": later["token"], **episode(0)}, headers=APP)
+    assert (refused.status_code, refused.json()["type"]) == (409, "urn:reticent:problem:not-learning")
+    assert client.get("/v1/status").json()["admitted"] == 1
+
+
+@pytest.mark.parametrize(
+    ("path", "headers", "status"),
+    [
+        ("/v1/admin/status", {}, 401),
+        ("/v1/admin/status", APP, 403),
+        ("/v1/admin/status", ADMIN, 200),
+        ("/v1/status", {}, 200),
+        ("/v1/nothing", APP, 404),
+    ],
+)
+def test_keys_open_what_they_should(client: TestClient, path: str, headers: dict, status: int) -> None:
+    answer = client.get(path, headers=headers)
+    assert answer.status_code == status
+    if status != 200:
+        assert answer.headers["content-type"] == "application/problem+json"
+        assert answer.json()["status"] == status
+
+
+def test_a_key_is_needed_to_read_where_reads_are_not_public(tmp_path: Path) -> None:
+    with TestClient(create_app(settings(tmp_path, public_reads=False))) as client:
+        for path in ("/v1/status", "/v1/billboard", "/v1/model", "/v1/ledger", "/metrics", "/openapi.json"):
+            assert client.get(path).status_code == 401
+            assert client.get(path, headers=APP).status_code == 200
+        assert client.get("/v1/health").status_code == 200
+
+
+def test_bodies_and_callers_are_limited(tmp_path: Path) -> None:
+    with TestClient(create_app(settings(tmp_path, body_limit=2048, rate_limit=5))) as client:
+        large = json.dumps({"user": "x" * 4000}).encode()
+        assert client.post("/v1/episodes", content=large, headers=APP).status_code == 413
+        pieces = (large[at : at + 500] for at in range(0, len(large), 500))
+        assert client.post("/v1/episodes", content=pieces, headers=APP).status_code == 413
+        codes = [client.get("/v1/health").status_code for _ in range(20)]
+        assert codes[0] == 200
+        assert codes[-1] == 429
+
+
+def test_the_stream_tells_the_status_at_once(tmp_path: Path) -> None:
+    import asyncio
+
+    from reticent.service.api.published import _events
+    from reticent.service.app import make_deployment
+
+    deployment = make_deployment(settings(tmp_path))
+
+    async def first() -> str:
+        stream = _events(deployment, None)
+        try:
+            return await anext(stream)
+        finally:
+            await stream.aclose()
+
+    told = asyncio.run(first())
+    assert told.startswith("event: status\nid: 0\ndata: {")
+    assert json.loads(told.split("data: ")[1])["admitted"] == 0

@@ -1,0 +1,36 @@
+"""``reticent serve``: what it says before it serves, and what it refuses to serve."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from durable import AGENT, WORLD
+from typer.testing import CliRunner
+
+from reticent.cli import app
+from reticent.errors import InvalidInput
+
+
+@pytest.fixture
+def config(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    for variable in ("RETICENT_APP_KEY", "RETICENT_ADMIN_KEY", "RETICENT_USER_SECRET", "RETICENT_DATABASE"):
+        monkeypatch.delenv(variable, raising=False)
+    monkeypatch.setenv("RETICENT_CACHE", "off")
+    path = tmp_path / "deployment.yaml"
+    path.write_text(f'world: "{WORLD}"\nagent: "{AGENT}"\nepisodes: 12\ndatabase: "sqlite:///{tmp_path}/service.db"\n')
+    return path
+
+
+def test_check_says_the_promise_and_warns_of_development_secrets(config: Path) -> None:
+    done = CliRunner().invoke(app, ["serve", "--config", str(config), "--check"])
+    assert done.exit_code == 0, done.output
+    assert "(1, 1e-05)-indistinguishable" in done.output
+    assert done.output.count("RETICENT_USER_SECRET is not set") == 1
+
+
+def test_it_does_not_start_on_an_open_address_with_default_secrets(config: Path) -> None:
+    done = CliRunner().invoke(app, ["serve", "--config", str(config), "--host", "0.0.0.0", "--check"])
+    assert isinstance(done.exception, InvalidInput)
+    assert "RETICENT_APP_KEY" in str(done.exception)
+    assert not (config.parent / "service.db").exists()

@@ -1,0 +1,98 @@
+"""Settings: what is refused before anybody is served."""
+
+from __future__ import annotations
+
+import hashlib
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from durable import MODEL
+
+from reticent.errors import InvalidInput
+from reticent.service.config import DevelopmentSecrets, Settings, make_settings, read_settings
+from reticent.service.models import deployment_model, fingerprint
+
+SECRET = "0123456789abcdef0123456789abcdef"
+
+
+def test_default_secrets_are_for_loopback_only(monkeypatch: pytest.MonkeyPatch) -> None:
+    for variable in ("RETICENT_APP_KEY", "RETICENT_ADMIN_KEY", "RETICENT_USER_SECRET"):
+        monkeypatch.delenv(variable, raising=False)
+    for host in ("127.0.0.1", "localhost", "::1", "127.3.2.1"):
+        with pytest.warns(DevelopmentSecrets):
+            assert Settings(world="riverswim", host=host).secret("app_key") == "dev-app-key"
+    for host in ("0.0.0.0", "::", "10.0.0.1", "example.org"):
+        public = Settings(world="riverswim", host=host)
+        with pytest.raises(InvalidInput, match="RETICENT_USER_SECRET"):
+            public.secret("user_secret")
+        for weak in ("dev-user-secret", "short"):
+            monkeypatch.setenv("RETICENT_USER_SECRET", weak)
+            with pytest.raises(InvalidInput, match="at least 32"):
+                public.secret("user_secret")
+        monkeypatch.setenv("RETICENT_USER_SECRET", SECRET)
+        assert public.secret("user_secret") == SECRET
+        monkeypatch.delenv("RETICENT_USER_SECRET")
+        assert not public.open_reads
+
+
+def test_keys_are_kept_as_hashes(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("RETICENT_APP_KEY", SECRET)
+    further = hashlib.sha256(b"another").hexdigest()
+    hashes = Settings(world="riverswim", app_key_sha256=(further,)).key_hashes("app")
+    assert hashes == (hashlib.sha256(SECRET.encode()).hexdigest(), further)
+
+
+@pytest.mark.parametrize(
+    ("content", "match"),
+    [
+        ({}, "exactly one"),
+        ({"world": "riverswim", "model_file": "x.npz"}, "exactly one"),
+        ({"world": "riverswim", "workers": 4}, "PostgreSQL"),
+        ({"world": "riverswim", "episodes": 0}, "episodes"),
+        ({"world": "riverswim", "colour": "red"}, "colour"),
+        ({"world": "riverswim", "app_key_sha256": ["plain text"]}, "app_key_sha256"),
+    ],
+)
+def test_bad_settings_say_what_is_wrong(content: dict[str, Any], match: str) -> None:
+    with pytest.raises(InvalidInput, match=match):
+        make_settings(content)
+
+
+def test_settings_are_read_from_a_file(tmp_path: Path) -> None:
+    path = tmp_path / "deployment.yaml"
+    path.write_text("world: riverswim\nepisodes: 77\n")
+    assert read_settings(path, {}).episodes == 77
+    assert read_settings(path, {"RETICENT_DATABASE": "sqlite:///other.db"}).database == "sqlite:///other.db"
+    for wrong in ("- a list", "world: [", "\t"):
+        path.write_text(wrong)
+        with pytest.raises(InvalidInput, match="--config"):
+            read_settings(path, {})
+    with pytest.raises(InvalidInput, match="--config"):
+        read_settings(tmp_path / "missing.yaml", {})
+
+
+def test_a_model_is_read_from_a_file(tmp_path: Path) -> None:
+    path = tmp_path / "model.npz"
+    given = {
+        "transition_features": MODEL.transition_features, "reward_features": MODEL.reward_features,
+        "initial": MODEL.initial, "horizon": MODEL.horizon, "transition_bound": MODEL.transition_bound,
+        "transition_theta_bound": MODEL.transition_theta_bound, "reward_theta_bound": MODEL.reward_theta_bound,
+        "sums_to_one": MODEL.sums_to_one, "stationary": MODEL.stationary,
+    }  # fmt: skip
+    np.savez(path, **given)
+    assert fingerprint(deployment_model(Settings(model_file=path))) == fingerprint(MODEL)
+    np.savez(path, **{**given, "horizon": MODEL.horizon + 1})
+    assert fingerprint(deployment_model(Settings(model_file=path))) != fingerprint(MODEL)
+    np.savez(path, **{**given, "colour": 1})
+    with pytest.raises(InvalidInput, match="colour"):
+        deployment_model(Settings(model_file=path))
+    np.savez(path, horizon=3)
+    with pytest.raises(InvalidInput, match="missing"):
+        deployment_model(Settings(model_file=path))
+
+
+def test_worlds_with_real_states_are_refused() -> None:
+    with pytest.raises(InvalidInput, match="finitely many"):
+        deployment_model(Settings(world="glucose:states=real"))

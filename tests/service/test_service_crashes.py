@@ -1,0 +1,26 @@
+"""``kill -9`` under load: what was acknowledged is there once, and no noise is drawn again."""
+
+from __future__ import annotations
+
+import pytest
+
+
+def test_nothing_is_lost_redrawn_or_counted_twice(database: str) -> None:
+    """Short: joint on SQLite, local on PostgreSQL; the long version has every pair."""
+    from service_crashes import crash
+
+    trust = "joint" if database.startswith("sqlite") else "local"
+    found = crash(database, trust, kills=2, lull=0.3)
+    assert found["wrong"] == []
+    assert found["acknowledged"] > 0
+
+
+@pytest.mark.verify
+@pytest.mark.parametrize("trust", ["joint", "local"])
+def test_a_hundred_kills(database: str, trust: str) -> None:
+    from service_crashes import crash
+
+    found = crash(database, trust, kills=50, seed=1)
+    assert found["wrong"] == []
+    assert found["acknowledged"] > 500
+    assert found["releases"] > 10

@@ -1,0 +1,273 @@
+"""The durable agent: the library's protocol and numbers, on a store that survives, in either kind of database."""
+
+from __future__ import annotations
+
+import concurrent.futures
+import math
+import uuid
+from pathlib import Path
+
+import jax
+import numpy as np
+import pytest
+from durable import AGENT, MODEL, SECRET, deployment, episode
+
+from reticent.agents.private import make_private
+from reticent.errors import InvalidInput
+from reticent.privacy.accountant import mu_of
+from reticent.privacy.plan import PrivateOptions
+from reticent.service import published
+from reticent.service.deployment import Deployment
+from reticent.service.refusals import Refusal
+from reticent.service.secrets import Secrets
+from reticent.service.storage import records
+from reticent.worlds import Episode
+
+H = MODEL.horizon
+
+
+def serve(service: Deployment, user: int, *, submits: bool = True) -> int:
+    opened = service.admit(f"user {user}")
+    if submits:
+        service.submit_trajectory(opened.token, opened.episode, **episode(user))
+    return opened.version
+
+
+def open_sum(service: Deployment) -> np.ndarray:
+    with service.store.write() as tx:
+        row = records.open_round(tx)
+    return service._total(row.number, row.total)
+
+
+def library_report(plan: object, seed: int) -> np.ndarray:
+    options = PrivateOptions(first=4, growth=1, deployment=True)
+    agent, privacy = make_private(MODEL, 12, "value-iteration", options)
+    given = episode(seed)
+    whole = Episode(*(np.asarray(given[field]) for field in ("states", "actions", "rewards")))
+    return np.asarray(agent.report(plan, whole)) / privacy.calibration.grid
+
+
+def test_rounds_end_on_admissions_and_new_versions_are_served(database: str) -> None:
+    service = deployment(database)
+    assert [serve(service, user) for user in range(12)] == [0] * 4 + [1] * 4 + [2] * 4
+    late = service.admit("one more")
+    assert (late.learning, late.reason, late.version) == (False, "horizon-used-up", 2)
+    service.finish()
+    assert service.advance() == 1
+    clock, releases = service.clock()
+    assert (clock.served_version, releases, clock.finished) == (3, 3, True)
+    assert np.isfinite(service.billboard(3).values).all()
+    entries = published.ledger(service)["entries"]
+    assert all(entry["released"] for entry in entries)
+    assert entries[-1]["epsilon"] == pytest.approx(published.recount(service, 3), rel=1e-12)
+    assert entries[-1]["epsilon"] <= 1.0 + 1e-6
+
+
+def test_what_is_added_is_what_the_library_adds(tmp_path: Path) -> None:
+    service = deployment(tmp_path)
+    for user in range(3):
+        serve(service, user)
+    wanted = sum(library_report(service.billboard(0).plan, user) for user in range(3))
+    np.testing.assert_array_equal(open_sum(service), wanted)
+
+
+def test_a_late_report_counts_under_its_own_version_in_the_open_round(tmp_path: Path) -> None:
+    service = deployment(tmp_path)
+    late = service.admit("late")
+    for user in range(4):
+        serve(service, user)
+    assert service.clock()[1] == 1
+    before = open_sum(service)
+    service.submit_trajectory(late.token, late.episode, **episode(99))
+    wanted = library_report(service.billboard(0).plan, 99)
+    np.testing.assert_array_equal(open_sum(service) - before, wanted)
+    other = library_report(service.billboard(1).plan, 99)
+    assert not np.array_equal(wanted, other)
+
+
+def test_the_release_is_the_sum_plus_noise_of_the_promised_size(tmp_path: Path) -> None:
+    # H·D = 8·18 numbers, nearly all noised; the mean of their squares is within 6 standard errors of 1 but for 2e-9.
+    service = deployment(tmp_path, "private-linopt-vi:first=4,growth=1", 8)
+    for user in range(4):
+        serve(service, user)
+    total = open_sum(service) * service.mechanism.grid
+    serve(service, 4)
+    with service.store.read() as tx:
+        row = records.round_of(tx, 0)
+    assert row.total is None
+    release = np.frombuffer(row.release, "<f8").reshape(total.shape)
+    scale = service.mechanism.noise_scale
+    noised = scale > 0
+    units = ((release - total)[noised] / scale[noised]) ** 2
+    assert abs(units.mean() - 1) < 6 * math.sqrt(2 / units.size)
+    np.testing.assert_array_equal(release[~noised], total[~noised])
+
+
+def test_a_second_contribution_and_a_retry_change_nothing(database: str) -> None:
+    service = deployment(database)
+    opened = service.admit("ann")
+    service.submit_trajectory(opened.token, opened.episode, **episode(0))
+    once = open_sum(service)
+    assert service.submit_trajectory(opened.token, opened.episode, **episode(1)) == 0
+    again = service.admit("ann")
+    assert (again.learning, again.reason) == (False, "user-already-counted")
+    with pytest.raises(Refusal, match="without being learned"):
+        service.submit_trajectory(again.token, again.episode, **episode(1))
+    np.testing.assert_array_equal(open_sum(service), once)
+    assert service.clock()[0].admitted == 1
+
+
+def test_expired_episodes_cost_nothing_and_are_refused(tmp_path: Path) -> None:
+    now = [1000.0]
+    service = deployment(tmp_path, ticket_lifetime=60.0, clock=lambda: now[0])
+    opened, prompt = service.admit("slow"), service.admit("prompt")
+    service.submit_trajectory(prompt.token, prompt.episode, **episode(1))
+    before = open_sum(service)
+    now[0] += 61
+    with pytest.raises(Refusal, match="no longer"):
+        service.submit_trajectory(opened.token, opened.episode, **episode(0))
+    assert service.expire() == 1
+    assert service.expire() == 0
+    assert service.submit_trajectory(prompt.token, prompt.episode, **episode(1)) == 0  # its receipt does not expire
+    np.testing.assert_array_equal(open_sum(service), before)
+
+
+def test_nobody_is_taken_after_the_end(tmp_path: Path) -> None:
+    service = deployment(tmp_path, episodes=4)
+    with pytest.raises(Refusal, match="0 of 4"):
+        service.finish()
+    tickets = [service.admit(f"user {user}") for user in range(4)]
+    service.finish()
+    service.advance()
+    with pytest.raises(Refusal, match="no longer"):
+        service.submit_trajectory(tickets[0].token, tickets[0].episode, **episode(0))
+    assert service.admit("late").version == 1
+
+
+def test_a_store_meets_only_its_own_deployment(tmp_path: Path) -> None:
+    service = deployment(tmp_path)
+    serve(service, 0)
+    service.store.close()
+    with pytest.raises(InvalidInput, match="another deployment"):
+        deployment(tmp_path, AGENT + ",epsilon=2")
+    with pytest.raises(InvalidInput, match="another deployment"):
+        deployment(tmp_path, episodes=13)
+    again = deployment(tmp_path)
+    assert again.clock()[0].admitted == 1
+    with pytest.raises(InvalidInput, match="RETICENT_USER_SECRET"):
+        Deployment(again.mechanism, again.store, Secrets("another")).set_up()
+
+
+def test_several_contributions_are_paid_for(tmp_path: Path) -> None:
+    service = deployment(tmp_path, contributions=3)
+    assert [service.admit("ann").learning for _ in range(4)] == [True, True, True, False]
+    mechanism = service.mechanism
+    mu = math.sqrt(mechanism.privacy.ledger.mu_squared(3))
+    assert mu * 3 == pytest.approx(mu_of(1.0, 1e-5), rel=1e-6)
+    assert published.status(service)["epsilon"] == 1.0
+    assert mechanism.spent(3)[1] == pytest.approx(1.0, rel=1e-6)
+
+
+@pytest.mark.parametrize(
+    "agent",
+    [
+        "private-linopt-vi:first=4,growth=1",
+        "private-linopt-po:first=4,growth=1",
+        "private-linopt-vi:counter=tree",
+        "private-linopt-vi:counter=tree-reduced",
+    ],
+)
+def test_every_exact_counter_survives_a_restart_after_each_user(tmp_path: Path, agent: str) -> None:
+    for user in range(6):
+        service = deployment(tmp_path, agent, 6)
+        serve(service, user)
+        service.store.close()
+    service = deployment(tmp_path, agent, 6)
+    state = service._state(_learner(service))
+    again = service.mechanism.from_bytes(service.mechanism.to_bytes(state))
+    for one, other in zip(jax.tree.leaves(state), jax.tree.leaves(again), strict=True):
+        np.testing.assert_array_equal(one, other)
+    assert service.clock()[1] == len(service.mechanism.agent.schedule.ends) - 1
+
+
+def _learner(service: Deployment) -> object:
+    with service.store.read() as tx:
+        return records.learner(tx)
+
+
+def test_many_threads_lose_nothing(database: str) -> None:
+    service = deployment(database, "private-linopt-vi:first=16,growth=1", 64, inline=False)
+
+    def one(user: int) -> int:
+        opened = service.admit(f"user {user}", uuid.uuid4().hex)
+        service.submit_trajectory(opened.token, opened.episode, **episode(user))
+        return service.advance()
+
+    with concurrent.futures.ThreadPoolExecutor(8) as pool:
+        done = sum(pool.map(one, range(64)))
+    clock, releases = service.clock()
+    assert (clock.admitted, clock.open_round, releases, done) == (64, 3, 3, 3)
+    with service.store.read() as tx:
+        assert records.open_episodes(tx) == 0
+
+
+def test_requests_repeated_at_the_same_time_are_one_admission(database: str) -> None:
+    service = deployment(database, inline=False, contributions=2)
+
+    def one(_: int) -> tuple[str, int, bool]:
+        opened = service.admit("ann", "0" * 32)
+        return opened.token, opened.version, opened.learning
+
+    with concurrent.futures.ThreadPoolExecutor(8) as pool:
+        answers = set(pool.map(one, range(16)))
+    assert len(answers) == 1
+    assert service.clock()[0].admitted == 1
+    with service.store.read() as tx:
+        assert records.admissions(tx, service.secrets.name("ann")) == 1
+
+
+def test_nobody_is_counted_beyond_the_horizon(database: str) -> None:
+    service = deployment(database, episodes=4, inline=False)
+    with concurrent.futures.ThreadPoolExecutor(8) as pool:
+        learning = sum(pool.map(lambda user: service.admit(f"user {user}").learning, range(24)))
+    assert learning == 4
+    with service.store.read() as tx:
+        counted = sum(records.admissions(tx, service.secrets.name(f"user {user}")) for user in range(24))
+    assert counted == service.clock()[0].admitted == 4
+
+
+def test_no_report_is_lost_between_rounds(database: str) -> None:
+    """With the noise taken away, released sums and the open one add up to all reports, whatever the interleaving."""
+    service = deployment(database, "private-linopt-vi:first=16,growth=1,trust=local", 64, inline=False)
+    whole = (service.mechanism.noise_scale > 0).astype(np.int64)
+
+    def one(user: int) -> None:
+        opened = service.admit(f"user {user}", uuid.uuid4().hex)
+        service.submit_report(opened.token, opened.episode, whole * (user + 1))
+        service.advance()
+
+    with concurrent.futures.ThreadPoolExecutor(8) as pool:
+        list(pool.map(one, range(64)))
+    service.finish()
+    service.advance()
+    with service.store.read() as tx:
+        last = np.frombuffer(records.round_of(tx, 3).release, "<f8")
+    np.testing.assert_array_equal(last, whole.ravel() * (64 * 65 // 2) * service.mechanism.grid)
+
+
+def test_secrets_seal_sign_and_name() -> None:
+    secrets, other = Secrets(SECRET), Secrets(SECRET + ".")
+    assert secrets.name("ann") != other.name("ann") != secrets.name("bob")
+    sealed = secrets.seal(b"sum", "round 1")
+    assert secrets.unseal(sealed, "round 1") == b"sum"
+    for keys, where, content in (
+        (other, "round 1", sealed),
+        (secrets, "round 2", sealed),
+        (secrets, "round 1", sealed[:-1]),
+    ):
+        with pytest.raises(InvalidInput):
+            keys.unseal(content, where)
+    assert sealed != secrets.seal(b"sum", "round 1")
+    coins = np.array([secrets.coin("e", step) for step in range(2000)])
+    assert 0 <= coins.min() < coins.max() < 1
+    assert abs(coins.mean() - 0.5) < 6 / math.sqrt(12 * 2000)  # false alarm: 2e-9, if it were random

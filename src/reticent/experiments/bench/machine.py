@@ -46,8 +46,7 @@ def in_words(facts: dict[str, Any]) -> str:
     """One line for people."""
     versions = ", ".join(f"{name} {number}" for name, number in facts["versions"].items())
     on_device = "" if facts["backend"] == "cpu" else f", JAX on {facts['device']}"
-    precision = "float64" if facts["double_precision"] else "float32"
-    return f"{facts['cpu']}, {facts['cores']} cores{on_device}, {precision}; {versions}"
+    return f"{facts['cpu']}, {facts['cores']} cores{on_device}; {versions}"
 
 
 def busy(facts: dict[str, Any]) -> str | None:

@@ -35,7 +35,8 @@ class Bench:
         remarks = [f"{row.program}: {row.remark}" for row in self.rows if row.rates and row.remark]
         busy = machine.busy(self.machine)
         return [
-            f"{self.work.world}, K = {self.work.episodes:,}; median of {self.work.repeats} measurements after compilation",
+            f"{self.work.world}, K = {self.work.episodes:,}, learners in {self.work.precision}; "
+            f"median of {self.work.repeats} measurements after compilation",
             "timed are the first episodes of a run, enough for a measurement, and with epochs the whole run",
             "the loop is one process on one core; it could be run once for each core",
             *remarks,

@@ -21,7 +21,7 @@ RIVER, POOLED = "riverswim", "riverswim:features=blend"
 GROUPS: dict[str, tuple[str, str, tuple[float, ...]]] = {
     "ucbvi": (RIVER, "ucbvi", ()),
     "ucbvi bernstein": (RIVER, "ucbvi:bonus=bernstein,bonus_scale=0.003", ()),
-    "psrl": (RIVER, "psrl", ()),
+    "psrl": (RIVER, "psrl:replan=epoch", ()),
     "q-learning": (RIVER, "q-learning", ()),
     "private-ucb-vi": (RIVER, "private-ucb-vi", (1.0, 10.0, 100.0)),
     "private-ucb-po": (RIVER, "private-ucb-po", (1.0, 10.0, 100.0)),

@@ -7,7 +7,7 @@ BIN    := $(VENV)/bin
 PIP    := $(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt
 DEMO   ?= results/demo
 
-.PHONY: demo serve-demo test verify verify-rest dependencies lint format clean
+.PHONY: demo serve-demo test verify verify-rest soak dependencies lint format clean
 
 demo: $(VENV)/.core
 	$(BIN)/reticent run --world mobile-health --agent private-linopt-vi --agent private-linopt-vi:calibration=paper --episodes 20000 --seeds 8 --out $(DEMO)
@@ -20,7 +20,7 @@ test: $(VENV)/.dev
 	$(BIN)/python -m pytest -n 2
 
 verify: $(VENV)/.dev
-	$(BIN)/python -m pytest -n 2 -m "verify or not verify" tests/privacy tests/mutants tests/theory tests/agents
+	$(BIN)/python -m pytest -n 2 -m "not soak" tests/privacy tests/mutants tests/theory tests/agents tests/service
 
 # What `make verify` does beyond `make test`.
 verify-rest: $(VENV)/.dev
@@ -30,6 +30,10 @@ verify-rest: $(VENV)/.dev
 dependencies: $(VENV)/.dev
 	$(BIN)/python -m pip check
 	$(BIN)/pip-audit --requirement constraints.txt --no-deps --disable-pip --progress-spinner off
+
+# The service under load, killed a hundred times on either database.
+soak: $(VENV)/.dev
+	$(BIN)/python -m pytest -m soak tests/service
 
 lint: $(VENV)/.dev
 	$(BIN)/ruff check .

@@ -15,7 +15,7 @@ def test_nothing_is_lost_redrawn_or_counted_twice(database: str) -> None:
     assert found["acknowledged"] > 0
 
 
-@pytest.mark.verify
+@pytest.mark.soak
 @pytest.mark.parametrize("trust", ["joint", "local"])
 def test_a_hundred_kills(database: str, trust: str) -> None:
     from service_crashes import crash

@@ -45,7 +45,7 @@ class Defaults:
     replan: str = "episode"
 
     def bonus_scale_of(self, agent: str) -> float:
-        """The agent's bonus scale here, or :data:`DEFAULT_BONUS_SCALE` if this world does not name it."""
+        """The agent's scale here, or :data:`DEFAULT_BONUS_SCALE` (the linear agents' own) where it is not named."""
         return self.bonus_scale.get(agent, DEFAULT_BONUS_SCALE)
 
     def options_of(self, agent: str) -> dict[str, Any]:
@@ -127,7 +127,6 @@ def world_rows() -> list[dict[str, Any]]:
                 **world_numbers(entry.name),
                 "default_episodes": defaults.episodes,
                 "bonus_scale": dict(defaults.bonus_scale),
-                "bonus_scale_otherwise": DEFAULT_BONUS_SCALE,
                 "epsilon": defaults.epsilon,
                 "delta": defaults.delta,
                 "trust": defaults.trust,

@@ -38,17 +38,17 @@ def draw_regret(found: Comparison) -> bytes:
     trusts = [trust for trust in TRUSTED if _of(found, trust)]
     figure, panels = _panels(len(trusts))
     last = found.result.config.episodes
-    uniform = found.result.scale * last
+    uniform, looks = found.result.scale * last, _looks(found)
     for trust, axes in zip(trusts, panels, strict=True):
         ends = []
         group = _of(found, trust)
         # A learner that does worse than chance would flatten the others: it may leave through the ceiling.
         top = max(min(one.mean_regret, 1.15 * uniform) for one in group)
-        for number, one in enumerate(group):
-            colour = COLOURS[number % len(COLOURS)]
+        for one in group:
+            colour, style = looks[one.contestant.label]
             curves = one.run.curves
             draw_line(axes, curves.episodes, band(curves.regret), colour, one.contestant.label)
-            axes.lines[-1].set_linestyle(STYLES[number // len(COLOURS) % len(STYLES)])
+            axes.lines[-1].set_linestyle(style)
             ends.append((one.contestant.label, one.mean_regret, colour))
         axes.plot([0, last], [0, uniform], color=FAINT, linestyle=(0, (5, 3)), linewidth=1.2, zorder=1)
         axes.set_xlim(0, last)
@@ -69,19 +69,19 @@ def draw_gaps(found: Comparison) -> bytes:
     """Final gap of every private contestant against ε, as a PNG; the best without privacy as a line."""
     trusts = [trust for trust in TRUSTED if trust != "none" and _of(found, trust)] or ["none"]
     figure, panels = _panels(len(trusts))
-    scale = found.result.scale or 1.0
+    scale, looks = found.result.scale or 1.0, _looks(found)
     places = np.array(sorted(found.epsilons))
     free = [float(one.gap.mean()) / scale for one in _of(found, "none")]
     lowest = min([float(gap.mean()) / scale for one in found.standings for gap in one.gaps.values()] + [0.5])
     floor = max(0.7 * lowest, 1e-4)
     for trust, axes in zip(trusts, panels, strict=True):
         ends = []
-        for number, one in enumerate(_of(found, trust)):
+        for one in _of(found, trust):
             samples = np.stack([one.gaps[epsilon] for epsilon in places], axis=1) / scale
             measured = band(samples).at_least(floor / 10)
-            colour = COLOURS[number % len(COLOURS)]
+            colour, style = looks[one.contestant.label]
             draw_line(axes, places, measured, colour, one.contestant.label)
-            axes.lines[-1].set(linestyle=STYLES[number // len(COLOURS) % len(STYLES)], marker="o", markersize=4)
+            axes.lines[-1].set(linestyle=style, marker="o", markersize=4)
             ends.append((one.contestant.label, float(measured.mean[-1]), colour))
         axes.set_yscale("log")
         top = 1.6 * max(1.0, *(end for _, end, _ in ends)) if ends else 1.6
@@ -105,6 +105,16 @@ def draw_gaps(found: Comparison) -> bytes:
 
 def _of(found: Comparison, trust: str) -> list[Standing]:
     return [one for one in found.standings if one.contestant.guarantee.trust == trust]
+
+
+def _looks(found: Comparison) -> dict[str, tuple[str, Any]]:
+    """Colour and stroke by agent, the same in every panel; those that promise something come first."""
+    ordered = sorted(found.standings, key=lambda one: one.contestant.guarantee.trust == "none")
+    names = dict.fromkeys(one.contestant.label for one in ordered)
+    return {
+        name: (COLOURS[number % len(COLOURS)], STYLES[number // len(COLOURS) % len(STYLES)])
+        for number, name in enumerate(names)
+    }
 
 
 def _height(value: float, floor: float, top: float) -> float:

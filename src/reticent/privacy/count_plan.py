@@ -21,10 +21,9 @@ from reticent.learning.schedule import geometric_sizes
 from reticent.learning.tabular.counts import check_size, packed_width
 from reticent.privacy.count_calibration import TABLES, CountCalibration, CountLaw, calibrate_counts, noise_width
 from reticent.privacy.count_privatizer import table_slices
-from reticent.privacy.counters import BltCounter, Counter, EpochCounter, RunningSum, ToeplitzCounter, TreeCounter
 from reticent.privacy.declared import DeclaredGroup
 from reticent.privacy.ledger import Ledger
-from reticent.privacy.plan import CounterName
+from reticent.privacy.plan import CounterName, make_counter
 from reticent.privacy.pure_ledger import PureLedger
 from reticent.privacy.sensitivity import Adjacency
 from reticent.worlds import Model
@@ -178,24 +177,6 @@ def make_schedule(options: CountOptions, episodes: int) -> Schedule:
     assert options.growth is not None
     sizes = None if options.first is None else geometric_sizes(episodes, options.first, options.growth)
     return Schedule(episodes, sizes, options.final_release)
-
-
-def make_counter(options: CountOptions, schedule: Schedule) -> Counter:
-    """The counter over the schedule's released rounds."""
-    releases = schedule.releases
-    if options.trust == "local":
-        return RunningSum(releases)
-    match options.counter:
-        case "tree":
-            return TreeCounter(releases)
-        case "tree-reduced":
-            return TreeCounter(releases, "reduced")
-        case "toeplitz":
-            return ToeplitzCounter(releases)
-        case "blt":
-            return BltCounter(releases)
-        case _:
-            return EpochCounter(tuple(schedule.round_sizes[:releases].tolist()))
 
 
 def make_widths(

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import dataclasses
 import math
-from typing import Literal
+from typing import Literal, Protocol
 
 import numpy as np
 
@@ -235,7 +235,17 @@ def make_schedule(options: PrivateOptions, episodes: int) -> Schedule:
     return Schedule(episodes, sizes, final)
 
 
-def make_counter(options: PrivateOptions, schedule: Schedule) -> Counter:
+class CounterOptions(Protocol):
+    """The options that choose a counter."""
+
+    @property
+    def trust(self) -> str: ...
+
+    @property
+    def counter(self) -> CounterName | None: ...
+
+
+def make_counter(options: CounterOptions, schedule: Schedule) -> Counter:
     """The counter over the schedule's released rounds."""
     releases = schedule.releases
     if options.trust == "local":

@@ -141,7 +141,8 @@ def _panels(count: int) -> tuple[Figure, Sequence[Axes]]:
 
 
 def _finish(figure: Figure, title: str, words: str) -> bytes:
-    figure.text(0.012, 1 - 0.12 / figure.get_figheight(), title, fontsize=13, fontweight="bold", color=INK, va="top")
+    size = min(13.0, 13.0 * 8.6 * figure.get_figwidth() / len(title))  # long names must fit a single panel too
+    figure.text(0.012, 1 - 0.12 / figure.get_figheight(), title, fontsize=size, fontweight="bold", color=INK, va="top")
     figure.text(0.012, 0.12 / figure.get_figheight(), words, fontsize=8.5, color=FAINT, wrap=True)
     content = io.BytesIO()
     figure.savefig(content, format="png", metadata={"Software": "reticent"})

@@ -15,6 +15,7 @@ from reticent.client.connection import Connection
 from reticent.client.episode import Episode, EpisodeAbandoned, Receipt, Submission
 from reticent.client.problems import ServiceError, Unreachable
 from reticent.client.published import Billboard, Model
+from reticent.client.shuffler import Shuffler
 
 __all__ = [
     "Billboard",
@@ -25,6 +26,7 @@ __all__ = [
     "Model",
     "Receipt",
     "ServiceError",
+    "Shuffler",
     "Submission",
     "Unreachable",
 ]

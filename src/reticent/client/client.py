@@ -10,9 +10,11 @@ from typing import Any, Literal, get_args
 
 from reticent.client.connection import Connection, Observer
 from reticent.client.episode import FORMS, Episode, Receipt, Submission
+from reticent.client.messages import Handover, require_shuffle
 from reticent.client.promise import require_promise
 from reticent.client.published import Billboard, Model
 from reticent.errors import InvalidInput
+from reticent.service.arrays import from_json
 
 Acting = Literal["device", "server"]
 
@@ -32,7 +34,9 @@ class Client:
       trust: demand this trust model; by default whatever the service says. A device that was promised the local model
         should demand it: otherwise a service that says ``joint`` is sent raw trajectories.
       epsilon, delta: in the local model, demand that one report is (ε, δ)-private; by default any noise will do. The
-        device works it out itself (:mod:`reticent.client.promise`).
+        device works it out itself (:mod:`reticent.client.promise`). It cannot with a shuffler, where others flip the coins.
+      shuffler: in the shuffle model, who gets an episode's messages: a :class:`~reticent.client.shuffler.Shuffler` or any
+        callable ``(round, number, ones, messages)``. Whoever gives one demands the shuffle model.
       deadline, timeout, plain_http, observer: of the connection (:class:`~reticent.client.connection.Connection`).
     """
 
@@ -42,9 +46,10 @@ class Client:
         key: str | None,
         *,
         act: Acting = "device",
-        trust: Literal["joint", "local"] | None = None,
+        trust: Literal["joint", "shuffle", "local"] | None = None,
         epsilon: float | None = None,
         delta: float = 1e-5,
+        shuffler: Handover | None = None,
         deadline: float = 30.0,
         timeout: float = 10.0,
         plain_http: bool = False,
@@ -60,7 +65,10 @@ class Client:
         self.connection = Connection(
             url, key, deadline=deadline, timeout=timeout, plain_http=plain_http, observer=observer
         )
-        self._demanded, self._epsilon, self._delta = trust, epsilon, delta
+        if shuffler is not None and trust not in (None, "shuffle"):
+            raise InvalidInput("shuffler", "given", f"None with trust={trust}", "the service gets everything there")
+        self._demanded = trust if shuffler is None else "shuffle"
+        self._epsilon, self._delta, self._shuffler = epsilon, delta, shuffler
         self._billboards: collections.OrderedDict[int, Billboard] = collections.OrderedDict()
         self._lock = threading.Lock()
 
@@ -69,11 +77,24 @@ class Client:
         return Episode(self, user, episode)
 
     def send(self, submission: Submission) -> Receipt:
-        """Send what an episode formed, now or after a restart; sending twice counts once."""
+        """Send what an episode formed, now or after a restart; sending twice counts once.
+
+        Messages go to the shuffler, and to nobody else.
+        """
+        if submission.kind == "messages":
+            return self._hand_over(submission)
         answer = self.connection.post(
             submission.path, submission.content, route=f"/v1/episodes/{{episode}}/{submission.kind}"
         )
         return Receipt(str(answer["episode"]), str(answer["status"]), int(answer["version"]))
+
+    def _hand_over(self, submission: Submission) -> Receipt:
+        if self._shuffler is None:
+            raise InvalidInput("shuffler", None, "given in the shuffle model", "make the Client with a shuffler")
+        content, shape = submission.content, self.model.rules.noise_scale.shape
+        ones, messages = (from_json(name, content[name], dtype="<i8", shape=shape) for name in ("ones", "messages"))
+        self._shuffler(int(content["round"]), int(content["number"]), ones, messages)
+        return Receipt(submission.episode, "sent", int(content["version"]))
 
     # -- what the service publishes -----------------------------------------------------------------------------------
 
@@ -111,7 +132,7 @@ class Client:
         return found
 
     def require_trustworthy(self) -> None:
-        """Check the service's trust model, and in the local model its noise, before a user is named to it.
+        """Check the service's trust model, and what its rules promise, before a user is named to it.
 
         Raises:
           InvalidInput: it is not what was demanded, or this client does not know it.
@@ -129,7 +150,16 @@ class Client:
 
     @functools.cached_property
     def _noise_checked(self) -> bool:
-        require_promise(self.model, self._epsilon, self._delta)
+        if self.trust != "shuffle":
+            require_promise(self.model, self._epsilon, self._delta)
+            return True
+        if self._shuffler is None:
+            raise InvalidInput("shuffler", None, "given in the shuffle model", "make the Client with a shuffler")
+        if self._epsilon is not None:
+            raise InvalidInput(
+                "epsilon", self._epsilon, "None in the shuffle model", "a device cannot see whether others flip coins"
+            )
+        require_shuffle(self.model)
         return True
 
     # -- connections --------------------------------------------------------------------------------------------------

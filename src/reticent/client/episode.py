@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any, Literal, SupportsIndex
 
 import numpy as np
 
+from reticent.client.messages import form_messages
 from reticent.client.published import Billboard
 from reticent.client.report import Trajectory, noised_report
 from reticent.errors import InvalidInput
@@ -25,7 +26,8 @@ from reticent.service.arrays import to_json
 if TYPE_CHECKING:
     from reticent.client.client import Client
 
-Status = Literal["new", "open", "counted", "served", "abandoned"]
+Status = Literal["new", "open", "counted", "sent", "served", "abandoned"]
+Kind = Literal["trajectory", "report", "messages"]
 
 
 class EpisodeAbandoned(UserWarning):
@@ -37,8 +39,9 @@ class Submission:
     """What an episode sends at its end, ready to be sent again: keep it to finish after an outage or a restart."""
 
     episode: str
-    kind: Literal["trajectory", "report"]
+    kind: Kind
     content: dict[str, Any]
+    """For the service; ``messages`` are for the shuffler, and the service must not see them."""
 
     @property
     def path(self) -> str:
@@ -47,7 +50,7 @@ class Submission:
 
 @dataclasses.dataclass(frozen=True)
 class Receipt:
-    """The service has counted the episode; ``version`` is the policy version that she was served."""
+    """The service has counted the episode, or the shuffler has its messages; ``version`` is the policy she was served."""
 
     episode: str
     status: str
@@ -62,7 +65,8 @@ class Episode:
 
     Attributes:
       id: chosen here, so that opening may be repeated safely.
-      status: ``new``, ``open``, ``counted`` (learned from), ``served`` (finished, but not learned from) or ``abandoned``.
+      status: ``new``, ``open``, ``counted`` (learned from), ``sent`` (in the shuffler's hands), ``served`` (finished, but
+        not learned from) or ``abandoned``.
       version: the policy version she is served. horizon: number of steps. learning: whether she will be learned from,
       and if not, ``reason`` why. These are known once it is open.
       receipt: what the service answered, if it was counted.
@@ -76,6 +80,7 @@ class Episode:
         self.learning, self.reason = False, None
         self.receipt: Receipt | None = None
         self._token = ""
+        self._place = (-1, -1)
         self._billboard: Billboard | None = None
         self._states: list[int] = []
         self._actions: list[int] = []
@@ -105,6 +110,8 @@ class Episode:
             self._billboard = client.billboard(version)
         self._token, self.version, self.horizon = str(opened["token"]), version, int(opened["horizon"])
         self.learning, self.reason = bool(opened["learning"]), opened["reason"]
+        if client.trust == "shuffle" and self.learning:
+            self._place = int(opened["round"]), int(opened["number"])
         self.status = "open"
         return self
 
@@ -159,7 +166,7 @@ class Episode:
           InvalidInput: not all steps were observed.
           ServiceError, Unreachable: the service refused, or did not answer.
         """
-        if self.status in ("counted", "served"):
+        if self.status in ("counted", "sent", "served"):
             return self.receipt
         self._require_open()
         if not self.complete:
@@ -168,7 +175,7 @@ class Episode:
             self.status = "served"
         else:
             self.receipt = self._client.send(self.submission)
-            self.status = "counted"
+            self.status = "sent" if self.submission.kind == "messages" else "counted"
         self._forget()
         return self.receipt
 
@@ -180,7 +187,7 @@ class Episode:
             if not (self.complete and self.learning):
                 raise InvalidInput("episode", "not complete, or not learned from", "both", "see .step and .learning")
             kind, content = FORMS[self._client.trust](self)
-            self._submission = Submission(self.id, kind, {"token": self._token, **content})
+            self._submission = Submission(self.id, kind, content)
         return self._submission
 
     # -- as a context manager -----------------------------------------------------------------------------------------
@@ -243,6 +250,7 @@ class Episode:
 def _trajectory_form(episode: Episode) -> tuple[Literal["trajectory"], dict[str, Any]]:
     seen = episode.trajectory
     return "trajectory", {
+        "token": episode._token,
         "states": seen.states.tolist(),
         "actions": seen.actions.tolist(),
         "rewards": seen.rewards.tolist(),
@@ -252,12 +260,23 @@ def _trajectory_form(episode: Episode) -> tuple[Literal["trajectory"], dict[str,
 def _report_form(episode: Episode) -> tuple[Literal["report"], dict[str, Any]]:
     assert episode._billboard is not None  # opening fetched it: the local model acts on the device
     report = noised_report(episode._client.model, episode._billboard, episode.trajectory)
-    return "report", {"report": to_json(report)}
+    return "report", {"token": episode._token, "report": to_json(report)}
 
 
-FORMS: dict[str, Callable[[Episode], tuple[Literal["trajectory", "report"], dict[str, Any]]]] = {
+def _messages_form(episode: Episode) -> tuple[Literal["messages"], dict[str, Any]]:
+    assert episode._billboard is not None  # as above
+    number, within = episode._place
+    sent = form_messages(episode._client.model, episode._billboard, episode.trajectory, number, within)
+    # No token and no name: whatever could tie the numbers to a person stays here.
+    return "messages", {
+        "round": number, "number": within, "version": episode.version,
+        "ones": to_json(sent.ones), "messages": to_json(sent.messages),
+    }  # fmt: skip
+
+
+FORMS: dict[str, Callable[[Episode], tuple[Kind, dict[str, Any]]]] = {
     "joint": _trajectory_form,
     "local": _report_form,
+    "shuffle": _messages_form,
 }
-"""What leaves the device at the end, by trust model. A trust model that is not here is refused before it begins: that of
-a shuffler will be one more line, with a form that is addressed to the shuffler."""
+"""What leaves the device at the end, by trust model. A trust model that is not here is refused before it begins."""

@@ -18,14 +18,40 @@ Integers = NDArray[np.integer[Any]]
 
 
 @dataclasses.dataclass(frozen=True, eq=False)  # arrays have no single truth value to compare by
+class ShuffleRules:
+    """How messages are formed in the shuffle model (:mod:`reticent.privacy.shuffle`).
+
+    Attributes:
+      reach: m, the most grid steps that a value can be from 0, ``(H, D)``.
+      coins: N, how many coins all users of a round flip together, ``(H, D)``.
+      round_sizes: users of each round.
+      honest: the share of a round's users that must have sent before anything may leave the shuffler.
+    """
+
+    reach: NDArray[np.int64]
+    coins: NDArray[np.int64]
+    round_sizes: tuple[int, ...]
+    honest: float
+
+    @classmethod
+    def read(cls, content: Mapping[str, Any], shape: tuple[int, int]) -> ShuffleRules:
+        """The rules in an answer of the service."""
+        reach, coins = (
+            from_json(f"report.shuffle.{name}", content[name], dtype="<i8", shape=shape) for name in ("reach", "coins")
+        )
+        return cls(reach, coins, tuple(int(size) for size in content["round_sizes"]), float(content["honest"]))
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
 class Rules:
-    """How reports are formed in the local model.
+    """How reports are formed in the local model, and messages in the shuffle model.
 
     Attributes:
       grid: the unit of a report's integers, a power of two.
       noise_scale: standard deviation of each coordinate's noise, ``(H, D)``.
       feature_bound, target_low, target_high: what transition features and targets are clipped to, ``(H,)``.
       nonnegative_rewards: whether negative reward features are clipped to 0.
+      shuffle: how the messages of the shuffle model are formed; None in the others.
     """
 
     grid: float
@@ -34,6 +60,7 @@ class Rules:
     target_low: Floats
     target_high: Floats
     nonnegative_rewards: bool
+    shuffle: ShuffleRules | None = None
 
     @classmethod
     def read(cls, content: Mapping[str, Any], horizon: int, d1: int, d2: int) -> Rules:
@@ -53,6 +80,7 @@ class Rules:
             array("target_low", (horizon,)),
             array("target_high", (horizon,)),
             bool(content["nonnegative_rewards"]),
+            ShuffleRules.read(content["shuffle"], (horizon, width)) if content.get("shuffle") else None,
         )
 
 

@@ -39,6 +39,11 @@ def noised_report(model: Model, billboard: Billboard, seen: Trajectory) -> NDArr
 
 def statistics(model: Model, billboard: Billboard, seen: Trajectory) -> NDArray[np.int64]:
     """The clipped statistics ``(H, D)`` in units of the grid, without noise. These are raw data: they stay here."""
+    return np.rint(clipped_products(model, billboard, seen) / model.rules.grid).astype(np.int64)
+
+
+def clipped_products(model: Model, billboard: Billboard, seen: Trajectory) -> Floats:
+    """The clipped statistics ``(H, D)`` before any rounding. These are raw data: they stay here."""
     rules, values = model.rules, billboard.framed_values
     here, there = seen.states[:-1], seen.states[1:]
     features = np.stack(
@@ -52,7 +57,7 @@ def statistics(model: Model, billboard: Billboard, seen: Trajectory) -> NDArray[
     varphi = clip_norm(rewards_seen, np.ones(len(values)))
     reward = clip_interval(seen.rewards, np.zeros(len(values)), np.ones(len(values)))
     rows = [packed_square(phi), phi * target[:, None], packed_square(varphi), varphi * reward[:, None]]
-    return np.rint(np.concatenate(rows, axis=1) / rules.grid).astype(np.int64)
+    return np.concatenate(rows, axis=1)
 
 
 def clip_norm(x: Floats, bound: Floats) -> Floats:

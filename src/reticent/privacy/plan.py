@@ -171,11 +171,12 @@ class PrivacyPlan:
         return (
             f"For every user, {who} is ({chosen.epsilon:g}, {chosen.delta:g})-indistinguishable from what it would "
             f"be if {change} ({chosen.trust} differential privacy, {chosen.adjacency} adjacency; really spent: "
-            f"epsilon = {spent:.4g} at the same delta).{self._reliance()}"
+            f"epsilon = {spent:.4g} at the same delta).{self.reliance}"
         )
 
-    def _reliance(self) -> str:
-        """Whom the promise relies on besides mathematics, in the shuffle model."""
+    @property
+    def reliance(self) -> str:
+        """Whom the promise relies on besides mathematics, in the shuffle model; a sentence, or nothing."""
         if self.options.trust != "shuffle":
             return ""
         share = self.options.honest

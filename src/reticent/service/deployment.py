@@ -1,7 +1,8 @@
 """The durable agent: the protocol of docs/delays.md, each of whose steps is one short transaction.
 
 * *Admission* counts a user, seals the open round if it has had all its users, and pins the newest published version.
-* *Submission* marks the episode and adds its statistics to the open round, both or neither.
+* *Submission* marks the episode and adds its statistics to the open round, both or neither. With a shuffler nothing is
+  submitted here: a sealed round gets one *batch*.
 * *Release* and *publication* are in :mod:`reticent.service.rounds`.
 
 Formal guarantee (docs/service.md). Whatever crashes, retries and interleavings there are, the published releases are
@@ -49,6 +50,10 @@ class Opened:
     learning: bool
     reason: str | None
     expires_at: float | None
+    round: int | None = None
+    """In the shuffle model the round that her messages are for, and"""
+    number: int | None = None
+    """her number in it: they decide how many coins she flips."""
 
 
 class Deployment(Rounds):
@@ -84,6 +89,8 @@ class Deployment(Rounds):
             mechanism.privacy.calibration.counter.name, self.releases, mechanism.agent.schedule.ends.tolist(),
             [f"{sigma:.6e}" for sigma in mechanism.noise_scale.flat],
         ]  # fmt: skip
+        if mechanism.shuffled:
+            facts.append(promised.honest)
         return hashlib.sha256(json.dumps(facts).encode()).hexdigest()
 
     def set_up(self) -> None:
@@ -139,17 +146,17 @@ class Deployment(Rounds):
         if self.inline:
             self._end_full_round()
         try:
-            version, until = self._enter(name, identity)
+            version, until, admission = self._enter(name, identity)
         except (_NotAdmitted, IntegrityError):  # undone as a whole; another request of hers may have been faster
             with self.store.read() as tx:
                 known = self._without_admission(tx, records.deployment(tx), name, identity)
             if known is None:
                 raise Refusal("unavailable", "the admission collided with another one; try again") from None
             return known
-        return self._opened(identity, version, until)
+        return self._opened(identity, version, until, admission=admission)
 
-    def _enter(self, name: str, identity: str) -> tuple[int, float]:
-        """Admit a user in one transaction: her version, and when her episode expires.
+    def _enter(self, name: str, identity: str) -> tuple[int, float, int]:
+        """Admit a user in one transaction: her version, when her episode expires, and how many came before her.
 
         Her own row comes first and the deployment's, at which all admissions queue, as late as possible.
         """
@@ -165,9 +172,11 @@ class Deployment(Rounds):
             if ended:
                 self._seal(tx, clock.open_round)
             records.open_episode(tx, id=identity, user=name, version=clock.served_version, expires_at=until)
+            if self.mechanism.shuffled:
+                records.insert_new(tx, tables.PLACES, episode=identity, admission=clock.admitted - 1)
         if ended:
             self.sealed.set()
-        return clock.served_version, until
+        return clock.served_version, until, clock.admitted - 1
 
     def act(self, token: str, episode: str, step: int, state: int) -> tuple[int, int]:
         """The action of the pinned version, and that version; the same whenever it is asked for."""
@@ -188,7 +197,7 @@ class Deployment(Rounds):
           InvalidInput, Refusal: it was not counted, and nothing was changed.
         """
         if not self.mechanism.joint:
-            raise Refusal("wrong-trust", "the server must not see trajectories in the local model; send a report")
+            raise Refusal("wrong-trust", f"the server must not see trajectories in the {self._trust} model")
         model = self.mechanism.agent.model
         _whole_numbers("states", states, model.horizon + 1, model.states)
         _whole_numbers("actions", actions, model.horizon, model.actions)
@@ -209,6 +218,8 @@ class Deployment(Rounds):
         """
         if self.mechanism.joint:
             raise Refusal("wrong-trust", "no clip can be checked on a report; send the trajectory in the joint model")
+        if self.mechanism.shuffled:
+            raise Refusal("wrong-trust", "the server must not see one user's report; send messages to the shuffler")
         limit = self.mechanism.report_limit
         if report.shape != limit.shape:
             raise InvalidInput("report.shape", report.shape, str(limit.shape), "see the service's model")
@@ -217,6 +228,34 @@ class Deployment(Rounds):
                 "report", "out of range", "within the model's limit", "send what the client library made"
             )
         return self._count(self._learning_token(token, episode), np.asarray(report, np.int64))
+
+    def submit_batch(self, batch: str, number: int, users: int, ones: np.ndarray, messages: np.ndarray) -> int:
+        """Take a shuffler's batch of a sealed round; says of how many users. The first batch of a round is the only one.
+
+        Raises:
+          InvalidInput, Refusal: it was not taken, and nothing was changed.
+        """
+        if not self.mechanism.shuffled:
+            raise Refusal("wrong-trust", f"there is no shuffler in the {self._trust} model")
+        total = self.mechanism.batches.doubled_sum(number, users, ones, messages)
+        with self.store.write() as tx:
+            clock = records.deployment(tx, lock=True)
+            taken, named = records.batch_of(tx, number), records.batch_named(tx, batch)
+            if taken is not None and taken.id == batch:  # a retry: the answer is the same
+                return int(taken.users)
+            if taken is not None or named is not None:
+                raise Refusal("batch-taken", "the round has had its batch, or the id was used; a round has one batch")
+            if number >= clock.open_round:
+                if number > clock.open_round or not self._is_full(number, clock.admitted):
+                    raise Refusal("round-open", f"round {number} has not had all its users; post its batch later")
+                self._seal(tx, number)
+            records.insert_new(tx, tables.BATCHES, round=number, id=batch, users=users)
+            records.set_total(tx, number, self.secrets.seal(total.tobytes(), f"round {number}"))
+        if self.inline:
+            self.advance()
+        else:
+            self.sealed.set()
+        return users
 
     def expire(self) -> int:
         """Wait no longer for episodes that are overdue; their users' places are used up, nothing is spent."""
@@ -229,7 +268,8 @@ class Deployment(Rounds):
         if row is not None:
             if row.user != name:
                 raise Refusal("episode-taken", "this episode id belongs to another user; draw a random one")
-            return self._opened(row.id, row.version, row.expires_at)
+            admission = records.admission_of(tx, identity) if self.mechanism.shuffled else None
+            return self._opened(row.id, row.version, row.expires_at, admission=admission)
         if records.admissions(tx, name) >= self.contributions:
             return self._opened(identity, clock.served_version, None, "user-already-counted")
         self._used_up = bool(clock.admitted >= self.users)
@@ -237,9 +277,25 @@ class Deployment(Rounds):
             return self._opened(identity, clock.served_version, None, "horizon-used-up")
         return None
 
-    def _opened(self, identity: str, version: int, expires_at: float | None, reason: str | None = None) -> Opened:
-        token = EpisodeToken(identity, int(version), reason is None, expires_at or 0.0)
-        return Opened(identity, self.secrets.sign(token), int(version), reason is None, reason, expires_at)
+    def _opened(
+        self,
+        identity: str,
+        version: int,
+        expires_at: float | None,
+        reason: str | None = None,
+        *,
+        admission: int | None = None,
+    ) -> Opened:
+        token = self.secrets.sign(EpisodeToken(identity, int(version), reason is None, expires_at or 0.0))
+        opened = Opened(identity, token, int(version), reason is None, reason, expires_at)
+        if self.mechanism.shuffled and admission is not None:
+            number, within = self.mechanism.batches.place(admission)
+            return dataclasses.replace(opened, round=number, number=within)
+        return opened
+
+    @property
+    def _trust(self) -> str:
+        return self.mechanism.promised.trust
 
     def _token(self, text: str, episode: str) -> EpisodeToken:
         token = self.secrets.read(text)

@@ -8,6 +8,9 @@ the released vector by up to g times as much, so each contribution is calibrated
 pan-private mode a round's sum starts with noise of its own and the release adds as much again, each of variance σ²/2
 where the agent plans with σ²; whoever sees the open sum once and all releases sees noise of variance σ²/2 at the least,
 so the agent is calibrated to :math:`\mu/(g\sqrt2)`. The proof is in docs/service.md.
+
+With a shuffler the sum of a round comes with the noise that its users flipped (:mod:`reticent.service.batches`), and none
+is added here.
 """
 
 from __future__ import annotations
@@ -33,6 +36,7 @@ from reticent.privacy.ledger import Ledger
 from reticent.privacy.noise import SecureNoise, require_deployable
 from reticent.privacy.plan import PrivacyPlan, PrivateOptions
 from reticent.service import arrays
+from reticent.service.batches import BatchRules, batch_rules
 from reticent.service.billboards import Billboard
 from reticent.worlds import Episode, Model
 
@@ -64,8 +68,22 @@ class Mechanism:
         return self.promised.trust == "joint"
 
     @property
+    def shuffled(self) -> bool:
+        return self.promised.trust == "shuffle"
+
+    @property
     def grid(self) -> float:
         return float(self.privacy.calibration.grid)
+
+    @property
+    def unit(self) -> float:
+        """What one in a round's stored sum stands for: the grid, or half of it, since coins may be odd in number."""
+        return self.grid / 2 if self.shuffled else self.grid
+
+    @functools.cached_property
+    def batches(self) -> BatchRules:
+        """What batches must look like, in the shuffle model."""
+        return batch_rules(self.privacy, self.agent.model)
 
     @functools.cached_property
     def noise_scale(self) -> np.ndarray:
@@ -106,8 +124,14 @@ class Mechanism:
         return np.zeros(self.noise_scale.shape, np.int64)
 
     def round_noise(self) -> np.ndarray | None:
-        """Fresh noise for the end of a round; None in the local model. Store what it made before showing it."""
-        return self._draw(self.agent.regularizer.counter.noise_shape_prefix) if self.joint else None
+        """Fresh noise for the end of a round; None in the local model. Store what it made before showing it.
+
+        It is zero in the shuffle model, where the sum came with the coins of its users.
+        """
+        prefix = self.agent.regularizer.counter.noise_shape_prefix
+        if self.shuffled:
+            return np.zeros(prefix + self.noise_scale.shape, np.int64)
+        return self._draw(prefix) if self.joint else None
 
     def close(
         self, state: AgentState, billboard: Billboard, total: np.ndarray, noise: np.ndarray | None
@@ -115,7 +139,7 @@ class Mechanism:
         """The state after the round with this sum, and the sums released with it, ``(H, D)``."""
         size = int(self.agent.schedule.round_sizes[billboard.version])
         values = None if noise is None else jnp.asarray(noise * self.grid)
-        closed = _close(self.agent, state, billboard.plan, jnp.asarray(total * self.grid), size, values)
+        closed = _close(self.agent, state, billboard.plan, jnp.asarray(total * self.unit), size, values)
         counter = self.agent.regularizer.counter
         return closed, np.asarray(counter.release(closed.regularizer.counter))
 
@@ -158,6 +182,9 @@ class Mechanism:
     def spent(self, releases: int) -> tuple[float, float]:
         """μ² and ε per user after so many releases, all her contributions and (pan-private) one intrusion included."""
         mu_squared = float(self._mu_squared[releases])
+        account = self.privacy.calibration.account
+        if account is not None:
+            return mu_squared, account.epsilon_of(math.sqrt(mu_squared), self.promised.delta)
         return mu_squared, _epsilon(mu_squared, self.promised.delta)
 
 
@@ -179,8 +206,8 @@ def make_mechanism(
     method: Method = "policy-optimization" if name.endswith("-po") else "value-iteration"
     if promised.calibration == "paper":
         raise InvalidInput("calibration", "paper", "'exact' in a deployment", "the paper's noise has no integer grid")
-    if promised.trust not in ("joint", "local"):
-        raise InvalidInput("trust", promised.trust, "joint or local", "the service takes no shuffled batches yet")
+    if promised.trust == "shuffle":
+        _require_shuffled_once(promised, contributions, pan_private)
     halves = pan_private and promised.trust == "joint"
     factor = contributions * (math.sqrt(2) if halves else 1.0)
     epsilon = promised.epsilon
@@ -202,6 +229,17 @@ def make_mechanism(
         )  # fmt: skip
     kept = dataclasses.replace(privacy.options, epsilon=promised.epsilon)
     return Mechanism(dataclasses.replace(agent, name=spec), privacy, kept, factor, pan_private, source)
+
+
+def _require_shuffled_once(promised: PrivateOptions, contributions: int, pan_private: bool) -> None:
+    """Refuse settings that the shuffle model's account does not cover, or that would waste users' messages."""
+    for field, value, wanted, remedy in (
+        ("contributions", contributions, 1, "coins are counted for one contribution per user"),
+        ("pan_private", pan_private, False, "drop it: no sum is ever in the store without its users' coins"),
+        ("final_release", promised.final_release, True, "the last round's messages would be sent for nothing"),
+    ):
+        if value != wanted:
+            raise InvalidInput(field, value, f"{wanted} with trust=shuffle", remedy)
 
 
 @functools.lru_cache(maxsize=4096)  # most releases of a counter expose users equally

@@ -15,6 +15,7 @@ from prometheus_client.registry import Collector
 
 from reticent.privacy.accountant import epsilon_of
 from reticent.service import arrays
+from reticent.service.batches import BatchRules
 from reticent.service.deployment import Deployment
 from reticent.service.storage import records
 
@@ -52,11 +53,11 @@ def status(deployment: Deployment, world: str | None = None) -> dict[str, Any]:
 def promise(deployment: Deployment) -> str:
     """The guarantee in plain words, per user."""
     mechanism, promised = deployment.mechanism, deployment.mechanism.promised
-    who = (
-        "everything shown to all other users together"
-        if mechanism.joint
-        else "the reports that leave her device, and all that is computed from them,"
-    )
+    who = {
+        "joint": "everything shown to all other users together",
+        "local": "the reports that leave her device, and all that is computed from them,",
+        "shuffle": "everything that leaves the shuffler, and all that is computed from it,",
+    }[promised.trust]
     seen = ", together with one look into the server's store in every round," if mechanism.pan_private else ""
     change = (
         "her whole data were replaced by any other" if promised.adjacency == "replace" else "she had not taken part"
@@ -65,6 +66,7 @@ def promise(deployment: Deployment) -> str:
     return (
         f"For every user, who contributes {times}, {who}{seen} is ({promised.epsilon:g}, {promised.delta:g})-"
         f"indistinguishable from what it would be if {change} ({promised.trust} differential privacy)."
+        f"{mechanism.privacy.reliance}"
     )
 
 
@@ -110,9 +112,12 @@ def recount(deployment: Deployment, releases: int) -> float:
     if not releases:
         return 0.0
     counter = mechanism.privacy.calibration.counter
-    exposure = float(counter.exposure()[releases - 1]) if mechanism.joint else 1.0  # a report carries its own noise
+    local = mechanism.promised.trust == "local"
+    exposure = 1.0 if local else float(counter.exposure()[releases - 1])  # a local report carries its own noise
     shares = sum((share.sensitivity / share.sigma) ** 2 for share in mechanism.ledger.shares)
-    return epsilon_of(math.sqrt(exposure * shares) * mechanism.noise_factor, mechanism.promised.delta)
+    account = mechanism.privacy.calibration.account
+    of = epsilon_of if account is None else account.epsilon_of
+    return of(math.sqrt(exposure * shares) * mechanism.noise_factor, mechanism.promised.delta)
 
 
 def model(deployment: Deployment) -> dict[str, Any]:
@@ -138,7 +143,18 @@ def model(deployment: Deployment) -> dict[str, Any]:
             "target_high": arrays.to_json(privatizer.target_high),
             "nonnegative_rewards": bool(privatizer.nonnegative_rewards),
             "limit": arrays.to_json(deployment.mechanism.report_limit),
+            "shuffle": _shuffle(deployment.mechanism.batches) if deployment.mechanism.shuffled else None,
         },
+    }
+
+
+def _shuffle(rules: BatchRules) -> dict[str, Any]:
+    """What a device needs to form its messages, and a shuffler to know when it has enough of them."""
+    return {
+        "reach": arrays.to_json(rules.reach),
+        "coins": arrays.to_json(rules.coins),
+        "round_sizes": list(rules.sizes),
+        "honest": rules.honest,
     }
 
 

@@ -11,9 +11,10 @@ STATUS = {
     "not-learning": 409,
     "wrong-trust": 409,
     "not-finished": 409,
+    "round-open": 409,
+    "batch-taken": 409,
     "episode-expired": 410,
     "round-over": 410,
-    "not-implemented": 501,
     "unavailable": 503,
 }
 """The HTTP status of each kind."""

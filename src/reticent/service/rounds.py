@@ -1,6 +1,7 @@
 """The rounds of a deployment: opened, sealed, released, and what was published of them.
 
-* A *sealed* round's sum is final. Rounds are sealed on admissions, never on reports.
+* A *sealed* round's sum is final. Rounds are sealed on admissions, never on reports. With a shuffler it is there once the
+  round's batch is, and later rounds wait for it.
 * *Release* draws the round's noise and stores what comes of it in one transaction; the noise itself is nowhere.
 * *Publication* stores the plan, a function of releases; whoever comes first wins, and all workers serve what is stored.
 
@@ -102,9 +103,10 @@ class Rounds:
                     version = records.learner_version(tx)
                     published = records.deployment(tx).served_version >= version
                     row = records.round_of(tx, version) if version < self.releases else None
+                    complete = not self.mechanism.shuffled or records.batch_of(tx, version) is not None
                 if not published:
                     self._publish(version)
-                if row is None or row.state != "sealed":
+                if row is None or row.state != "sealed" or not complete:
                     return done
                 self._release(version)
                 done += 1

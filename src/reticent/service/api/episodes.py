@@ -1,4 +1,4 @@
-"""Episodes: open, act, submit."""
+"""Episodes: open, act, submit; and the batches of a shuffler."""
 
 from __future__ import annotations
 
@@ -13,7 +13,6 @@ from reticent.service.api import schemas
 from reticent.service.api.problems import documented
 from reticent.service.api.security import require_app
 from reticent.service.deployment import Deployment
-from reticent.service.refusals import Refusal
 
 router = APIRouter(prefix="/v1", tags=["episodes"], dependencies=[Depends(require_app)])
 Episode = Annotated[str, Path(pattern=schemas.IDENTITY, description="The episode's id.")]
@@ -68,8 +67,13 @@ def submit_report(episode: Episode, body: schemas.Report, deployment: Served) ->
     return schemas.Receipt(episode=episode, version=version)
 
 
-@router.post("/batches", status_code=501, responses=documented(501))
-def submit_batch(body: schemas.Batch) -> None:
-    """Shuffle model: reserved."""
-    del body
-    raise Refusal("not-implemented", "this deployment takes no shuffled batches")
+@router.post("/batches", responses=documented(409))
+def submit_batch(body: schemas.Batch, deployment: Served) -> schemas.BatchReceipt:
+    """Shuffle model: learn from all users of a round at once, from how many of their bits are ones."""
+    shape = deployment.mechanism.noise_scale.shape
+    ones, messages = (
+        arrays.from_json(field, content.model_dump(), dtype="<i8", shape=shape)
+        for field, content in (("ones", body.ones), ("messages", body.messages))
+    )
+    users = deployment.submit_batch(body.batch, body.round, body.users, ones, messages)
+    return schemas.BatchReceipt(batch=body.batch, round=body.round, users=users)

@@ -58,23 +58,34 @@ class Report(_Strict):
 
 
 class Batch(_Strict):
-    """A shuffled batch of reports (reserved)."""
+    """The messages of ``users`` users of one round (0-based), counted: integers ``<i8`` of shape (H, D) each.
+
+    ``batch`` is an id of the shuffler's choice, with which the request may be repeated.
+    """
 
     batch: Annotated[str, Field(pattern=IDENTITY)]
-    reports: list[Array]
+    round: Index
+    users: Index
+    ones: Array
+    messages: Array
 
 
 class Opened(BaseModel):
-    """The user is served ``version``; ``reason`` says why she is not learned from, if she is not."""
+    """The user is served ``version``; ``reason`` says why she is not learned from, if she is not.
+
+    ``round`` and ``number`` are hers in the shuffle model, both 0-based: they decide how many coins she flips.
+    """
 
     episode: str
     token: str
     version: int
-    trust: Literal["joint", "local"]
+    trust: Literal["joint", "shuffle", "local"]
     learning: bool
     reason: Literal["user-already-counted", "horizon-used-up"] | None
     horizon: int
     expires_at: float | None
+    round: int | None = None
+    number: int | None = None
 
 
 class Action(BaseModel):
@@ -90,6 +101,15 @@ class Receipt(BaseModel):
     episode: str
     status: Literal["counted"] = "counted"
     version: int
+
+
+class BatchReceipt(BaseModel):
+    """The round has its batch, once, however often it was sent."""
+
+    batch: str
+    round: int
+    users: int
+    status: Literal["counted"] = "counted"
 
 
 class Billboard(BaseModel):

@@ -8,7 +8,7 @@ import sqlalchemy as sa
 from sqlalchemy.dialects import postgresql, sqlite
 from sqlalchemy.engine import Connection
 
-from reticent.service.storage.tables import BILLBOARDS, DEPLOYMENT, EPISODES, LEARNER, ROUNDS, USERS
+from reticent.service.storage.tables import BATCHES, BILLBOARDS, DEPLOYMENT, EPISODES, LEARNER, PLACES, ROUNDS, USERS
 
 ONLY = 1
 """Key of the row in tables of one row."""
@@ -40,6 +40,21 @@ def round_of(tx: Connection, number: int, *, lock: bool = False) -> Any:
 def open_round(tx: Connection) -> Any:
     """The round that takes reports now, locked; None if there is none, or if it was sealed while we waited for it."""
     return _first(tx, sa.select(ROUNDS).where(ROUNDS.c.state == "open"), lock=True)
+
+
+def batch_of(tx: Connection, number: int) -> Any:
+    """The batch of a round, or None."""
+    return _first(tx, sa.select(BATCHES).where(BATCHES.c.round == number), lock=False)
+
+
+def batch_named(tx: Connection, identity: str) -> Any:
+    """The batch with this id, or None."""
+    return _first(tx, sa.select(BATCHES).where(BATCHES.c.id == identity), lock=False)
+
+
+def admission_of(tx: Connection, identity: str) -> int:
+    """As which admission an episode came; kept in the shuffle model only."""
+    return int(tx.execute(sa.select(PLACES.c.admission).where(PLACES.c.episode == identity)).scalar_one())
 
 
 def digests(tx: Connection) -> dict[int, str]:

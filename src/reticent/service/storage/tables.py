@@ -63,6 +63,23 @@ LEARNER = Table(
 )
 """One row: the agent's state after ``version`` releases."""
 
+PLACES = Table(
+    "places",
+    METADATA,
+    Column("episode", String(32), primary_key=True),
+    Column("admission", BigInteger, nullable=False),
+)
+"""Shuffle model: as which admission (0-based) an episode came, which decides its round and its share of coins."""
+
+BATCHES = Table(
+    "batches",
+    METADATA,
+    Column("round", BigInteger, primary_key=True, autoincrement=False),
+    Column("id", String(32), nullable=False, unique=True),
+    Column("users", BigInteger, nullable=False),
+)
+"""Shuffle model: the batch of each round that has had one. Its noisy sum is the round's."""
+
 BILLBOARDS = Table(
     "billboards",
     METADATA,

@@ -1,0 +1,246 @@
+"""Devices behind a shuffler, against the real service: what leaves, to whom, and with which law."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import sqlalchemy as sa
+from faulty_proxy import LOSE_ANSWER, proxied
+from running_service import APP_KEY, running_service
+from scipy.stats import chi2, norm
+
+from reticent.client import Client, Connection, ServiceError, Shuffler, messages
+from reticent.client.published import Billboard, Model
+from reticent.client.report import Trajectory, clipped_products
+from reticent.errors import InvalidInput
+from reticent.privacy.noise import SecureNoise
+from reticent.privacy.shuffle import coins_of_user
+from reticent.service.mechanism import make_mechanism
+from reticent.worlds.registry import make_world_from
+
+WORLD = "random-blend:states=4,actions=2,horizon=2,d=2"
+AGENT = "private-linopt-vi:trust=shuffle,first=4,growth=1,epsilon=20,honest=0.75"
+FALSE_ALARM = 1e-6
+
+
+@pytest.fixture
+def url(tmp_path: Path) -> Iterator[str]:
+    with running_service(tmp_path, world=WORLD, agent=AGENT, episodes=12, rate_limit=0) as found:
+        yield found
+
+
+class Recorder:
+    """Keeps what devices hand over, and passes it on."""
+
+    def __init__(self, onward: Any = None) -> None:
+        self.taken: list[tuple[int, int, np.ndarray, np.ndarray]] = []
+        self.onward = onward
+
+    def __call__(self, number: int, within: int, ones: np.ndarray, sent: np.ndarray) -> None:
+        self.taken.append((number, within, ones, sent))
+        if self.onward is not None:
+            self.onward(number, within, ones, sent)
+
+
+def play(client: Client, user: int, submits: bool = True) -> tuple[Any, Trajectory]:
+    draw = np.random.default_rng(user)
+    states, rewards, actions = draw.integers(0, 4, 3), draw.random(2), []
+    episode = client.episode(f"user {user}").open()
+    for step in range(2):
+        actions.append(episode.act(states[step]))
+        episode.observe(rewards[step], states[step + 1])
+    if submits:
+        episode.submit()
+    return episode, Trajectory(states, np.array(actions), rewards)
+
+
+def releases(directory: Path) -> list[np.ndarray]:
+    engine = sa.create_engine(f"sqlite:///{directory}/service.db")
+    with engine.connect() as connection:
+        rows = connection.execute(sa.text("SELECT release FROM rounds WHERE state = 'released' ORDER BY number")).all()
+    engine.dispose()
+    return [np.frombuffer(row.release, "<f8") for row in rows]
+
+
+def test_with_known_coins_the_releases_are_the_exact_sums(
+    url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # Every coin shows a one and every number is rounded down: the rest is arithmetic.
+    monkeypatch.setattr(messages, "secure_coins", lambda count: np.ones(count, bool))
+    monkeypatch.setattr(messages, "_uniforms", np.zeros)
+    client = Client(url, APP_KEY, trust="shuffle", shuffler=Shuffler(Connection(url, APP_KEY)))
+    rules, total = client.model.rules, 0.0
+    for number in range(3):
+        for within in range(4):
+            episode, seen = play(client, 4 * number + within)
+            assert (episode.status, episode.version) == ("sent", number)
+            products = clipped_products(client.model, client.billboard(number), seen)
+            total = total + rules.grid * np.floor(products / rules.grid)
+        total = total + rules.grid * rules.shuffle.coins / 2  # N ones, where N/2 are expected
+        assert client.status()["served_version"] == number + 1
+    np.testing.assert_array_equal(releases(tmp_path)[-1].reshape(total.shape), total)
+    late, _ = play(client, 99)
+    assert (late.status, late.reason) == ("served", "horizon-used-up")
+    client.close()
+
+
+def test_only_the_opening_and_the_batch_reach_the_service(url: str, tmp_path: Path) -> None:
+    asked: list[str] = []
+
+    def observer(route: str, seconds: float, status: int) -> None:
+        asked.append(route)
+
+    recorder = Recorder(Shuffler(Connection(url, APP_KEY, observer=observer)))
+    with Client(url, APP_KEY, shuffler=recorder, observer=observer) as client:
+        for user in range(5):
+            play(client, user)
+    assert {route for route in asked if route.startswith("POST")} == {"POST /v1/episodes", "POST /v1/batches"}
+    assert asked.count("POST /v1/batches") == 1
+    assert sorted(taken[:2] for taken in recorder.taken) == [(0, 0), (0, 1), (0, 2), (0, 3), (1, 0)]
+    files = b"".join(path.read_bytes() for path in sorted(tmp_path.glob("service.db*")))
+    for _, _, ones, _ in recorder.taken:
+        assert not any(ones.astype(kind).tobytes() in files for kind in ("<i8", "<i4", "<f8"))
+    assert len(releases(tmp_path)) == 1
+    assert b"user 1" not in files
+
+
+def test_a_device_hands_over_the_same_messages_again(url: str) -> None:
+    failing = Recorder()
+
+    def refuse(*_: Any) -> None:
+        raise OSError("the shuffler is away")
+
+    failing.onward = refuse
+    with Client(url, APP_KEY, shuffler=failing) as client:
+        episode, _ = play(client, 0, submits=False)
+        for _ in range(2):
+            with pytest.raises(OSError, match="away"):
+                episode.submit()
+        failing.onward = None
+        receipt = episode.submit()
+        assert receipt is not None
+        assert (receipt.status, episode.submit()) == ("sent", receipt)
+        assert len(failing.taken) == 3
+        for _, _, ones, _ in failing.taken[1:]:
+            np.testing.assert_array_equal(ones, failing.taken[0][2])
+        assert "token" not in episode.submission.content
+
+
+def test_users_who_never_send_are_not_waited_for_beyond_the_honest_share(url: str) -> None:
+    shuffler = Shuffler(Connection(url, APP_KEY))
+    with Client(url, APP_KEY, shuffler=shuffler) as client:
+        play(client, 0)
+        play(client, 1)
+        late, _ = play(client, 2, submits=False)
+        with pytest.raises(InvalidInput, match="users of round 0"):
+            shuffler.finish(0)
+        play(client, 3)
+        assert client.status()["version"] == 0
+        shuffler.finish(0)
+        shuffler.finish(0)
+        assert client.status()["version"] == 1
+        with pytest.raises(InvalidInput, match="fixed"):
+            late.submit()
+        assert client.status()["version"] == 1
+
+
+def test_a_batch_is_fixed_before_it_is_sent_and_a_lost_answer_changes_nothing(url: str) -> None:
+    with proxied(url) as proxy:
+        shuffler = Shuffler(Connection(proxy.url, APP_KEY))
+        recorder = Recorder(shuffler)
+        with Client(url, APP_KEY, shuffler=recorder) as client:
+            for user in range(3):
+                play(client, user)
+            with pytest.raises(ServiceError) as refused:
+                shuffler.finish(0)  # the fourth user has not come yet
+            assert refused.value.name == "round-open"
+            with pytest.raises(InvalidInput, match="fixed"):
+                play(client, 3)
+            proxy.plan(LOSE_ANSWER)
+            shuffler.finish(0)
+            assert client.status()["version"] == 1
+            shuffler(*recorder.taken[0])  # a device that repeats itself
+            assert client.status()["version"] == 1
+
+
+def test_the_shuffler_adds_up_from_many_threads(url: str) -> None:
+    shuffler = Shuffler(Connection(url, APP_KEY))
+    with Client(url, APP_KEY, shuffler=shuffler) as client:
+        threads = [threading.Thread(target=play, args=(client, user)) for user in range(4)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        assert client.status()["version"] == 1
+
+
+def test_what_a_device_must_not_do_is_refused_before_a_user_is_named(url: str) -> None:
+    recorder = Recorder()
+    for given, field in (
+        ({}, "shuffler"),
+        ({"trust": "local"}, "trust"),
+        ({"shuffler": recorder, "epsilon": 20.0}, "epsilon"),
+        ({"shuffler": recorder, "act": "server"}, "act"),
+    ):
+        with Client(url, APP_KEY, **given) as client:  # type: ignore[arg-type]
+            with pytest.raises(InvalidInput) as refused:
+                client.episode("ann").open()
+            assert refused.value.field == field
+            assert client.status()["admitted"] == 0
+    with pytest.raises(InvalidInput, match="shuffler"):
+        Client(url, APP_KEY, trust="joint", shuffler=recorder)
+
+
+def test_a_shuffler_is_not_given_to_a_service_of_another_model(tmp_path: Path) -> None:
+    with running_service(tmp_path, world=WORLD, agent="private-linopt-vi", episodes=12) as joint:
+        with Client(joint, APP_KEY, shuffler=Recorder()) as client, pytest.raises(InvalidInput, match="shuffle"):
+            client.episode("ann").open()
+        with pytest.raises(InvalidInput, match="shuffle"):
+            Shuffler(Connection(joint, APP_KEY)).finish(0)
+
+
+def test_a_rounds_noise_has_the_law_that_the_library_simulates(url: str) -> None:
+    """Mean and variance of 1500 errors of summed messages against σ² of the agent; each false alarm has rate 1e-6."""
+    mechanism = make_mechanism(AGENT, make_world_from(WORLD).model, 12, SecureNoise())
+    with Client(url, APP_KEY, shuffler=Recorder()) as client:
+        model, board = client.model, client.billboard(0)
+    errors = standard_errors(model, board, mechanism.noise_scale, repeats=100)
+    assert errors.size == 1500
+    assert abs(errors.mean()) * np.sqrt(errors.size) < norm.isf(FALSE_ALARM / 2)
+    low, high = chi2.ppf([FALSE_ALARM / 2, 1 - FALSE_ALARM / 2], errors.size)
+    square = float((errors**2).sum())
+    assert low < square < high
+    assert not low < 1.5 * square < high  # the test has the power to see a wrong scale
+
+
+def standard_errors(model: Model, board: Billboard, scale: np.ndarray, repeats: int) -> np.ndarray:
+    """(decoded sum of a round − true sum)/σ where there is noise; rounding adds below a thousandth of the variance."""
+    seen = Trajectory(np.array([0, 1, 2]), np.array([0, 1]), np.array([0.3, 0.9]))
+    truth = 4 * clipped_products(model, board, seen)
+    found = []
+    for _ in range(repeats):
+        sent = [messages.form_messages(model, board, seen, 1, within) for within in range(4)]
+        ones, count = sum(one.ones for one in sent), sum(one.messages for one in sent)
+        np.testing.assert_array_equal(count, 8 * model.rules.shuffle.reach + model.rules.shuffle.coins)
+        error = model.rules.grid * (ones - count / 2) - truth
+        found.append(error[scale > 0] / scale[scale > 0])
+    return np.concatenate(found)
+
+
+def test_a_users_messages_are_as_many_as_her_number_says(url: str) -> None:
+    with Client(url, APP_KEY, shuffler=Recorder()) as client:
+        model, board = client.model, client.billboard(0)
+    rules = model.rules.shuffle
+    seen = Trajectory(np.array([3, 2, 1]), np.array([1, 0]), np.array([1.0, 0.0]))
+    for within in range(4):
+        sent = messages.form_messages(model, board, seen, 2, within)
+        np.testing.assert_array_equal(sent.messages, 2 * rules.reach + coins_of_user(rules.coins, 4, within))
+        assert ((sent.ones >= 0) & (sent.ones <= sent.messages)).all()
+    for place in ((3, 0), (-1, 0), (0, 4), (0, -1)):
+        with pytest.raises(InvalidInput, match="place"):
+            messages.form_messages(model, board, seen, *place)

@@ -1,0 +1,230 @@
+"""A service behind a shuffler: batches of sealed rounds, exact sums, refusals that change nothing."""
+
+from __future__ import annotations
+
+import hashlib
+import uuid
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import sqlalchemy as sa
+from durable import deployment
+from fastapi.testclient import TestClient
+from serving import APP, settings
+
+from reticent.errors import InvalidInput
+from reticent.privacy.shuffle import Messages, analyse, coins_of_user, encode, mix
+from reticent.service import arrays, published
+from reticent.service.app import create_app
+from reticent.service.batches import BatchRules
+from reticent.service.deployment import Deployment
+from reticent.service.storage import records
+from reticent.service.storage.tables import METADATA
+from reticent.worlds.registry import make_world_from
+
+WORLD = "random-blend:states=4,actions=2,horizon=2,d=2"
+AGENT = "private-linopt-vi:trust=shuffle,first=4,growth=1,epsilon=20,honest=0.75"
+
+
+@pytest.fixture
+def client(tmp_path: Path) -> Iterator[TestClient]:
+    with TestClient(create_app(settings(tmp_path, world=WORLD, agent=AGENT))) as found:
+        yield found
+
+
+def service_of(client: TestClient) -> Deployment:
+    return client.app.state.deployment  # type: ignore[attr-defined, no-any-return]
+
+
+def admit(client: TestClient, users: range) -> list[dict[str, Any]]:
+    opened = []
+    for user in users:
+        body = {"user": f"user {user}", "episode": f"{user:032x}"}
+        opened.append(client.post("/v1/episodes", json=body, headers=APP).json())
+    return opened
+
+
+def sent_by(rules: BatchRules, number: int, within: int, draw: np.random.Generator) -> tuple[np.ndarray, Messages]:
+    """One user's values, and her single bits by the library's protocol."""
+    coins = coins_of_user(rules.coins, rules.sizes[number], within).ravel()
+    values = draw.integers(-rules.reach, rules.reach + 1).ravel()
+    return values, encode(values, rules.reach.ravel(), [draw.random(count) < 0.5 for count in coins])
+
+
+def batch_of(rules: BatchRules, number: int, present: range, seed: int) -> tuple[dict[str, Any], np.ndarray]:
+    """The batch of these users of a round as a shuffler of single bits makes it, and the noisy sum in grid steps."""
+    draw = np.random.default_rng(seed)
+    bits = mix([sent_by(rules, number, within, draw)[1] for within in present], draw)
+    reach, size = rules.reach.ravel(), rules.sizes[number]
+    coins = sum(coins_of_user(rules.coins, size, within).ravel() for within in present)
+    noisy = analyse(bits, len(present), reach, coins).reshape(rules.reach.shape)
+    ones = np.bincount(bits.coordinate[bits.bit], minlength=reach.size).reshape(rules.reach.shape)
+    messages = np.bincount(bits.coordinate, minlength=reach.size).reshape(rules.reach.shape)
+    body = {
+        "batch": uuid.UUID(int=seed).hex, "round": number, "users": len(present),
+        "ones": arrays.to_json(ones), "messages": arrays.to_json(messages),
+    }  # fmt: skip
+    return body, noisy
+
+
+def content_hash(service: Deployment) -> str:
+    """A digest of every row of every table."""
+    with service.store.read() as tx:
+        rows = [sorted(map(repr, tx.execute(sa.select(table)))) for table in METADATA.sorted_tables]
+    return hashlib.sha256(repr(rows).encode()).hexdigest()
+
+
+def release_of(service: Deployment, number: int) -> np.ndarray:
+    with service.store.read() as tx:
+        row = records.round_of(tx, number)
+    return np.frombuffer(row.release, "<f8").reshape(service.mechanism.noise_scale.shape)
+
+
+def test_rounds_are_released_from_their_batches_with_no_further_noise(client: TestClient) -> None:
+    service = service_of(client)
+    rules, grid = service.mechanism.batches, service.mechanism.grid
+    total = np.zeros(rules.reach.shape)
+    for number in range(3):
+        opened = admit(client, range(4 * number, 4 * number + 4))
+        assert [(one["round"], one["number"], one["version"]) for one in opened] == [
+            (number, within, number) for within in range(4)
+        ]
+        assert admit(client, range(4 * number, 4 * number + 1))[0] == opened[0]
+        # One user of the second round never sends.
+        body, noisy = batch_of(rules, number, range(3 if number == 1 else 4), seed=number)
+        answer = client.post("/v1/batches", json=body, headers=APP)
+        assert answer.json() == {
+            "batch": body["batch"], "round": number, "users": body["users"], "status": "counted",
+        }, answer.text  # fmt: skip
+        total = total + noisy * grid
+        np.testing.assert_array_equal(release_of(service, number), total)  # epochs of one size: plain sums
+        assert client.get("/v1/status").json()["served_version"] == number + 1
+    service.finish()
+    status = client.get("/v1/status").json()
+    assert status["finished"]
+    assert status["epsilon_spent"] <= 20
+    assert "shuffler is trusted to mix, and 75% of the users" in status["promise"]
+    assert published.recount(service, 3) == pytest.approx(status["epsilon_spent"], rel=1e-9)
+    assert admit(client, range(50, 51))[0]["round"] is None
+
+
+def test_odd_coins_make_half_steps(client: TestClient) -> None:
+    rules = service_of(client).mechanism.batches
+    odd = BatchRules(rules.reach, rules.coins + 1, rules.sizes, rules.honest)
+    body, noisy = batch_of(odd, 0, range(4), seed=3)
+    ones, messages = (
+        arrays.from_json("", body[name], dtype="<i8", shape=odd.reach.shape) for name in ("ones", "messages")
+    )
+    doubled = odd.doubled_sum(0, 4, ones, messages)
+    assert (doubled % 2 == 1).all()
+    np.testing.assert_array_equal(doubled / 2, noisy)
+
+
+def test_a_repeated_batch_has_the_same_receipt_and_another_one_is_refused(client: TestClient) -> None:
+    service = service_of(client)
+    rules = service.mechanism.batches
+    admit(client, range(8))
+    body, _ = batch_of(rules, 0, range(4), seed=1)
+    first = client.post("/v1/batches", json=body, headers=APP)
+    before = content_hash(service)
+    again = client.post("/v1/batches", json=body, headers=APP)
+    assert (again.status_code, again.json()) == (200, first.json())
+    other, _ = batch_of(rules, 0, range(4), seed=2)
+    same_id = {**batch_of(rules, 1, range(4), seed=2)[0], "batch": body["batch"]}
+    for refused in (other, same_id):
+        answer = client.post("/v1/batches", json=refused, headers=APP)
+        assert answer.status_code == 409
+        assert answer.json()["type"].endswith("batch-taken")
+    assert content_hash(service) == before
+
+
+def test_releases_are_in_order_and_wait_for_the_missing_batch(client: TestClient) -> None:
+    rules = service_of(client).mechanism.batches
+    admit(client, range(9))
+    assert client.get("/v1/status").json()["open_round"] == 2
+    for number, version in ((1, 0), (0, 2)):
+        body, _ = batch_of(rules, number, range(4), seed=number)
+        assert client.post("/v1/batches", json=body, headers=APP).status_code == 200
+        assert client.get("/v1/status").json()["version"] == version
+
+
+def altered(body: dict[str, Any], name: str, change: int, shape: tuple[int, ...]) -> dict[str, Any]:
+    array = arrays.from_json(name, body[name], dtype="<i8", shape=shape).copy()
+    array[0, 0] += change
+    return {**body, name: arrays.to_json(array)}
+
+
+def test_a_refused_batch_changes_nothing(client: TestClient) -> None:
+    service = service_of(client)
+    rules = service.mechanism.batches
+    shape = rules.reach.shape
+    opened = admit(client, range(6))
+    whole, _ = batch_of(rules, 0, range(4), seed=1)
+    few, _ = batch_of(rules, 0, range(2), seed=1)
+    three, _ = batch_of(rules, 0, range(3), seed=1)
+    early, _ = batch_of(rules, 1, range(4), seed=1)
+    later, _ = batch_of(rules, 2, range(4), seed=1)
+    before = content_hash(service)
+    for body, status, field in (
+        (few, 422, "users"),
+        ({**whole, "users": 5}, 422, "users"),
+        ({**whole, "users": 3}, 422, "messages"),
+        ({**three, "users": 4}, 422, "messages"),
+        ({**whole, "round": 3}, 422, "round"),
+        (altered(whole, "messages", 1, shape), 422, "messages"),
+        (altered(whole, "messages", -1, shape), 422, "messages"),
+        (altered(whole, "ones", -(10**9), shape), 422, "ones"),
+        (altered(whole, "ones", 10**9, shape), 422, "ones"),
+        (altered(altered(whole, "ones", 2**62, shape), "messages", 2**62, shape), 422, "messages"),
+        ({**whole, "ones": arrays.to_json(np.zeros((1, 1), np.int64))}, 422, "ones"),
+        ({**whole, "batch": "short"}, 422, "batch"),
+        (early, 409, None),
+        (later, 409, None),
+    ):
+        answer = client.post("/v1/batches", json=body, headers=APP)
+        assert (answer.status_code, answer.json().get("field")) == (status, field), answer.text
+    path, token = f"/v1/episodes/{opened[0]['episode']}", opened[0]["token"]
+    trajectory = {"token": token, "states": [0, 1, 2], "actions": [0, 1], "rewards": [0.5, 0.5]}
+    report = {"token": token, "report": arrays.to_json(np.zeros(shape, np.int64))}
+    for name, content in (("trajectory", trajectory), ("report", report)):
+        assert client.post(f"{path}/{name}", json=content, headers=APP).status_code == 409
+    assert client.post("/v1/batches", json=whole).status_code == 401
+    assert content_hash(service) == before
+    assert client.post("/v1/batches", json=whole, headers=APP).status_code == 200
+
+
+def test_batches_outside_the_shuffle_model_are_refused(tmp_path: Path, client: TestClient) -> None:
+    body, _ = batch_of(service_of(client).mechanism.batches, 0, range(4), seed=1)
+    joint = settings(tmp_path, world=WORLD, agent="private-linopt-vi", database=f"sqlite:///{tmp_path / 'joint.db'}")
+    with TestClient(create_app(joint)) as other:
+        answer = other.post("/v1/batches", json=body, headers=APP)
+        assert (answer.status_code, answer.json()["type"]) == (409, "urn:reticent:problem:wrong-trust")
+        assert admit(other, range(1))[0]["round"] is None
+
+
+@pytest.mark.parametrize(
+    "given", [{"contributions": 2}, {"pan_private": True}, {"agent": AGENT + ",final_release=false"}]
+)
+def test_what_the_account_does_not_cover_is_refused(tmp_path: Path, given: dict[str, Any]) -> None:
+    with pytest.raises(InvalidInput, match="trust=shuffle"):
+        deployment(tmp_path, **{"agent": AGENT, "model": make_world_from(WORLD).model, **given})
+
+
+def test_the_batch_survives_a_restart_and_is_planned_in_the_background(database: str) -> None:
+    model = make_world_from(WORLD).model
+    first = deployment(database, agent=AGENT, model=model, inline=False)
+    for user in range(4):
+        first.admit(f"user {user}")
+    rules = first.mechanism.batches
+    body, noisy = batch_of(rules, 0, range(4), seed=1)
+    counts = [arrays.from_json("", body[name], dtype="<i8", shape=rules.reach.shape) for name in ("ones", "messages")]
+    assert first.submit_batch(body["batch"], 0, 4, *counts) == 4
+    second = deployment(database, agent=AGENT, model=model, inline=False)
+    assert second.clock()[1] == 0
+    assert second.advance() == 1
+    np.testing.assert_array_equal(release_of(second, 0), noisy * second.mechanism.grid)
+    assert second.submit_batch(body["batch"], 0, 4, *counts) == 4
+    assert second.advance() == 0

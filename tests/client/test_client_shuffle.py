@@ -34,6 +34,12 @@ def url(tmp_path: Path) -> Iterator[str]:
         yield found
 
 
+@pytest.fixture
+def shuffler(url: str) -> Iterator[Shuffler]:
+    with Shuffler(Connection(url, APP_KEY)) as found:
+        yield found
+
+
 class Recorder:
     """Keeps what devices hand over, and passes it on."""
 
@@ -68,12 +74,12 @@ def releases(directory: Path) -> list[np.ndarray]:
 
 
 def test_with_known_coins_the_releases_are_the_exact_sums(
-    url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    url: str, shuffler: Shuffler, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     # Every coin shows a one and every number is rounded down: the rest is arithmetic.
     monkeypatch.setattr(messages, "secure_coins", lambda count: np.ones(count, bool))
     monkeypatch.setattr(messages, "_uniforms", np.zeros)
-    client = Client(url, APP_KEY, trust="shuffle", shuffler=Shuffler(Connection(url, APP_KEY)))
+    client = Client(url, APP_KEY, trust="shuffle", shuffler=shuffler)
     rules, total = client.model.rules, 0.0
     for number in range(3):
         for within in range(4):
@@ -95,10 +101,11 @@ def test_only_the_opening_and_the_batch_reach_the_service(url: str, tmp_path: Pa
     def observer(route: str, seconds: float, status: int) -> None:
         asked.append(route)
 
-    recorder = Recorder(Shuffler(Connection(url, APP_KEY, observer=observer)))
-    with Client(url, APP_KEY, shuffler=recorder, observer=observer) as client:
-        for user in range(5):
-            play(client, user)
+    with Shuffler(Connection(url, APP_KEY, observer=observer)) as shuffler:
+        recorder = Recorder(shuffler)
+        with Client(url, APP_KEY, shuffler=recorder, observer=observer) as client:
+            for user in range(5):
+                play(client, user)
     assert {route for route in asked if route.startswith("POST")} == {"POST /v1/episodes", "POST /v1/batches"}
     assert asked.count("POST /v1/batches") == 1
     assert sorted(taken[:2] for taken in recorder.taken) == [(0, 0), (0, 1), (0, 2), (0, 3), (1, 0)]
@@ -131,8 +138,7 @@ def test_a_device_hands_over_the_same_messages_again(url: str) -> None:
         assert "token" not in episode.submission.content
 
 
-def test_users_who_never_send_are_not_waited_for_beyond_the_honest_share(url: str) -> None:
-    shuffler = Shuffler(Connection(url, APP_KEY))
+def test_users_who_never_send_are_not_waited_for_beyond_the_honest_share(url: str, shuffler: Shuffler) -> None:
     with Client(url, APP_KEY, shuffler=shuffler) as client:
         play(client, 0)
         play(client, 1)
@@ -150,8 +156,7 @@ def test_users_who_never_send_are_not_waited_for_beyond_the_honest_share(url: st
 
 
 def test_a_batch_is_fixed_before_it_is_sent_and_a_lost_answer_changes_nothing(url: str) -> None:
-    with proxied(url) as proxy:
-        shuffler = Shuffler(Connection(proxy.url, APP_KEY))
+    with proxied(url) as proxy, Shuffler(Connection(proxy.url, APP_KEY)) as shuffler:
         recorder = Recorder(shuffler)
         with Client(url, APP_KEY, shuffler=recorder) as client:
             for user in range(3):
@@ -161,15 +166,14 @@ def test_a_batch_is_fixed_before_it_is_sent_and_a_lost_answer_changes_nothing(ur
             assert refused.value.name == "round-open"
             with pytest.raises(InvalidInput, match="fixed"):
                 play(client, 3)
-            proxy.plan(LOSE_ANSWER)
+            proxy.faults.append(LOSE_ANSWER)
             shuffler.finish(0)
             assert client.status()["version"] == 1
             shuffler(*recorder.taken[0])  # a device that repeats itself
             assert client.status()["version"] == 1
 
 
-def test_the_shuffler_adds_up_from_many_threads(url: str) -> None:
-    shuffler = Shuffler(Connection(url, APP_KEY))
+def test_the_shuffler_adds_up_from_many_threads(url: str, shuffler: Shuffler) -> None:
     with Client(url, APP_KEY, shuffler=shuffler) as client:
         threads = [threading.Thread(target=play, args=(client, user)) for user in range(4)]
         for thread in threads:
@@ -200,8 +204,8 @@ def test_a_shuffler_is_not_given_to_a_service_of_another_model(tmp_path: Path) -
     with running_service(tmp_path, world=WORLD, agent="private-linopt-vi", episodes=12) as joint:
         with Client(joint, APP_KEY, shuffler=Recorder()) as client, pytest.raises(InvalidInput, match="shuffle"):
             client.episode("ann").open()
-        with pytest.raises(InvalidInput, match="shuffle"):
-            Shuffler(Connection(joint, APP_KEY)).finish(0)
+        with Shuffler(Connection(joint, APP_KEY)) as shuffler, pytest.raises(InvalidInput, match="shuffle"):
+            shuffler.finish(0)
 
 
 def test_a_rounds_noise_has_the_law_that_the_library_simulates(url: str) -> None:

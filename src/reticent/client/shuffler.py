@@ -19,6 +19,7 @@ import functools
 import math
 import threading
 import uuid
+from types import TracebackType
 from typing import Any
 
 import numpy as np
@@ -101,6 +102,18 @@ class Shuffler:
             if not found.posted:
                 self._connection.post("/v1/batches", found.batch)
                 found.posted = True
+
+    def close(self) -> None:
+        """Close the connection; what was handed over and not posted is kept."""
+        self._connection.close()
+
+    def __enter__(self) -> Shuffler:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, problem: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
 
     @functools.cached_property
     def _rules(self) -> ShuffleRules:

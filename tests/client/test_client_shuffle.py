@@ -171,6 +171,8 @@ def test_a_batch_is_fixed_before_it_is_sent_and_a_lost_answer_changes_nothing(ur
             assert client.status()["version"] == 1
             shuffler(*recorder.taken[0])  # a device that repeats itself
             assert client.status()["version"] == 1
+        early, lost, again = (post.content for post in proxy.posts("/batches"))
+        assert early == lost == again
 
 
 def test_the_shuffler_adds_up_from_many_threads(url: str, shuffler: Shuffler) -> None:

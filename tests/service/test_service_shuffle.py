@@ -109,6 +109,8 @@ def test_rounds_are_released_from_their_batches_with_no_further_noise(client: Te
     assert "shuffler is trusted to mix, and 75% of the users" in status["promise"]
     assert published.recount(service, 3) == pytest.approx(status["epsilon_spent"], rel=1e-9)
     assert admit(client, range(50, 51))[0]["round"] is None
+    described = client.get("/openapi.json").json()["paths"]["/v1/batches"]["post"]["responses"]
+    assert {"200", "409", "422"} <= set(described)
 
 
 def test_odd_coins_make_half_steps(client: TestClient) -> None:

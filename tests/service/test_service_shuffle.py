@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import uuid
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +13,10 @@ import pytest
 import sqlalchemy as sa
 from durable import deployment
 from fastapi.testclient import TestClient
-from serving import APP, settings
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from serving import APP
+from serving import settings as served
 
 from reticent.errors import InvalidInput
 from reticent.privacy.shuffle import Messages, analyse, coins_of_user, encode, mix
@@ -31,7 +34,7 @@ AGENT = "private-linopt-vi:trust=shuffle,first=4,growth=1,epsilon=20,honest=0.75
 
 @pytest.fixture
 def client(tmp_path: Path) -> Iterator[TestClient]:
-    with TestClient(create_app(settings(tmp_path, world=WORLD, agent=AGENT))) as found:
+    with TestClient(create_app(served(tmp_path, world=WORLD, agent=AGENT))) as found:
         yield found
 
 
@@ -54,7 +57,7 @@ def sent_by(rules: BatchRules, number: int, within: int, draw: np.random.Generat
     return values, encode(values, rules.reach.ravel(), [draw.random(count) < 0.5 for count in coins])
 
 
-def batch_of(rules: BatchRules, number: int, present: range, seed: int) -> tuple[dict[str, Any], np.ndarray]:
+def batch_of(rules: BatchRules, number: int, present: Sequence[int], seed: int) -> tuple[dict[str, Any], np.ndarray]:
     """The batch of these users of a round as a shuffler of single bits makes it, and the noisy sum in grid steps."""
     draw = np.random.default_rng(seed)
     bits = mix([sent_by(rules, number, within, draw)[1] for within in present], draw)
@@ -123,6 +126,32 @@ def test_odd_coins_make_half_steps(client: TestClient) -> None:
     doubled = odd.doubled_sum(0, 4, ones, messages)
     assert (doubled % 2 == 1).all()
     np.testing.assert_array_equal(doubled / 2, noisy)
+
+
+@given(data=st.data())
+@settings(max_examples=60, deadline=None)
+def test_whoever_sends_is_believed_and_the_sum_is_exact(data: st.DataObject) -> None:
+    sizes = tuple(data.draw(st.lists(st.integers(1, 9), min_size=1, max_size=4)))
+    reach = np.array(data.draw(st.lists(st.integers(0, 3), min_size=1, max_size=3)))[None]
+    coins = np.array(data.draw(st.lists(st.integers(0, 40), min_size=reach.size, max_size=reach.size)))[None]
+    rules = BatchRules(reach, coins, sizes, data.draw(st.floats(0.01, 1)))
+    number = data.draw(st.integers(0, len(sizes) - 1))
+    fewest = rules.fewest(number)
+    present = data.draw(st.permutations(range(sizes[number])))[: data.draw(st.integers(fewest, sizes[number]))]
+    body, noisy = batch_of(rules, number, present, data.draw(st.integers(0, 1000)))
+    ones, messages = (arrays.from_json("", body[name], dtype="<i8", shape=reach.shape) for name in ("ones", "messages"))
+    np.testing.assert_array_equal(rules.doubled_sum(number, len(present), ones, messages), 2 * noisy)
+    if len(present) == sizes[number]:  # then every message is accounted for
+        with pytest.raises(InvalidInput, match="messages"):
+            rules.doubled_sum(number, len(present), ones, messages + 1)
+    with pytest.raises(InvalidInput, match="users"):
+        rules.doubled_sum(number, fewest - 1, ones, messages)
+
+
+def test_places_are_those_of_the_rounds() -> None:
+    nothing = np.zeros((1, 1), np.int64)
+    rules = BatchRules(nothing, nothing, (2, 1, 3), 1.0)
+    assert [rules.place(admission) for admission in range(6)] == [(0, 0), (0, 1), (1, 0), (2, 0), (2, 1), (2, 2)]
 
 
 def test_a_repeated_batch_has_the_same_receipt_and_another_one_is_refused(client: TestClient) -> None:
@@ -200,7 +229,7 @@ def test_a_refused_batch_changes_nothing(client: TestClient) -> None:
 
 def test_batches_outside_the_shuffle_model_are_refused(tmp_path: Path, client: TestClient) -> None:
     body, _ = batch_of(service_of(client).mechanism.batches, 0, range(4), seed=1)
-    joint = settings(tmp_path, world=WORLD, agent="private-linopt-vi", database=f"sqlite:///{tmp_path / 'joint.db'}")
+    joint = served(tmp_path, world=WORLD, agent="private-linopt-vi", database=f"sqlite:///{tmp_path / 'joint.db'}")
     with TestClient(create_app(joint)) as other:
         answer = other.post("/v1/batches", json=body, headers=APP)
         assert (answer.status_code, answer.json()["type"]) == (409, "urn:reticent:problem:wrong-trust")
@@ -208,11 +237,11 @@ def test_batches_outside_the_shuffle_model_are_refused(tmp_path: Path, client: T
 
 
 @pytest.mark.parametrize(
-    "given", [{"contributions": 2}, {"pan_private": True}, {"agent": AGENT + ",final_release=false"}]
+    "chosen", [{"contributions": 2}, {"pan_private": True}, {"agent": AGENT + ",final_release=false"}]
 )
-def test_what_the_account_does_not_cover_is_refused(tmp_path: Path, given: dict[str, Any]) -> None:
+def test_what_the_account_does_not_cover_is_refused(tmp_path: Path, chosen: dict[str, Any]) -> None:
     with pytest.raises(InvalidInput, match="trust=shuffle"):
-        deployment(tmp_path, **{"agent": AGENT, "model": make_world_from(WORLD).model, **given})
+        deployment(tmp_path, **{"agent": AGENT, "model": make_world_from(WORLD).model, **chosen})
 
 
 def test_the_batch_survives_a_restart_and_is_planned_in_the_background(database: str) -> None:

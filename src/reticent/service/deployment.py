@@ -42,7 +42,11 @@ class _NotAdmitted(Exception):
 
 @dataclasses.dataclass(frozen=True)
 class Opened:
-    """What a user is told when she comes. ``reason`` says why she is served without being learned from."""
+    """What a user is told when she comes. ``reason`` says why she is served without being learned from.
+
+    In the shuffle model ``round`` is the round that her messages are for and ``number`` hers in it, 0-based and public:
+    they decide how many coins she flips.
+    """
 
     episode: str
     token: str
@@ -51,9 +55,7 @@ class Opened:
     reason: str | None
     expires_at: float | None
     round: int | None = None
-    """In the shuffle model the round that her messages are for, and"""
     number: int | None = None
-    """her number in it: they decide how many coins she flips."""
 
 
 class Deployment(Rounds):

@@ -13,7 +13,7 @@ from typer.testing import CliRunner
 from reticent.agents import AGENTS
 from reticent.agents.registry import PLANS
 from reticent.cli import app
-from reticent.errors import ReticentError, UnknownName
+from reticent.errors import InvalidInput, ReticentError, UnknownName
 from reticent.experiments.compare import Comparison, compare
 from reticent.experiments.compare.field import TRUSTED, gather
 from reticent.experiments.compare.page import comparison_html, rows
@@ -48,9 +48,20 @@ def test_who_does_not_apply_says_why() -> None:
     """A bandit learner needs episodes of one step."""
     _, absent = gather(make_world_from(WORLD).model, 200, (1.0,), 1e-5, agents=["linucb"])
     assert [one.name for one in absent] == ["linucb"]
-    assert "horizon" in absent[0].reason.lower() or "H" in absent[0].reason
+    assert absent[0].reason.startswith("horizon is 2, but must be 1")
     with pytest.raises(ReticentError, match="none that applies"):
         compare(WORLD, agents=["linucb"], episodes=50, seeds=1)
+
+
+@pytest.mark.parametrize(("epsilons", "delta", "field"), [((1.0, -1.0), 1e-5, "epsilon"), ((1.0,), 2.0, "delta")])
+def test_a_promise_that_is_none_is_refused_and_not_an_absence(epsilons, delta, field) -> None:
+    with pytest.raises(InvalidInput, match=f"^{field} is"):
+        gather(make_world_from(WORLD).model, 200, epsilons, delta, agents=SOME)
+
+
+def test_nobody_is_run_who_is_not_compared() -> None:
+    found = compare(WORLD, (1.0,), agents=["private-linopt-vi:first=16,trust=joint"], episodes=60, seeds=1)
+    assert len(found.result.runs) == len(found.standings) == 1
 
 
 def test_a_wrong_name_is_not_an_absence() -> None:

@@ -120,8 +120,12 @@ def resolve(
     episodes: int | None = None,
     seeds: int | Sequence[int] = DEFAULT_SEEDS,
     flags: Mapping[str, Any] | None = None,
+    *,
+    companions: bool = True,
 ) -> tuple[RunConfig, World]:
     """Make every choice of a run and check it, before anything is computed. ``seeds`` is a number or the seeds.
+
+    With ``companions``, private agents bring their non-private learners (:data:`NOT_PRIVATE`) along.
 
     Raises:
       ReticentError: names the field, and what it may be.
@@ -147,7 +151,7 @@ def resolve(
     chosen = [resolve_agent(spec, defaults, flags) for spec in specs]
     for agent in tuple(chosen):
         beside = NOT_PRIVATE.get(agent.name)
-        if beside is not None and beside not in {other.name for other in chosen}:
+        if companions and beside is not None and beside not in {other.name for other in chosen}:
             chosen.append(resolve_agent(beside, defaults, flags))
     return RunConfig(built.name, tuple(chosen), int(episodes), numbers), built
 

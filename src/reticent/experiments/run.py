@@ -30,6 +30,7 @@ def run(
     counter: str | None = None,
     calibration: str | None = None,
     theory: bool = False,
+    companions: bool = True,
     precision: str = "float64",
     progress: Progress | None = None,
     should_stop: Callable[[], bool] | None = None,
@@ -43,11 +44,12 @@ def run(
 
     Args:
       world: a name such as ``"riverswim:states=4"``, or a :class:`~reticent.worlds.World`.
-      agents: names such as ``"ucrl-vtr:bonus_scale=0.3"``. A private agent brings its non-private learner along.
+      agents: names such as ``"ucrl-vtr:bonus_scale=0.3"``.
       episodes: the number of users, by default the world's.
       seeds: how many independent repetitions (0, 1, …), or which.
       out: a directory for configuration, results, metadata, picture and report; None writes nothing.
       trust, epsilon, delta, counter, calibration: options for those agents that have them and do not name them.
+      companions: let every private agent bring its non-private learner along.
       theory: draw the theorems' bounds too, and say in the report what they are worth.
       precision: ``float32`` simulates in single precision, which an accelerator does twice as fast; what is promised
         and calibrated stays in double precision.
@@ -66,7 +68,7 @@ def run(
     flags = {
         "trust": trust, "epsilon": epsilon, "delta": delta, "counter": counter, "calibration": calibration,
     }  # fmt: skip
-    config, built = resolve(world, agents, episodes, seeds, flags)
+    config, built = resolve(world, agents, episodes, seeds, flags, companions=companions)
     if precision not in PRECISIONS:
         raise UnknownName("precision", precision, list(PRECISIONS))
     config = dataclasses.replace(config, theory=theory, precision=precision)

@@ -165,7 +165,7 @@ def compare(
         raise InvalidInput("agents", "none that applies", "at least one", f"choose others ({reasons})")
     specs = list(dict.fromkeys(spec for one in contestants for spec in one.specs.values()))
     result = run(
-        world, specs, users, seeds, out=None if out is None else out / "runs",
+        world, specs, users, seeds, out=None if out is None else out / "runs", companions=False,
         progress=progress, should_stop=should_stop,
     )  # fmt: skip
     done = {one.config.label: one for one in result.runs}

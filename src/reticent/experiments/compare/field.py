@@ -12,6 +12,7 @@ from reticent.agents.registry import PLANS, REMARKS, privacy_plan_of
 from reticent.errors import ReticentError, UnknownName
 from reticent.experiments.config import resolve_agent
 from reticent.naming import join, split
+from reticent.privacy.calibration import check_promise
 from reticent.worlds import Defaults, Model
 
 TRUSTED = {
@@ -99,7 +100,10 @@ def gather(
 
     Raises:
       UnknownName: an agent or a trust model that there is not.
+      InvalidInput: a promise that is none; agents must not be called absent for it.
     """
+    for epsilon in epsilons:
+        check_promise(epsilon, delta)
     for wanted in trusts or ():
         if wanted not in TRUSTED:
             raise UnknownName("trust model", wanted, list(TRUSTED))
@@ -115,7 +119,8 @@ def gather(
             except UnknownName:
                 raise
             except ReticentError as problem:
-                absent.append(Absent(join(name, given if trust is None else {**given, "trust": trust}), str(problem)))
+                reason = str(problem).removeprefix(f"{name}: ")  # it is named already
+                absent.append(Absent(join(name, given if trust is None else {**given, "trust": trust}), reason))
                 continue
             if trusts is None or one.guarantee.trust in trusts:
                 found.append(one)

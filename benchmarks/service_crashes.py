@@ -15,6 +15,7 @@ import argparse
 import hashlib
 import json
 import random
+import sys
 import tempfile
 import threading
 import time
@@ -203,6 +204,7 @@ def main() -> None:
     parser.add_argument("--database", choices=["sqlite", "postgresql"], default="sqlite")
     parser.add_argument("--seed", type=int, default=0)
     chosen = parser.parse_args()
+    wrong: list[str] = []
     with tempfile.TemporaryDirectory() as home:
         place: Any = (
             temporary_postgres() if chosen.database == "postgresql" else nullcontext(f"sqlite:///{home}/crash.db")
@@ -210,11 +212,14 @@ def main() -> None:
         with place as url:
             for share, trust in ((chosen.kills - chosen.kills // 2, "joint"), (chosen.kills // 2, "local")):
                 if share:
-                    print(json.dumps(crash(url, trust, share, chosen.seed)), flush=True)
+                    found = crash(url, trust, share, chosen.seed)
+                    print(json.dumps(found), flush=True)
+                    wrong += found["wrong"]
                     for leftover in Path(home).iterdir():
                         leftover.unlink()
                     if chosen.database == "postgresql":
                         drop_tables(url)
+    sys.exit(1 if wrong else 0)
 
 
 if __name__ == "__main__":

@@ -13,6 +13,7 @@ from __future__ import annotations
 import argparse
 import json
 import random
+import sys
 import tempfile
 import threading
 import time
@@ -131,7 +132,9 @@ def main() -> None:
         embedded = chosen.database == "sqlite"
         place: Any = nullcontext(f"sqlite:///{home}/load.db") if embedded else temporary_postgres()
         with place as url:
-            print(json.dumps(load(url, chosen.workers, chosen.clients, chosen.seconds, chosen.world)))
+            found = load(url, chosen.workers, chosen.clients, chosen.seconds, chosen.world)
+    print(json.dumps(found))
+    sys.exit(1 if found["wrong"] else 0)
 
 
 if __name__ == "__main__":

@@ -10,6 +10,7 @@ Everything is a pytree and every method is pure: simulation vectorises them, a s
 
 from __future__ import annotations
 
+import abc
 import dataclasses
 from typing import Any, Literal, NamedTuple
 
@@ -43,7 +44,7 @@ class AgentState(NamedTuple):
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class Learner:
+class Learner(abc.ABC):
     """The interface; see the module docstring. Subclasses are registered pytrees.
 
     Attributes:
@@ -68,12 +69,12 @@ class Learner:
             log_policy = jnp.zeros(shape, self.model.reward_features.dtype)
         return AgentState(self.regularizer.init(), log_policy, jnp.zeros((), jnp.int32))
 
+    @abc.abstractmethod
     def plan(self, state: AgentState, *, action_values: bool = False) -> Plan:
         """The billboard for the coming round: a function of released sums and public numbers only.
 
         ``action_values`` keeps the optimistic Q in it; policy optimization needs it and always does.
         """
-        raise NotImplementedError
 
     def for_many(self, plan: Plan) -> Plan:
         """The same plan with what it pays to compute once if many users are served it."""
@@ -83,9 +84,9 @@ class Learner:
         """The action at 0-based ``step`` in ``state``; ``uniform`` in [0, 1) decides where the policy is random."""
         return planner.act(plan, jnp.asarray(step), jnp.asarray(state), jnp.asarray(uniform))
 
+    @abc.abstractmethod
     def see(self, plan: Plan, episode: Episode) -> Any:
         """What the regularizer is shown of ``episode``, whose user was served ``plan``."""
-        raise NotImplementedError
 
     def report(self, plan: Plan, episode: Episode, noise: Noise = None) -> Report:
         """What the user of ``episode``, who was served ``plan``, sends to the server."""

@@ -18,8 +18,8 @@ from matplotlib.figure import Figure
 
 from reticent.agents import make_agent
 from reticent.backend import enable_compilation_cache
-from reticent.experiments.delayed import Delay, FixedDelay, GeometricDelay, Lost, simulate_delayed
-from reticent.experiments.plots import COLOURS, DPI, INK
+from reticent.reports.plots import COLOURS, DPI, INK
+from reticent.simulation.delayed import Delay, FixedDelay, GeometricDelay, Lost, simulate_delayed
 from reticent.worlds.registry import make_world_from
 
 MEANS = (0, 100, 1000, 5000)

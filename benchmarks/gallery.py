@@ -28,8 +28,8 @@ from matplotlib.ticker import FuncFormatter
 from reticent.agents import make_agent
 from reticent.backend import enable_compilation_cache
 from reticent.errors import MissingExtra
-from reticent.experiments.plots import COLOURS, DPI, FAINT, INK, band, band_words, gaps
-from reticent.experiments.simulate import Curves, simulate
+from reticent.reports.plots import COLOURS, DPI, FAINT, INK, band, band_words, gaps
+from reticent.simulation.simulate import Curves, simulate
 from reticent.worlds import WORLDS, World, defaults_of, make_world_from
 from reticent.worlds.registry import load_zoo
 from reticent.worlds.zoo import hard_instance, keyboard, mobile_health, tutor

@@ -24,12 +24,13 @@ from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 
 from reticent.agents import make_agent
+from reticent.agents.linear_mixture.constraint import project_sum
+from reticent.agents.linear_mixture.learner import LinOptLearner
 from reticent.backend import enable_compilation_cache
-from reticent.experiments.plots import COLOURS, DPI, FAINT, INK
-from reticent.experiments.simulate import simulate
-from reticent.learning import Agent, AgentState
-from reticent.learning.constraint import project_sum
+from reticent.learning.learner import AgentState
 from reticent.learning.ridge import estimates
+from reticent.reports.plots import COLOURS, DPI, FAINT, INK
+from reticent.simulation.simulate import simulate
 from reticent.worlds import World, make_world_from, misspecified
 from reticent.worlds.registry import defaults_of
 
@@ -39,9 +40,9 @@ LEARNERS = {"ucrl-vtr": "ucrl-vtr:replan=epoch", "private-linopt-vi, ε = 1": "p
 Row = dict[str, Any]
 
 
-def used_radius(agent: Agent, state: AgentState, theta: jax.Array) -> jax.Array:
+def used_radius(agent: LinOptLearner, state: AgentState, theta: jax.Array) -> jax.Array:
     """‖θ̂ − θ‖_Λ over β at the theory's scale, the largest of all steps that have something to learn."""
-    estimate, _ = estimates(agent.regularizer.regularized(state.regularizer))
+    estimate, _ = estimates(agent.aggregator.regularized(state.aggregate))
     if agent.normalize:
         estimate = project_sum(estimate)
     error = jnp.linalg.norm((estimate.theta - theta)[:, None, :] @ estimate.factor, axis=(-2, -1))

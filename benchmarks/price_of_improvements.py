@@ -17,11 +17,11 @@ from typing import Any
 import numpy as np
 
 from reticent import naming
-from reticent.agents.private import make_private
-from reticent.experiments.simulate import simulate
-from reticent.privacy.certificate import release_multipliers
+from reticent.agents.linear_mixture.certificate import release_multipliers
+from reticent.agents.linear_mixture.privacy_plan import PrivacyPlan, PrivateOptions
+from reticent.agents.linear_mixture.private_linopt import make_private
 from reticent.privacy.counters import EpochCounter
-from reticent.privacy.plan import PrivacyPlan, PrivateOptions
+from reticent.simulation.simulate import simulate
 from reticent.worlds import World, make_world_from
 
 METHODS = {"private-linopt-vi": "value-iteration", "private-linopt-po": "policy-optimization"}

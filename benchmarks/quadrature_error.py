@@ -26,7 +26,7 @@ from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 
 from reticent.errors import InvalidInput
-from reticent.experiments.plots import COLOURS, DPI, INK
+from reticent.reports.plots import COLOURS, DPI, INK
 from reticent.worlds.continuous import Grid, legendre, sparse, tensor, trapezoid, truncated
 from reticent.worlds.continuous.world import first_values
 from reticent.worlds.zoo import glucose

@@ -17,10 +17,10 @@ import jax.numpy as jnp
 import numpy as np
 
 from reticent.agents import make_agent
+from reticent.agents.linear_mixture import off_grid
 from reticent.backend import enable_compilation_cache
-from reticent.experiments.rollout import rollout
-from reticent.experiments.simulate import simulate
-from reticent.learning import off_grid
+from reticent.simulation.rollout import rollout
+from reticent.simulation.simulate import simulate
 from reticent.worlds.registry import defaults_of, make_world_from
 
 WALKS = 1000

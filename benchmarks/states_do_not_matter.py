@@ -25,8 +25,8 @@ from matplotlib.figure import Figure
 
 from reticent.agents import make_agent
 from reticent.backend import enable_compilation_cache
-from reticent.experiments.plots import COLOURS, DPI, FAINT, INK
-from reticent.experiments.simulate import simulate
+from reticent.reports.plots import COLOURS, DPI, FAINT, INK
+from reticent.simulation.simulate import simulate
 from reticent.worlds import World, make_world_from
 from reticent.worlds.registry import defaults_of
 

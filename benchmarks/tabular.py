@@ -44,7 +44,7 @@ UNIFORM = 67_069
 def run(names: list[str]) -> None:
     """Simulate groups and store their curves as they finish."""
     from reticent.agents import make_agent
-    from reticent.experiments.simulate import simulate_settings
+    from reticent.simulation.simulate import simulate_settings
     from reticent.worlds import make_world_from
 
     for name in names or list(GROUPS):

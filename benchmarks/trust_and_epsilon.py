@@ -19,8 +19,8 @@ from matplotlib.figure import Figure
 
 from reticent.agents import make_agent
 from reticent.backend import enable_compilation_cache
-from reticent.experiments.plots import COLOURS, DPI, INK
-from reticent.experiments.simulate import simulate
+from reticent.reports.plots import COLOURS, DPI, INK
+from reticent.simulation.simulate import simulate
 from reticent.worlds.registry import defaults_of, make_world_from
 
 EPSILONS = (0.1, 1.0, 10.0)

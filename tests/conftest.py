@@ -13,7 +13,7 @@ import jax
 import pytest
 
 from reticent.backend import enable_compilation_cache
-from reticent.experiments import engine
+from reticent.simulation import engine
 
 enable_compilation_cache(Path(__file__).parent.parent / ".pytest_cache" / "jax")
 

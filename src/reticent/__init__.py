@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from reticent.experiments.result import RunResult
     from reticent.experiments.run import run
     from reticent.experiments.saved import Saved, load, save
-    from reticent.experiments.simulate import Curves, simulate
+    from reticent.simulation.simulate import Curves, simulate
     from reticent.worlds import make_world_from
 
 __version__ = "0.1.0"
@@ -31,7 +31,7 @@ if "gymnasium" in sys.modules:
 
 # Imported when first used: `import reticent` and the command's help must not wait for JAX.
 _HOMES = {
-    "Curves": "reticent.experiments.simulate",
+    "Curves": "reticent.simulation.simulate",
     "PlayResult": "reticent.experiments.play",
     "RunResult": "reticent.experiments.result",
     "Saved": "reticent.experiments.saved",
@@ -41,7 +41,7 @@ _HOMES = {
     "play": "reticent.experiments.play",
     "run": "reticent.experiments.run",
     "save": "reticent.experiments.saved",
-    "simulate": "reticent.experiments.simulate",
+    "simulate": "reticent.simulation.simulate",
 }
 
 __all__ = [

@@ -7,15 +7,23 @@ value is read, their defaults what is used without one; so the function's signat
 from __future__ import annotations
 
 import dataclasses
+import importlib.metadata
 import inspect
 import types
 import typing
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, Generic, TypeVar
 
 from reticent.errors import InvalidInput, UnknownName
 
 T = TypeVar("T")
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class OneOf:
+    """In the annotation of an option, ``Annotated[str, OneOf(names)]``: its value is one of these, read when asked."""
+
+    names: Iterable[str]
 
 
 def split(spec: str) -> tuple[str, dict[str, str]]:
@@ -58,8 +66,8 @@ class Entry(Generic[T]):
 
     def offers(self, key: str, value: object) -> bool:
         """Whether the option ``key`` may be ``value``, as far as its type lists choices."""
-        annotation = self.options[key].annotation
-        return typing.get_origin(annotation) is not typing.Literal or value in typing.get_args(annotation)
+        choices = choices_of(self.options[key].annotation)
+        return choices is None or value in choices
 
     def read(self, raw: Mapping[str, str]) -> dict[str, Any]:
         """Turn raw option strings into typed keyword arguments.
@@ -76,11 +84,30 @@ class Entry(Generic[T]):
 
 
 class Registry(Generic[T]):
-    """Names and what they make; ``kind`` ("world", "agent") is used in messages."""
+    """Names and what they make; ``kind`` ("world", "agent") is used in messages.
+
+    Other packages add to it by an entry point of the group ``reticent.<kind>s``, whose module registers when it is loaded;
+    that happens when a registry is first looked into. Iterating gives the names.
+    """
 
     def __init__(self, kind: str) -> None:
         self.kind = kind
         self._entries: dict[str, Entry[T]] = {}
+        self._plugins_loaded = False
+
+    def __iter__(self) -> Iterator[str]:
+        self._load_plugins()
+        return iter(self._entries)
+
+    def __contains__(self, name: object) -> bool:
+        self._load_plugins()
+        return name in self._entries
+
+    def _load_plugins(self) -> None:
+        if not self._plugins_loaded:
+            self._plugins_loaded = True  # before loading: a plugin may look into the registry itself
+            for point in importlib.metadata.entry_points(group=f"reticent.{self.kind}s"):
+                point.load()
 
     def register(self, name: str) -> Callable[[Callable[..., T]], Callable[..., T]]:
         """Decorator: the one line that adds a world or an agent."""
@@ -94,10 +121,11 @@ class Registry(Generic[T]):
         return add
 
     def entries(self) -> list[Entry[T]]:
+        self._load_plugins()
         return list(self._entries.values())
 
     def find(self, name: str) -> Entry[T]:
-        if name not in self._entries:
+        if name not in self:
             raise UnknownName(self.kind, name, sorted(self._entries))
         return self._entries[name]
 
@@ -112,10 +140,20 @@ class Registry(Generic[T]):
         return entry.factory(*positional, **{**given, **entry.read(raw)})
 
 
+def choices_of(annotation: Any) -> list[str] | None:
+    """What an option of this annotation may be, where that is a list: ``Literal[...]`` or ``Annotated[str, OneOf(...)]``."""
+    if typing.get_origin(annotation) is typing.Literal:
+        return [str(choice) for choice in typing.get_args(annotation)]
+    for extra in getattr(annotation, "__metadata__", ()):
+        if isinstance(extra, OneOf):
+            return list(extra.names)
+    return None
+
+
 def _convert(field: str, text: str, annotation: Any) -> Any:
     origin = typing.get_origin(annotation)
-    if origin is typing.Literal:
-        choices = [str(choice) for choice in typing.get_args(annotation)]
+    choices = choices_of(annotation)
+    if choices is not None:
         if text not in choices:
             raise UnknownName(f"value of {field}", text, choices)
         return text

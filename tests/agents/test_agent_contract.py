@@ -15,9 +15,9 @@ import numpy as np
 import pytest
 
 from reticent.agents import AGENTS, make_agent
-from reticent.experiments.rollout import episode_uniforms, rollout, streams
-from reticent.experiments.simulate import Curves, simulate
-from reticent.learning import Agent
+from reticent.agents.linear_mixture.learner import LinOptLearner
+from reticent.simulation.rollout import episode_uniforms, rollout, streams
+from reticent.simulation.simulate import Curves, simulate
 from reticent.worlds import Episode, World, make_world_from
 
 EPISODES = 40
@@ -52,7 +52,7 @@ def world_of(spec: str) -> World:
 
 
 @functools.cache
-def agent_of(spec: str) -> Agent:
+def agent_of(spec: str) -> LinOptLearner:
     # Epochs that start small, so that there are several even among forty users.
     wanted, offered = {"bonus_scale": 0.1, "first": 4}, AGENTS.find(spec.partition(":")[0]).options
     return make_agent(
@@ -60,13 +60,13 @@ def agent_of(spec: str) -> Agent:
     )
 
 
-def a_short_life(agent: Agent, key: jax.Array) -> Any:
+def a_short_life(agent: LinOptLearner, key: jax.Array) -> Any:
     """One user, a round of her own, and the plan after her."""
     plan = agent.plan(agent.init())
     first, second, third = jax.random.split(key, 3)
     episode = rollout(agent, world_of(agent.name), plan, episode_uniforms(first, 0, agent.model.horizon))
-    user_noise = agent.regularizer.simulate_user_noise(second)
-    round_noise = agent.regularizer.simulate_round_noise(third)
+    user_noise = agent.aggregator.simulate_user_noise(second)
+    round_noise = agent.aggregator.simulate_round_noise(third)
     state = agent.update(agent.init(), plan, episode, user_noise, round_noise)
     return state, agent.plan(state, action_values=True), episode
 
@@ -148,7 +148,7 @@ def test_state_and_plan_are_arrays_of_lasting_shape(spec: str) -> None:
 def test_nothing_is_changed_in_place(spec: str) -> None:
     agent = agent_of(spec)
     state, plan, episode = life(spec)
-    noise = agent.regularizer.simulate_user_noise(KEYS[0]), agent.regularizer.simulate_round_noise(KEYS[1])
+    noise = agent.aggregator.simulate_user_noise(KEYS[0]), agent.aggregator.simulate_round_noise(KEYS[1])
     inputs = (agent, state, plan, episode, noise)
     copies = [np.array(leaf) for leaf in jax.tree.leaves(inputs)]
     agent.close(agent.absorb(state, agent.report(plan, episode, noise[0])), plan, 1, noise[1])
@@ -156,7 +156,7 @@ def test_nothing_is_changed_in_place(spec: str) -> None:
         np.testing.assert_array_equal(np.asarray(leaf), copy)
 
 
-def assert_proper(agent: Agent, plan: Any) -> None:
+def assert_proper(agent: LinOptLearner, plan: Any) -> None:
     horizon = agent.model.horizon
     policy, values = np.asarray(plan.probabilities(agent.model.actions)), np.asarray(plan.values)
     for leaf in jax.tree.leaves(plan):
@@ -193,9 +193,9 @@ def test_the_most_one_sided_users_do_no_harm(spec: str) -> None:
     def after(episode: Episode) -> Any:
         state = agent.init()
         plan = agent.plan(state)
-        report = agent.report(plan, episode, tail(agent.regularizer.simulate_user_noise(KEYS[0])))
+        report = agent.report(plan, episode, tail(agent.aggregator.simulate_user_noise(KEYS[0])))
         state = agent.absorb(state, jax.tree.map(lambda leaf: leaf * 1_000_000, report))
-        state = agent.close(state, plan, 1_000_000, tail(agent.regularizer.simulate_round_noise(KEYS[1])))
+        state = agent.close(state, plan, 1_000_000, tail(agent.aggregator.simulate_round_noise(KEYS[1])))
         return state, agent.plan(state, action_values=True)
 
     for state, action, reward in ((0, 0, 0.0), (states - 1, actions - 1, 1.0)):
@@ -239,5 +239,5 @@ def test_what_a_user_sends_does_not_depend_on_earlier_users(name: str) -> None:
     key = streams(0).users
     plan = agent.plan(agent.init())
     episode = rollout(agent, world_of(name), plan, episode_uniforms(key, 0, agent.model.horizon))
-    noise = agent.regularizer.simulate_user_noise(KEYS[0])
+    noise = agent.aggregator.simulate_user_noise(KEYS[0])
     assert_close(agent.report(plan, episode, noise), agent.report(plan, episode, noise))

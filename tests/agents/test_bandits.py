@@ -13,11 +13,18 @@ from hypothesis import strategies as st
 from scipy.stats import chi2, kstest, wishart
 
 from reticent.agents import make_agent
+from reticent.agents.bandits.wishart import (
+    WishartAccount,
+    bartlett,
+    degrees_of_freedom,
+    sheffet_degrees,
+    wishart_epsilon,
+)
 from reticent.agents.registry import privacy_plan_of
+from reticent.audit import Subject, replay, seen_as, worst_pair
+from reticent.audit import attack as audit
 from reticent.errors import InvalidInput
-from reticent.experiments.simulate import simulate
-from reticent.privacy.audit import Subject, audit, replay, seen_as, worst_pair
-from reticent.privacy.wishart import WishartAccount, bartlett, degrees_of_freedom, sheffet_degrees, wishart_epsilon
+from reticent.simulation.simulate import simulate
 from reticent.worlds import Episode, make_world_from
 
 WORLD = make_world_from("contextual-bandit:contexts=6,actions=4,d=3")
@@ -75,8 +82,8 @@ def test_linucb_is_ucrl_vtr_and_learns() -> None:
 
 def test_the_private_one_is_private_linopt_vi_with_a_tree() -> None:
     ours, theirs = (make_agent(spec, WORLD.model, 64) for spec in ("private-linucb", "private-linopt-vi:counter=tree"))
-    np.testing.assert_array_equal(ours.regularizer.noise_scale, theirs.regularizer.noise_scale)
-    scale = np.asarray(ours.regularizer.noise_scale)
+    np.testing.assert_array_equal(ours.aggregator.noise_scale, theirs.aggregator.noise_scale)
+    scale = np.asarray(ours.aggregator.noise_scale)
     assert not scale[0, :2].any()  # nothing is spent on transitions that nobody learns
     assert (scale[0, 2:] > 0).all()
 

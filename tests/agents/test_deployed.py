@@ -8,9 +8,9 @@ import jax
 import numpy as np
 import pytest
 
-from reticent.agents.deployed import DeployedAgent
 from reticent.errors import InvalidInput
 from reticent.privacy.noise import SecureNoise, SimulationNoise
+from reticent.service.embedded import DeployedAgent
 from reticent.worlds import Episode
 from reticent.worlds.registry import make_world_from
 
@@ -47,7 +47,7 @@ def test_statistics_and_noise_are_multiples_of_the_grid() -> None:
     assert grid > 0
     assert (report / grid == np.rint(report / grid)).all()
     agent.submit(0, episode(0))
-    release = np.asarray(agent.agent.regularizer.counter.release(agent._state.regularizer.counter))
+    release = np.asarray(agent.agent.aggregator.counter.release(agent._state.aggregate.counter))
     assert (release / grid == np.rint(release / grid)).all()
     assert not np.allclose(release, report)
 
@@ -112,7 +112,7 @@ def test_ready_made_statistics_are_taken_in_the_local_model_only() -> None:
 
 
 def open_sum(agent: DeployedAgent) -> np.ndarray:
-    return np.asarray(agent._state.regularizer.open)
+    return np.asarray(agent._state.aggregate.open)
 
 
 def test_a_late_episode_is_counted_under_the_plan_its_user_was_served() -> None:

@@ -10,11 +10,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from reticent.agents import make_agent
-from reticent.agents.ldp_ucrl_vtr import noise_scale, plan_liao
+from reticent.agents.linear_mixture.ldp_ucrl_vtr import noise_scale, plan_liao
+from reticent.audit import Subject, check_noise, replay, seen_as, worst_pair
+from reticent.audit import attack as audit
 from reticent.errors import InvalidInput
-from reticent.experiments.simulate import simulate
-from reticent.privacy.accountant import epsilon_of
-from reticent.privacy.audit import Subject, audit, check_noise, replay, seen_as, worst_pair
+from reticent.privacy.accounting.gaussian import epsilon_of
+from reticent.simulation.simulate import simulate
 from reticent.worlds import make_world_from
 
 WORLD = make_world_from("random-blend:states=3,actions=2,horizon=2,d1=2,d2=2,per_step=true")
@@ -77,6 +78,6 @@ def test_the_running_code_keeps_the_promise() -> None:
 def test_it_runs_and_private_linopt_vi_has_less_noise() -> None:
     ours = make_agent("private-linopt-vi:trust=local,centred=false,span=horizon", WORLD.model, 100)
     theirs = make_agent("ldp-ucrl-vtr", WORLD.model, 100)
-    assert (np.asarray(theirs.regularizer.noise_scale) > 4 * np.asarray(ours.regularizer.noise_scale)).all()
+    assert (np.asarray(theirs.aggregator.noise_scale) > 4 * np.asarray(ours.aggregator.noise_scale)).all()
     curves = simulate(theirs, WORLD, range(2))
     assert np.isfinite(curves.regret).all()

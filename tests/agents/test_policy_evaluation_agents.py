@@ -47,7 +47,7 @@ def test_values_are_those_of_the_returns(world, spec):
     users = some_users(20)
     plan, state = first_round(agent, users)
     np.testing.assert_allclose(plan.policy, 1 / ACTIONS)
-    silent = jnp.zeros_like(agent.regularizer.simulate_round_noise(jax.random.key(0)))
+    silent = jnp.zeros_like(agent.aggregator.simulate_round_noise(jax.random.key(0)))
     after = agent.plan(agent.close(state, plan, 20, silent))
     phi = np.moveaxis(np.asarray(world.model.linear_features), 0, -1)
     for h in range(HORIZON):
@@ -74,11 +74,11 @@ def test_only_the_first_round_publishes(world):
     agent = make_agent("lsl-improve:explore=0.5", world.model, 40)
     plan, state = first_round(agent, some_users(20))
     close = jax.jit(agent.close)
-    noise = agent.regularizer.simulate_round_noise(jax.random.key(0))
+    noise = agent.aggregator.simulate_round_noise(jax.random.key(0))
     state = close(state, plan, 20, noise)
     later = agent.absorb(state, agent.report(plan, some_users(1)[0]))
-    later = close(later, plan, 20, agent.regularizer.simulate_round_noise(jax.random.key(1)))
-    np.testing.assert_array_equal(later.regularizer.published, state.regularizer.published)
+    later = close(later, plan, 20, agent.aggregator.simulate_round_noise(jax.random.key(1)))
+    np.testing.assert_array_equal(later.aggregator.published, state.aggregate.published)
     with pytest.raises(InvalidInput, match="noise"):
         agent.close(state, plan, 20, None)
 

@@ -10,11 +10,12 @@ import numpy as np
 import pytest
 
 from reticent.agents import AGENTS, make_agent
-from reticent.agents.private import make_private
+from reticent.agents.linear_mixture.frame import PAPER_FRAME, Frame
+from reticent.agents.linear_mixture.learner import LinOptLearner
+from reticent.agents.linear_mixture.privacy_plan import PrivateOptions
+from reticent.agents.linear_mixture.private_linopt import make_private
 from reticent.errors import InvalidInput, UnknownName
-from reticent.experiments.rollout import episode_uniforms, rollout
-from reticent.learning import PAPER_FRAME, Agent, Frame
-from reticent.privacy.plan import PrivateOptions
+from reticent.simulation.rollout import episode_uniforms, rollout
 from reticent.worlds import World, make_world_from, tabular
 
 EPISODES = 40
@@ -26,7 +27,7 @@ def the_world(**options) -> World:
     return make_world_from("random-blend:states=4,actions=3,horizon=3,d1=3,d2=2" + changes)
 
 
-def agent_of(options: str = "", method: str = "vi", world: World | None = None) -> Agent:
+def agent_of(options: str = "", method: str = "vi", world: World | None = None) -> LinOptLearner:
     return make_agent(f"private-linopt-{method}:{options}", (world or the_world()).model, EPISODES)
 
 
@@ -67,7 +68,7 @@ def test_paper_means_the_paper_whatever_else_is_asked_for():
     assert (chosen.pool, chosen.normalize, chosen.final_release) == (False, False, False)
     assert agent.schedule.sizes is None
     assert agent.schedule.releases == EPISODES - 1
-    assert not agent.regularizer.pooled
+    assert not agent.aggregator.pooled
     assert not agent.normalize
 
 
@@ -115,11 +116,11 @@ def test_only_po_has_a_learning_rate():
 def test_steps_are_pooled_only_where_that_is_declared():
     changing = the_world(per_step=True)
     assert not changing.model.stationary
-    assert not agent_of(world=changing).regularizer.pooled
+    assert not agent_of(world=changing).aggregator.pooled
     with pytest.raises(InvalidInput, match="stationary") as error:
         agent_of("pool=true", world=changing)
     assert error.value.field == "pool"
-    assert agent_of("pool=false").regularizer.pooled is False
+    assert agent_of("pool=false").aggregator.pooled is False
 
 
 def test_estimates_are_normalised_only_where_that_is_declared():
@@ -153,13 +154,13 @@ planned = jax.jit(lambda agent, state: agent.plan(state))
 
 
 @jax.jit
-def one_life(agent: Agent, world: World, state, plan, key: jax.Array):
+def one_life(agent: LinOptLearner, world: World, state, plan, key: jax.Array):
     episode = rollout(agent, world, plan, episode_uniforms(key, 0, world.model.horizon))
-    noises = agent.regularizer.simulate_user_noise(key), agent.regularizer.simulate_round_noise(key)
+    noises = agent.aggregator.simulate_user_noise(key), agent.aggregator.simulate_round_noise(key)
     return agent.update(state, plan, episode, *noises)
 
 
-def lived(agent: Agent, world: World, key: jax.Array, rounds: int = 2):
+def lived(agent: LinOptLearner, world: World, key: jax.Array, rounds: int = 2):
     """A state after some rounds of one user each, and the plan in force."""
     state = agent.init()
     for index in range(rounds):
@@ -180,9 +181,9 @@ def test_the_plan_reads_releases_only(options, method):
     agent = agent_of(options, method)
     state, plan = lived(agent, the_world(), jax.random.key(0))
     for disturbance in (1e6, jnp.nan):
-        raw = state.regularizer._replace(open=state.regularizer.open + disturbance)
-        assert same(planned(agent, state._replace(regularizer=raw)), plan)
-        assert int(state._replace(regularizer=raw).rounds) == 2
+        raw = state.aggregate._replace(open=state.aggregate.open + disturbance)
+        assert same(planned(agent, state._replace(aggregate=raw)), plan)
+        assert int(state._replace(aggregate=raw).rounds) == 2
 
 
 @pytest.mark.parametrize(("options", "secret"), [("counter=tree", "noise"), ("counter=tree-reduced", "exact")])
@@ -190,9 +191,9 @@ def test_what_a_tree_keeps_for_later_is_not_read_either(options, secret):
     """The noise in the last release, or exact sums of live blocks: a plan must come from noisy sums alone."""
     agent = agent_of(options)
     state, plan = lived(agent, the_world(), jax.random.key(0))
-    counter = state.regularizer.counter
-    raw = state.regularizer._replace(counter=counter._replace(**{secret: getattr(counter, secret) + 1e6}))
-    assert same(planned(agent, state._replace(regularizer=raw)), plan)
+    counter = state.aggregate.counter
+    raw = state.aggregate._replace(counter=counter._replace(**{secret: getattr(counter, secret) + 1e6}))
+    assert same(planned(agent, state._replace(aggregate=raw)), plan)
 
 
 def test_a_local_agent_receives_nothing_but_noised_reports():
@@ -203,10 +204,10 @@ def test_a_local_agent_receives_nothing_but_noised_reports():
     for user in (0, 1):
         key = jax.random.key(user)
         episode = rollout(agent, the_world(), plan, episode_uniforms(key, user, 3))
-        noise = agent.regularizer.simulate_user_noise(key)
+        noise = agent.aggregator.simulate_user_noise(key)
         report = agent.report(plan, episode, noise)
         exact = agent.report(plan, episode, jnp.zeros_like(noise))
-        active = np.asarray(agent.regularizer.noise_scale) > 0
+        active = np.asarray(agent.aggregator.noise_scale) > 0
         assert (np.asarray(report != exact) == active).all()
         # Other data with the noise that makes up for it is the very same report: data enter through it alone.
         reports.append((report, exact, noise))
@@ -232,11 +233,11 @@ def test_the_schedule_is_public():
     model, other = the_world().model, the_world(seed=7).model
     one, two = (make_agent("private-linopt-vi", each, 5000) for each in (model, other))
     assert one.schedule == two.schedule
-    np.testing.assert_array_equal(one.regularizer.noise_scale, two.regularizer.noise_scale)
+    np.testing.assert_array_equal(one.aggregator.noise_scale, two.aggregator.noise_scale)
 
 
 def test_a_smaller_epsilon_is_more_noise_and_wider_radii():
-    scales = [np.asarray(agent_of(f"epsilon={epsilon}").regularizer.noise_scale).max() for epsilon in (0.1, 1, 10)]
+    scales = [np.asarray(agent_of(f"epsilon={epsilon}").aggregator.noise_scale).max() for epsilon in (0.1, 1, 10)]
     radii = [float(agent_of(f"epsilon={epsilon}").radii.transition.max()) for epsilon in (0.1, 1, 10)]
     assert scales == sorted(scales, reverse=True)
     assert radii == sorted(radii, reverse=True)

@@ -21,7 +21,7 @@ import functools
 import pytest
 
 from reticent.agents import make_agent
-from reticent.experiments.simulate import Curves, simulate
+from reticent.simulation.simulate import Curves, simulate
 from reticent.worlds import World, make_world_from
 
 pytestmark = pytest.mark.slow

@@ -14,14 +14,15 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from reticent.agents.private import make_private
+from reticent.agents.linear_mixture.privacy_plan import PrivateOptions
+from reticent.agents.linear_mixture.private_linopt import make_private
+from reticent.agents.linear_mixture.statistics import observe
 from reticent.client.promise import epsilon_of, report_epsilon, require_promise
 from reticent.client.published import Billboard, Model, Rules
 from reticent.client.report import Trajectory, clip_interval, clip_norm, noised_report, statistics
 from reticent.errors import InvalidInput
-from reticent.learning.statistics import observe
-from reticent.privacy import accountant, sensitivity
-from reticent.privacy.plan import PrivateOptions
+from reticent.privacy import sensitivity
+from reticent.privacy.accounting import gaussian as accountant
 from reticent.worlds import Episode, make_model, make_world_from
 
 WORLDS = (
@@ -36,7 +37,7 @@ WORLDS = (
 def deployed(model, trust: str = "local", method: str = "value-iteration", **options):
     """The library's agent of a deployment on ``model``, and what its service would publish about reports."""
     agent, plan = make_private(model, 500, method, PrivateOptions(trust=trust, deployment=True, **options))
-    privatizer = agent.regularizer
+    privatizer = agent.aggregator
     rules = Rules(
         float(plan.calibration.grid),
         *(
@@ -55,8 +56,8 @@ def deployed(model, trust: str = "local", method: str = "value-iteration", **opt
 
 @jax.jit
 def silent_report(agent, framed_values, episode):
-    noise = jnp.zeros_like(agent.regularizer.noise_scale)
-    return agent.regularizer.report(observe(agent.model, framed_values, episode), noise)
+    noise = jnp.zeros_like(agent.aggregator.noise_scale)
+    return agent.aggregator.report(observe(agent.model, framed_values, episode), noise)
 
 
 def library_report(agent, framed_values: np.ndarray, seen: Trajectory, grid: float) -> np.ndarray:
@@ -108,8 +109,8 @@ def test_any_sparse_model_too(nonnegative: bool, seed: int, sizes: tuple[int, ..
     phi = rng.uniform(-1, 1, (d2, states, actions)) / math.sqrt(d2)
     following = rng.integers(0, states, (states, actions, entries))
     agent, known = deployed(make_model(psi, phi, 2, successors=following))
-    declared = dataclasses.replace(agent.regularizer, nonnegative_rewards=nonnegative)
-    agent = dataclasses.replace(agent, regularizer=declared)
+    declared = dataclasses.replace(agent.aggregator, nonnegative_rewards=nonnegative)
+    agent = dataclasses.replace(agent, aggregator=declared)
     known = dataclasses.replace(known, rules=dataclasses.replace(known.rules, nonnegative_rewards=nonnegative))
     values = rng.uniform(-1, 1, (known.horizon, states))
     seen = random_trajectory(rng, known)

@@ -19,7 +19,7 @@ from reticent.client.published import Billboard, Model
 from reticent.client.report import Trajectory, clipped_products
 from reticent.errors import InvalidInput
 from reticent.privacy.noise import SecureNoise
-from reticent.privacy.shuffle import coins_of_user
+from reticent.privacy.trust.shuffle_protocol import coins_of_user
 from reticent.service.mechanism import make_mechanism
 from reticent.worlds.registry import make_world_from
 

@@ -19,6 +19,8 @@ from hypothesis import strategies as st
 
 import reticent
 from reticent.agents import make_agent
+from reticent.agents.linear_mixture.learner import LinOptLearner
+from reticent.agents.linear_mixture.radius import Radii
 from reticent.errors import InvalidInput
 from reticent.experiments.bench import Row, Work, machine
 from reticent.experiments.bench.figure import draw_scaling
@@ -27,8 +29,6 @@ from reticent.experiments.bench.opponents import load_loop, measure_peers, plain
 from reticent.experiments.bench.rows import HEAD, cells
 from reticent.experiments.bench.scaling import AGENTS, WORDS, Line, Scaling, seconds_per_episode
 from reticent.experiments.bench.work import EPOCHS, PAPER, SEGMENT, TREE, time_agent
-from reticent.learning import Agent
-from reticent.learning.radius import Radii
 from reticent.worlds import Episode, World, make_world_from
 
 TINY = "random-blend:states=2,actions=2,horizon=1,d=1"
@@ -39,9 +39,9 @@ loop = load_loop()
 # -- the loop and the library compute the same ------------------------------------------------------------------------
 
 
-def quieter(agent: Agent, noise: float, shift: float, radius: float) -> Agent:
+def quieter(agent: LinOptLearner, noise: float, shift: float, radius: float) -> LinOptLearner:
     """The paper's learner with all noise, shifts and radii scaled down, so that it learns within a few episodes."""
-    privatizer = agent.regularizer
+    privatizer = agent.aggregator
     small = dataclasses.replace(
         privatizer,
         noise_scale=noise * privatizer.noise_scale,
@@ -50,12 +50,12 @@ def quieter(agent: Agent, noise: float, shift: float, radius: float) -> Agent:
         transition_floor=0 * privatizer.transition_floor,
         reward_floor=0 * privatizer.reward_floor,
     )
-    return dataclasses.replace(agent, regularizer=small, radii=Radii(*(radius * row for row in agent.radii)))
+    return dataclasses.replace(agent, aggregator=small, radii=Radii(*(radius * row for row in agent.radii)))
 
 
-def constants_of(agent: Agent) -> Any:
+def constants_of(agent: LinOptLearner) -> Any:
     """What the loop needs to know of a learner whose constants are the same at every step and round."""
-    privatizer = agent.regularizer
+    privatizer = agent.aggregator
     sums = privatizer.unpack(privatizer.noise_scale)  # packing is linear: scales come out as the entries' own
     radius_p, radius_r = (float(agent.bonus_scale * row[0, 0]) for row in agent.radii)
     return loop.Constants(
@@ -67,7 +67,9 @@ def constants_of(agent: Agent) -> Any:
     )
 
 
-def play_library(agent: Agent, world: World, uniforms: np.ndarray, noises: jax.Array) -> list[tuple[np.ndarray, ...]]:
+def play_library(
+    agent: LinOptLearner, world: World, uniforms: np.ndarray, noises: jax.Array
+) -> list[tuple[np.ndarray, ...]]:
     """Values, policy, exact value and states of each episode, by the library's pure functions."""
     horizon = world.model.horizon
 
@@ -106,8 +108,8 @@ def test_the_loop_plays_the_same_episodes_as_the_library(scales: tuple[float, ..
     rng = np.random.default_rng(5)
     uniforms = rng.random((EPISODES, 1 + 2 * built.model.horizon))
     keys = jax.random.split(jax.random.key(3), EPISODES)
-    noises = jnp.stack([agent.regularizer.simulate_round_noise(key) for key in keys])
-    apart = [map(np.asarray, agent.regularizer.unpack(noise)) for noise in noises]
+    noises = jnp.stack([agent.aggregator.simulate_round_noise(key) for key in keys])
+    apart = [map(np.asarray, agent.aggregator.unpack(noise)) for noise in noises]
     randomness = [loop.Draws(draws, *noise) for draws, noise in zip(uniforms, apart, strict=True)]
     mixture = loop.Mixture(**plain_arrays(built))
 

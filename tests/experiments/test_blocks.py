@@ -9,9 +9,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from reticent.experiments.engine import blocks
-from reticent.experiments.simulate import _tail_regret, grid_points
-from reticent.learning import Schedule
+from reticent.learning.schedule import Schedule
+from reticent.simulation.engine import blocks
+from reticent.simulation.simulate import _tail_regret, grid_points
 
 few = settings(max_examples=60, deadline=None, derandomize=True)
 sizes_of = st.one_of(

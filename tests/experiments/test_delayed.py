@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from reticent.agents import make_agent
 from reticent.errors import InvalidInput
-from reticent.experiments.delayed import (
+from reticent.simulation.delayed import (
     NEVER,
     FixedDelay,
     GeometricDelay,
@@ -23,8 +23,8 @@ from reticent.experiments.delayed import (
     rounds_reached,
     simulate_delayed,
 )
-from reticent.experiments.rollout import episode_uniforms, rollout, streams
-from reticent.experiments.simulate import simulate
+from reticent.simulation.rollout import episode_uniforms, rollout, streams
+from reticent.simulation.simulate import simulate
 from reticent.worlds.registry import make_world_from
 
 WORLD = "random-blend:states=4,actions=2,horizon=2,d=2"
@@ -62,7 +62,7 @@ def by_letters(world, agent, seed: int, delay) -> tuple[list[float], list[int]]:
     make_plan = jax.jit(agent.plan)
     play = jax.jit(lambda plan, uniforms: agent.report(plan, rollout(agent, world, plan, uniforms)))
     noise_of = jax.jit(
-        lambda number: agent.regularizer.simulate_round_noise(jax.random.fold_in(key.round_noise, number))
+        lambda number: agent.aggregator.simulate_round_noise(jax.random.fold_in(key.round_noise, number))
     )
     state, optimal = agent.init(), float(world.optimal_value)
     plan, letters = make_plan(state), []

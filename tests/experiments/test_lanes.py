@@ -9,8 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from reticent.agents import make_agent
-from reticent.experiments import lanes
-from reticent.experiments.simulate import simulate
+from reticent.simulation import lanes
+from reticent.simulation.simulate import simulate
 from reticent.worlds import make_world_from
 
 WORLD = make_world_from("random-blend:states=4,actions=2,horizon=2,d=2")

@@ -10,8 +10,8 @@ import pytest
 import reticent
 from reticent.errors import InvalidInput
 from reticent.experiments.play import play
-from reticent.experiments.rollout import episode_uniforms, streams
-from reticent.experiments.simulate import simulate
+from reticent.simulation.rollout import episode_uniforms, streams
+from reticent.simulation.simulate import simulate
 from reticent.worlds import World, make_world_from
 from reticent.worlds.gymnasium_env import WorldEnv
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import io
 import sys
 
-from reticent.experiments import progress
-from reticent.experiments.progress import Bars, Lines, Silence, duration, reporter
+from reticent.reports import progress
+from reticent.reports.progress import Bars, Lines, Silence, duration, reporter
 
 
 class Clock:

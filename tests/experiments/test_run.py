@@ -14,9 +14,10 @@ import yaml
 
 import reticent
 from reticent.errors import InvalidInput, UnknownName
-from reticent.experiments import report, storage
+from reticent.experiments import storage
 from reticent.experiments.config import resolve
-from reticent.experiments.plots import Reference, band, band_words, gaps
+from reticent.reports import report
+from reticent.reports.plots import Reference, band, band_words, gaps
 from reticent.worlds import defaults_of, make_world_from
 
 TINY = "random-blend:states=3,actions=2,horizon=2,d=2"
@@ -247,7 +248,7 @@ def test_gaps_add_up_to_the_regret(result):
 
 
 def test_an_audit_becomes_a_section_of_the_report_once() -> None:
-    from reticent.experiments.report import AUDIT_PLACE, with_audit
+    from reticent.reports.report import AUDIT_PLACE, with_audit
 
     page = f"<main>results {AUDIT_PLACE} settings</main>"
     once = with_audit(page, "first")

@@ -13,7 +13,7 @@ from jax.experimental.compilation_cache import compilation_cache
 import reticent
 from reticent.errors import InvalidInput
 from reticent.experiments.saved import DamagedFile, load, save
-from reticent.experiments.simulate import simulate
+from reticent.simulation.simulate import simulate
 from reticent.worlds import make_world_from
 
 TINY = "random-blend:states=3,actions=2,horizon=2,d=2"

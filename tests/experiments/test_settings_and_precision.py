@@ -9,9 +9,9 @@ import pytest
 
 import reticent
 from reticent.agents import make_agent
+from reticent.agents.linear_mixture.learner import LinOptLearner
 from reticent.errors import InvalidInput, UnknownName
-from reticent.experiments.simulate import simulate, simulate_settings
-from reticent.learning import Agent
+from reticent.simulation.simulate import simulate, simulate_settings
 from reticent.worlds import make_world_from
 from reticent.worlds.model import cast
 
@@ -19,7 +19,7 @@ WORLD = make_world_from("random-blend:states=6,actions=3,horizon=3,d=2")
 EPISODES = 3000
 
 
-def agents_of(*specs: str) -> list[Agent]:
+def agents_of(*specs: str) -> list[LinOptLearner]:
     return [make_agent(spec, WORLD.model, EPISODES) for spec in specs]
 
 

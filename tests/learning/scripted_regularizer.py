@@ -8,8 +8,7 @@ from typing import Any, NamedTuple
 import jax
 import jax.numpy as jnp
 
-from reticent.learning import Observation, Statistics
-from reticent.learning.statistics import products
+from reticent.agents.linear_mixture.statistics import Observation, Statistics, products
 
 
 class ScriptState(NamedTuple):

@@ -18,10 +18,15 @@ import reference_linopt as slow
 from scripted_regularizer import ScriptedRegularizer
 
 from reticent.agents import make_agent
-from reticent.experiments.rollout import episode_uniforms, rollout, streams
-from reticent.experiments.simulate import simulate
-from reticent.learning import PAPER_FRAME, Agent, Certificate, Frame, Schedule, Statistics, radii
+from reticent.agents.linear_mixture.frame import PAPER_FRAME, Frame
+from reticent.agents.linear_mixture.learner import LinOptLearner
+from reticent.agents.linear_mixture.radius import radii
+from reticent.agents.linear_mixture.regularizer import Certificate
+from reticent.agents.linear_mixture.statistics import Statistics
 from reticent.learning.ridge import estimates
+from reticent.learning.schedule import Schedule
+from reticent.simulation.rollout import episode_uniforms, rollout, streams
+from reticent.simulation.simulate import simulate
 from reticent.worlds import World, make_world_from
 
 EPISODES = 200
@@ -75,12 +80,12 @@ def plain(world: World) -> slow.PlainWorld:
 
 
 @jax.jit
-def run_library(agent: Agent, world: World, uniforms: jax.Array) -> Any:
+def run_library(agent: LinOptLearner, world: World, uniforms: jax.Array) -> Any:
     """All episodes in one scan, every plan and estimate kept."""
 
     def one(state: Any, draws: jax.Array) -> Any:
         plan = agent.plan(state, action_values=True)
-        transition, reward = estimates(agent.regularizer.regularized(state.regularizer))
+        transition, reward = estimates(agent.aggregator.regularized(state.aggregate))
         episode = rollout(agent, world, plan, draws)
         return agent.update(state, plan, episode), (plan, transition.theta, reward.theta, episode)
 
@@ -156,7 +161,7 @@ def test_changing_regularizers(spec: str, method: Any, scale: float) -> None:
     world = make_world_from(spec)
     model = world.model
     regularizer, limits, script = script_for(world)
-    agent = Agent(
+    agent = LinOptLearner(
         model=model, regularizer=regularizer, radii=radii(model, PAPER_FRAME, limits, EPISODES, ALPHA),
         bonus_scale=jnp.asarray(scale), learning_rate=jnp.asarray(0.1), frame=PAPER_FRAME,
         schedule=Schedule(EPISODES), method=method, name="scripted",
@@ -190,7 +195,7 @@ def test_other_frames(spec: str, name: str, frame: str) -> None:
     model, scale = world.model, 0.05
     ours, theirs = FRAMES[frame]
     agent = make_agent(name, model, EPISODES, bonus_scale=scale, alpha=ALPHA)
-    limits = agent.regularizer.certificate()
+    limits = agent.aggregator.certificate()
     agent = dataclasses.replace(
         agent, frame=ours, radii=radii(model, ours, limits, EPISODES, ALPHA), learning_rate=jnp.asarray(0.1)
     )

@@ -31,9 +31,13 @@ import pytest
 from scripted_regularizer import ScriptedRegularizer
 
 from reticent.agents import make_agent
-from reticent.experiments.rollout import episode_uniforms, rollout, streams
-from reticent.learning import PAPER_FRAME, Agent, Certificate, Frame, Statistics, radii
+from reticent.agents.linear_mixture.frame import PAPER_FRAME, Frame
+from reticent.agents.linear_mixture.learner import LinOptLearner
+from reticent.agents.linear_mixture.radius import radii
+from reticent.agents.linear_mixture.regularizer import Certificate
+from reticent.agents.linear_mixture.statistics import Statistics
 from reticent.learning.ridge import estimates, width
+from reticent.simulation.rollout import episode_uniforms, rollout, streams
 from reticent.worlds import World, make_world_from
 
 EPISODES, ALPHA = 250, 0.05
@@ -51,17 +55,17 @@ class Audit(NamedTuple):
     free: Any
 
 
-def audit(agent: Agent, world: World, seed: jax.Array, script: Any) -> Audit:
+def audit(agent: LinOptLearner, world: World, seed: jax.Array, script: Any) -> Audit:
     """One run of ``agent`` with every claim measured in every episode."""
     model = world.model
     key = streams(seed).users
     best = world.optimal_action_values
     if script is not None:
-        agent = dataclasses.replace(agent, regularizer=ScriptedRegularizer(script))
+        agent = dataclasses.replace(agent, aggregator=ScriptedRegularizer(script))
 
     def one(state: Any, k: jax.Array) -> Any:
         plan = agent.plan(state, action_values=True)
-        sums = agent.regularizer.regularized(state.regularizer)
+        sums = agent.aggregator.regularized(state.aggregate)
         transition, reward = estimates(sums)
         radius_p, radius_r = (agent.bonus_scale * row for row in agent.radii.after(state.rounds))
 
@@ -104,7 +108,7 @@ def stack(trees: Any) -> Any:
 
 
 @jax.jit
-def audit_all(agents: Agent, worlds: World, seeds: jax.Array, scripts: Any) -> Audit:
+def audit_all(agents: LinOptLearner, worlds: World, seeds: jax.Array, scripts: Any) -> Audit:
     """Worlds × seeds at once; results ``(worlds, seeds, episodes)``."""
     over_seeds = jax.vmap(audit, in_axes=(None, None, 0, 0))
     return jax.vmap(over_seeds, in_axes=(0, 0, None, None))(agents, worlds, seeds, scripts)
@@ -117,7 +121,7 @@ def runs(name: str, scale: float, frame: Frame = PAPER_FRAME) -> Audit:
     agents = []
     for world in blends():
         agent = make_agent(name, world.model, EPISODES, bonus_scale=scale, alpha=ALPHA)
-        new = radii(world.model, frame, agent.regularizer.certificate(), EPISODES, ALPHA)
+        new = radii(world.model, frame, agent.aggregator.certificate(), EPISODES, ALPHA)
         agents.append(dataclasses.replace(agent, frame=frame, radii=new, name=name))
     return Audit(*map(np.asarray, audit_all(stack(agents), stack(blends()), SEEDS, None)))
 

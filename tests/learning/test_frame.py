@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from random_models import few, worlds
 
-from reticent.learning import PAPER_FRAME, Frame
+from reticent.agents.linear_mixture.frame import PAPER_FRAME, Frame
 from reticent.worlds import World
 
 FRAMES = [Frame(centred, span) for centred in (False, True) for span in ("horizon", "step", "seen")]

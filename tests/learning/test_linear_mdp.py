@@ -10,10 +10,10 @@ import numpy as np
 import pytest
 
 from reticent.agents import make_agent
+from reticent.agents.linear_mdp.learner import features_of
+from reticent.agents.linear_mdp.moments import MomentSums
 from reticent.errors import InvalidInput
-from reticent.experiments.simulate import simulate
-from reticent.learning.linear_mdp import features_of
-from reticent.learning.moments import MomentSums
+from reticent.simulation.simulate import simulate
 from reticent.worlds import Episode, make_world_from
 
 STATES, ACTIONS, HORIZON, D = 4, 2, 3, 3
@@ -81,7 +81,7 @@ def test_private_moments_without_noise_are_weighted_regressions():
     world = the_world()
     agent = make_agent("private-lsvi-ucb:bonus_scale=0.01,first=3,growth=1.6", world.model, 30)
     rng = np.random.default_rng(1)
-    silent = jax.tree.map(jnp.zeros_like, agent.regularizer.simulate_round_noise(jax.random.key(0)))
+    silent = jax.tree.map(jnp.zeros_like, agent.aggregator.simulate_round_noise(jax.random.key(0)))
     state, seen, sizes = agent.init(), [], agent.schedule.sizes
     close, plan_of = jax.jit(agent.close), jax.jit(agent.plan)
     for t, size in enumerate(sizes):
@@ -91,7 +91,7 @@ def test_private_moments_without_noise_are_weighted_regressions():
             state = agent.absorb(state, agent.report(plan, seen[-1][0]))
         state = close(state, plan, size, silent)
         weights = [own / size for _, own in seen]
-        shifts = [shift * np.eye(D) for shift in np.asarray(agent.regularizer.shift)[t + 1]]
+        shifts = [shift * np.eye(D) for shift in np.asarray(agent.aggregator.shift)[t + 1]]
         betas = 0.01 * np.asarray(agent.radius)[t + 1]
         expected = transcription(phi_of(world), [episode for episode, _ in seen], weights, shifts, betas)
         np.testing.assert_allclose(plan_of(state).values, expected, rtol=0, atol=1e-10)
@@ -103,17 +103,17 @@ def test_a_plan_reads_nothing_but_what_was_published():
     rng = np.random.default_rng(2)
     plan = agent.plan(agent.init())
     state = agent.absorb(agent.init(), agent.report(plan, an_episode(rng)))
-    state = agent.close(state, plan, 4, agent.regularizer.simulate_round_noise(jax.random.key(1)))
-    books = state.regularizer
+    state = agent.close(state, plan, 4, agent.aggregator.simulate_round_noise(jax.random.key(1)))
+    books = state.aggregate
     other = jax.tree.map(lambda leaf: leaf + 1, books.sums)
-    swapped = state._replace(regularizer=books._replace(sums=other))
+    swapped = state._replace(aggregate=books._replace(sums=other))
     for one, two in zip(jax.tree.leaves(agent.plan(state)), jax.tree.leaves(agent.plan(swapped)), strict=True):
         np.testing.assert_array_equal(one, two)
 
 
 def test_nothing_is_released_after_the_last_round():
     agent = make_agent("private-lsvi-ucb:first=4,growth=2", the_world().model, 12)
-    noise = agent.regularizer.simulate_round_noise(jax.random.key(1))
+    noise = agent.aggregator.simulate_round_noise(jax.random.key(1))
     state = agent.init()
     plan = agent.plan(state)
     close = jax.jit(agent.close)
@@ -136,7 +136,7 @@ def test_what_a_user_sends_is_clipped():
     agent = make_agent("private-lsvi-ucb:first=4", the_world().model, 40)
     wild = agent.see(None, an_episode(np.random.default_rng(0)))
     wild = wild._replace(features=100 * wild.features, rewards=jnp.full(HORIZON, -7.0), following=wild.following + 99)
-    sent: MomentSums = agent.regularizer.report(wild, None)
+    sent: MomentSums = agent.aggregator.report(wild, None)
     assert np.asarray(jnp.linalg.norm(sent.gram, axis=(1, 2))).max() <= 1 + 1e-12
     assert not np.asarray(sent.rewards).any()
     # A next state that is none counts as the last one: the arrivals of every step still sum to the features.

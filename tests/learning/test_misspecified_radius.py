@@ -8,9 +8,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from reticent.agents import make_agent
+from reticent.agents.linear_mixture.frame import Frame
+from reticent.agents.linear_mixture.radius import inflation, radii
+from reticent.agents.linear_mixture.regularizer import Certificate
 from reticent.errors import InvalidInput
-from reticent.learning import Certificate, Frame, radii
-from reticent.learning.radius import inflation
 from reticent.worlds import make_world_from
 
 WORLD = make_world_from("random-blend:states=5,actions=2,horizon=3,d=2")
@@ -44,7 +45,7 @@ def test_agents_add_the_stated_term_to_the_transition_radius_alone(spec: str) ->
     rounds = np.concatenate([[0], told.schedule.ends])
     bounds = told.frame.bounds(WORLD.model)
     spread = bounds.high - bounds.low
-    if told.regularizer.pooled:
+    if told.aggregator.pooled:
         spread = np.full(WORLD.model.horizon, np.sqrt((spread**2).sum()))
     wanted = 0.1 * np.sqrt(rounds)[:, None] * spread
     added = np.asarray(told.radii.transition) - np.asarray(plain.radii.transition)

@@ -14,10 +14,13 @@ from line_world import DEVIATION, line_world, means
 from scipy import stats
 
 from reticent.agents import make_agent
+from reticent.agents.linear_mixture import off_grid
+from reticent.agents.linear_mixture.statistics import observe
 from reticent.errors import InvalidInput
-from reticent.experiments.rollout import rollout
-from reticent.learning import AgentState, Plan, Schedule, off_grid
-from reticent.learning.statistics import observe
+from reticent.learning.learner import AgentState
+from reticent.learning.plan import Plan
+from reticent.learning.schedule import Schedule
+from reticent.simulation.rollout import rollout
 from reticent.worlds import Episode
 
 WORLD = line_world()
@@ -50,7 +53,7 @@ def one_round(agent, state, key):
 
     draws = WORLD.start_draws + MODEL.horizon * (1 + WORLD.step_draws)
     episodes, reports = jax.vmap(one_user)(jax.random.uniform(key, (USERS, draws)))
-    noise = agent.regularizer.simulate_round_noise(jax.random.fold_in(key, 1))
+    noise = agent.aggregator.simulate_round_noise(jax.random.fold_in(key, 1))
     absorbed = agent.absorb(state, jax.tree.map(lambda leaf: leaf.sum(axis=0), reports))
     return Round(state, plan, episodes), agent.close(absorbed, plan, USERS, noise)
 

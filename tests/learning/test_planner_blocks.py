@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from reticent.agents import make_agent
-from reticent.learning import planner
+from reticent.agents.linear_mixture import planner
 from reticent.worlds import make_world_from
 
 AGENTS = ["ucrl-vtr", "private-linopt-po"]

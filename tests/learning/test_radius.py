@@ -11,8 +11,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from random_models import few, random_world
 
+from reticent.agents.linear_mixture.frame import PAPER_FRAME, Frame
+from reticent.agents.linear_mixture.radius import Radii, radii, radius
+from reticent.agents.linear_mixture.regularizer import Certificate
 from reticent.errors import InvalidInput
-from reticent.learning import PAPER_FRAME, Certificate, Frame, Radii, radii, radius
 
 positive = st.floats(1e-3, 1e6)
 certificates = st.tuples(positive, positive, st.floats(0, 1e4))

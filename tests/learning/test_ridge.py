@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from random_models import few
 
-from reticent.learning import Statistics
+from reticent.agents.linear_mixture.statistics import Statistics
 from reticent.learning.ridge import estimate, estimates, width
 
 solve_all = jax.jit(estimate)

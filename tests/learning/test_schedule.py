@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from random_models import few
 
 from reticent.errors import InvalidInput
-from reticent.learning import Schedule
+from reticent.learning.schedule import Schedule
 
 
 @few

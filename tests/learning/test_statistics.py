@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from random_models import few, worlds
 
-from reticent.learning.statistics import observe, products
+from reticent.agents.linear_mixture.statistics import observe, products
 from reticent.worlds import Episode, World
 
 pairs = jax.jit(lambda model, values, episode: observe(model, values, episode))

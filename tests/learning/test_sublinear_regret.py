@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from reticent.agents import make_agent
-from reticent.experiments.simulate import Curves, simulate
+from reticent.simulation.simulate import Curves, simulate
 from reticent.worlds import World, defaults_of, make_world_from
 
 EPISODES, SEEDS = 20_000, range(16)

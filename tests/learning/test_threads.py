@@ -11,7 +11,7 @@ import os
 if hasattr(os, "sched_setaffinity"):
     os.sched_setaffinity(0, sorted(os.sched_getaffinity(0))[:2])
 from reticent.agents import make_agent
-from reticent.experiments.simulate import simulate
+from reticent.simulation.simulate import simulate
 from reticent.worlds import make_world_from
 world = make_world_from("riverswim:states=6")
 assert simulate(make_agent("ucrl-vtr", world.model, 6), world, range(16)).finished

@@ -11,12 +11,12 @@ import jax.numpy as jnp
 import numpy as np
 
 from mutants import MOVED, QUICK, Patch, mutant
+from reticent.agents.tabular import count_calibration, count_plan
+from reticent.agents.tabular.count_plan import CountPlan
+from reticent.agents.tabular.count_privatizer import CountPrivatizer, table_slices
 from reticent.agents.tabular.counting import RECIPES
-from reticent.learning.tabular.counts import over_steps, unpack
-from reticent.privacy import count_calibration, count_plan
-from reticent.privacy.audit import Subject, check_noise, replay, seen_as, worst_pair
-from reticent.privacy.count_plan import CountPlan
-from reticent.privacy.count_privatizer import CountPrivatizer, table_slices
+from reticent.agents.tabular.counts import over_steps, unpack
+from reticent.audit import Subject, check_noise, replay, seen_as, worst_pair
 from reticent.worlds import World, make_world_from
 
 USERS = 4

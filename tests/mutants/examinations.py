@@ -11,8 +11,9 @@ from typing import Any
 
 import numpy as np
 
-from reticent.agents import deployed, private
-from reticent.privacy.audit import (
+from reticent.agents.linear_mixture import private_linopt as private
+from reticent.agents.linear_mixture.privacy_plan import PrivateOptions
+from reticent.audit import (
     Subject,
     check_noise,
     check_refusals,
@@ -24,7 +25,7 @@ from reticent.privacy.audit import (
     worst_pair,
 )
 from reticent.privacy.noise import SecureNoise
-from reticent.privacy.plan import PrivateOptions
+from reticent.service import embedded as deployed
 from reticent.worlds import Episode, World, make_world_from
 
 Examination = Callable[[], list[str]]

@@ -17,14 +17,17 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from reticent.agents import deployed, private
-from reticent.learning import Agent
-from reticent.privacy import calibration, noise, plan
+from reticent.agents.linear_mixture import calibration
+from reticent.agents.linear_mixture import privacy_plan as plan
+from reticent.agents.linear_mixture import private_linopt as private
+from reticent.agents.linear_mixture.learner import LinOptLearner
+from reticent.agents.linear_mixture.privatizer import Privatizer
+from reticent.privacy import noise
 from reticent.privacy.counters import EpochCounter, TreeCounter
 from reticent.privacy.counters.tree import TreeState
-from reticent.privacy.privatizer import Privatizer
-from reticent.privacy.sensitivity import clip_interval, clip_norm
+from reticent.privacy.clipping import clip_interval, clip_norm
 from reticent.privacy.sums import SumState
+from reticent.service import embedded as deployed
 from reticent.worlds import Episode
 
 Patch = pytest.MonkeyPatch
@@ -299,17 +302,17 @@ def raw_gram_in_the_bonus(patch: Patch) -> None:
 
 @mutant("replanning waits until the exact Gram's determinant has grown", TREE, "plans are not a function")
 def data_dependent_replanning(patch: Patch) -> None:
-    real, kept = Agent.plan, {}
+    real, kept = LinOptLearner.plan, {}
 
-    def plan_if_grown(self: Agent, state: Any, **asked: Any) -> Any:
-        counter = state.regularizer.counter
-        exact = self.regularizer.unpack(counter.released - counter.noise).reward_gram[0]
+    def plan_if_grown(self: LinOptLearner, state: Any, **asked: Any) -> Any:
+        counter = state.aggregate.counter
+        exact = self.aggregator.unpack(counter.released - counter.noise).reward_gram[0]
         if float(jnp.linalg.det(jnp.eye(2) + exact)) < 3.5 and "plan" in kept:
             return kept["plan"]
         kept["plan"] = real(self, state, **asked)
         return kept["plan"]
 
-    patch.setattr(Agent, "plan", plan_if_grown)
+    patch.setattr(LinOptLearner, "plan", plan_if_grown)
 
 
 @mutant("the open round's raw sum is part of the statistics", EPOCHS, r"not a function of noisy sums|also moved")
@@ -525,7 +528,7 @@ def second_visit_accepted(patch: Patch) -> None:
 @mutant("a deployment draws its noise as floats", DEPLOYED, "multiples of the grid")
 def deployment_off_the_grid(patch: Patch) -> None:
     def floats(self: Any, prefix: tuple[int, ...]) -> Any:
-        scale = np.asarray(self.agent.regularizer.noise_scale)
+        scale = np.asarray(self.agent.aggregator.noise_scale)
         return jnp.asarray(np.random.default_rng().normal(size=(*prefix, *scale.shape)) * scale)
 
     patch.setattr(deployed.DeployedAgent, "_noise", floats)

@@ -12,13 +12,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from reticent.agents.private import make_private
+from reticent.agents.linear_mixture.calibration import Regression, calibrate_exact, calibrate_paper
+from reticent.agents.linear_mixture.privacy_plan import PrivateOptions
+from reticent.agents.linear_mixture.private_linopt import make_private
+from reticent.agents.linear_mixture.statistics import Observation
 from reticent.errors import InvalidInput
-from reticent.learning.statistics import Observation
 from reticent.privacy.arrivals import arrival_ratio
-from reticent.privacy.calibration import Regression, calibrate_exact, calibrate_paper
 from reticent.privacy.counters import BltCounter, EpochCounter, ToeplitzCounter, TreeCounter
-from reticent.privacy.plan import PrivateOptions
 from reticent.privacy.sensitivity import joint_sensitivity
 from reticent.worlds.registry import make_world_from
 
@@ -172,8 +172,8 @@ def test_a_calibrated_agent_keeps_its_mu(options) -> None:
             sign * np.where(draw.random((2, 2)) < 0.5, 9.0, 0.0), sign * np.full(2, 9.0),
             np.where(draw.random((2, 2)) < 0.5, 9.0, 0.0), np.full(2, 9.0),
         )  # fmt: skip
-        reports.append(np.asarray(agent.regularizer.report(Observation(*map(jnp.asarray, corner)), None)))
-    scale = np.asarray(agent.regularizer.noise_scale)
+        reports.append(np.asarray(agent.aggregator.report(Observation(*map(jnp.asarray, corner)), None)))
+    scale = np.asarray(agent.aggregator.noise_scale)
     items = np.where(scale > 0, np.array(reports) / np.where(scale > 0, scale, 1), 0).reshape(len(reports), -1)
     mu = plan.calibration.mu
     moved = largest_shift(strategy(plan.calibration.counter), items)

@@ -11,13 +11,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from reticent.agents.private import make_private
+from reticent.agents.linear_mixture.calibration import Regression, calibrate_exact, calibrate_paper
+from reticent.agents.linear_mixture.privacy_plan import PrivacyPlan, PrivateOptions, plan_privacy
+from reticent.agents.linear_mixture.private_linopt import make_private
 from reticent.errors import InvalidInput, ReticentError
-from reticent.privacy.accountant import epsilon_of, mu_of
-from reticent.privacy.calibration import Regression, calibrate_exact, calibrate_paper
+from reticent.privacy.accounting.gaussian import epsilon_of, mu_of
 from reticent.privacy.counters import BltCounter, RunningSum, TreeCounter
 from reticent.privacy.counters.toeplitz import square_root_coefficients
-from reticent.privacy.plan import PrivacyPlan, PrivateOptions, plan_privacy
 from reticent.worlds import make_world_from
 
 
@@ -105,15 +105,15 @@ def test_paper_through_an_agent():
     model = make_world_from("random-blend:states=3,actions=2,horizon=10,d1=4,d2=3").model
     agent, plan = make_private(model, 10_000, "value-iteration", PrivateOptions(calibration="paper"))
     expected = by_hand(10, 10_000, 4, 3, 1.0, 1e-5, 0.05)
-    assert expected["m"] == 14 == agent.regularizer.counter.levels
+    assert expected["m"] == 14 == agent.aggregator.counter.levels
     assert math.log(4 * 10 / 1e-5) == pytest.approx(15.2018, abs=5e-5)
     for name, numbers in stated(plan).items():
         np.testing.assert_allclose(numbers, np.tile(np.array(expected[name])[:, None], (1, 10)), rtol=1e-9)
     np.testing.assert_allclose(agent.radii.transition, expected["p"][-1], rtol=1e-9)
-    np.testing.assert_allclose(agent.regularizer.transition_shift, 2 * expected["p"][2], rtol=1e-9)
+    np.testing.assert_allclose(agent.aggregator.transition_shift, 2 * expected["p"][2], rtol=1e-9)
     # σ on and above the diagonal, which packed is σ on it and √2σ above; then the vector; then the same for rewards.
     diagonal = np.equal(*np.triu_indices(4))
-    scales = np.asarray(agent.regularizer.noise_scale[0])
+    scales = np.asarray(agent.aggregator.noise_scale[0])
     np.testing.assert_allclose(scales[:10], expected["p"][0] * np.where(diagonal, 1, math.sqrt(2)), rtol=1e-9)
     np.testing.assert_allclose(scales[10:14], expected["p"][1], rtol=1e-9)
     np.testing.assert_allclose(scales[-3:], expected["r"][1], rtol=1e-9)

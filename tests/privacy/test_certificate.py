@@ -10,10 +10,10 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from reticent.agents.private import make_private
-from reticent.learning import Agent
-from reticent.privacy.certificate import release_multipliers
-from reticent.privacy.plan import PrivacyPlan, PrivateOptions
+from reticent.agents.linear_mixture.certificate import release_multipliers
+from reticent.agents.linear_mixture.learner import LinOptLearner
+from reticent.agents.linear_mixture.privacy_plan import PrivacyPlan, PrivateOptions
+from reticent.agents.linear_mixture.private_linopt import make_private
 from reticent.worlds import Model, make_world_from
 
 EPISODES = 16
@@ -26,7 +26,7 @@ def the_model() -> Model:
     return make_world_from("random-blend:states=3,actions=2,horizon=3,d1=3,d2=2").model
 
 
-def built(options: tuple[tuple[str, object], ...]) -> tuple[Agent, PrivacyPlan]:
+def built(options: tuple[tuple[str, object], ...]) -> tuple[LinOptLearner, PrivacyPlan]:
     given = {"shift_scale": 1.0, "alpha": ALPHA, "first": 4, "growth": 1.5, **dict(options)}
     return make_private(the_model(), EPISODES, "value-iteration", PrivateOptions(**given))
 
@@ -35,7 +35,7 @@ def built(options: tuple[tuple[str, object], ...]) -> tuple[Agent, PrivacyPlan]:
 def simulated(options: tuple[tuple[str, object], ...]) -> tuple[PrivacyPlan, object, object]:
     """Raw releases and regularized statistics of all rounds and runs, for users who report zeros: the noise alone."""
     agent, plan = built(options)
-    privatizer, sizes = agent.regularizer, plan.schedule.round_sizes[: plan.schedule.releases]
+    privatizer, sizes = agent.aggregator, plan.schedule.round_sizes[: plan.schedule.releases]
 
     def shown(state):
         return privatizer.counter.release(state.counter), privatizer.regularized(state)
@@ -100,7 +100,7 @@ def raw_floors(options) -> np.ndarray:
     """Runs in which G+N+shift was above the floor by itself at all rounds and steps."""
     plan, releases, _ = simulated(options)
     agent, _ = built(options)
-    sums = agent.regularizer.unpack(jnp.asarray(releases))
+    sums = agent.aggregator.unpack(jnp.asarray(releases))
     if plan.options.pool:
         sums = jax.tree.map(lambda leaf: jnp.broadcast_to(leaf.sum(axis=2, keepdims=True), leaf.shape), sums)
     good = np.ones(RUNS, bool)
@@ -118,7 +118,7 @@ def test_release_noise_is_what_is_stated(options):
     plan, releases, _ = simulated(options)
     agent, _ = built(options)
     ends = plan.schedule.ends[: plan.schedule.releases]
-    stated = release_multipliers(plan.calibration, ends)[1:, None, None] * np.asarray(agent.regularizer.noise_scale)
+    stated = release_multipliers(plan.calibration, ends)[1:, None, None] * np.asarray(agent.aggregator.noise_scale)
     active = stated[0] > 0
     measured = releases[:, 1:].std(axis=0)
     ratio = measured[:, active] / stated[:, active]

@@ -12,11 +12,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from reticent.agents.tabular.count_calibration import calibrate_counts, noise_width, table_sensitivity
+from reticent.agents.tabular.count_privatizer import CountPrivatizer, nothing_seen, table_slices
 from reticent.agents.tabular.counting import RECIPES
 from reticent.errors import InvalidInput
-from reticent.privacy.accountant import mu_of
-from reticent.privacy.count_calibration import calibrate_counts, noise_width, table_sensitivity
-from reticent.privacy.count_privatizer import CountPrivatizer, nothing_seen, table_slices
+from reticent.privacy.accounting.gaussian import mu_of
 from reticent.privacy.counters import BltCounter, EpochCounter, RunningSum, TreeCounter
 from reticent.worlds import Episode, make_world_from
 
@@ -135,4 +135,4 @@ def test_options_outside_their_domain_are_refused() -> None:
             recipe.plan(model, 100, **options)
     agent, _ = recipe.make(model, 100)
     with pytest.raises(InvalidInput, match="rewards"):
-        agent.regularizer.require_within_bounds(Episode(np.zeros(13, int), np.zeros(12, int), np.full(12, 1.5)))
+        agent.aggregator.require_within_bounds(Episode(np.zeros(13, int), np.zeros(12, int), np.full(12, 1.5)))

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from reticent.errors import InvalidInput, UnknownName
-from reticent.privacy.accountant import compose, epsilon_of, mu_of
+from reticent.privacy.accounting.gaussian import compose, epsilon_of, mu_of
 from reticent.privacy.ledger import CounterShare, Entry, Ledger
 
 

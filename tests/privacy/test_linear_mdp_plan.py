@@ -9,9 +9,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from reticent.agents.linear_mdp.linear_mdp_plan import LinearMdpOptions, plan_linear_mdp, reuse
 from reticent.errors import InvalidInput
-from reticent.privacy.accountant import epsilon_of, mu_of
-from reticent.privacy.linear_mdp_plan import LinearMdpOptions, plan_linear_mdp, reuse
+from reticent.privacy.accounting.gaussian import epsilon_of, mu_of
 
 
 def dearest_user(sizes):

@@ -14,11 +14,11 @@ import pytest
 from scipy.integrate import quad
 from scipy.stats import norm
 
+from reticent.agents.evaluation.policy_evaluation import evaluate_lsl, evaluate_lsw, make_evaluation, summarise
+from reticent.agents.evaluation.smooth_sensitivity import dilation_delta, smooth_noise
+from reticent.audit.evaluation import audit_evaluation
 from reticent.errors import InvalidInput
-from reticent.privacy.accountant import delta_of
-from reticent.privacy.audit.evaluation import audit_evaluation
-from reticent.privacy.policy_evaluation import evaluate_lsl, evaluate_lsw, make_evaluation, summarise
-from reticent.privacy.smooth_sensitivity import dilation_delta, smooth_noise
+from reticent.privacy.accounting.gaussian import delta_of
 
 PHI = np.array([[1.0, 0.3], [0.2, 0.8]])
 BLOCKS = np.array([[1.0, 0.0], [0.6, 0.0], [0.0, 0.7], [0.0, 1.0]])

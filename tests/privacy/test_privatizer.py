@@ -14,11 +14,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
-from reticent.agents.private import make_private
+from reticent.agents.linear_mixture.privacy_plan import PrivateOptions
+from reticent.agents.linear_mixture.private_linopt import make_private
+from reticent.agents.linear_mixture.privatizer import Privatizer, lift
+from reticent.agents.linear_mixture.statistics import Observation, Statistics, products
 from reticent.errors import InvalidInput
-from reticent.learning.statistics import Observation, Statistics, products
-from reticent.privacy.plan import PrivateOptions
-from reticent.privacy.privatizer import Privatizer, lift
 from reticent.worlds import Model, make_world_from
 
 EPISODES = 12
@@ -33,7 +33,7 @@ def the_model() -> Model:
 @functools.cache
 def privatizer(**options) -> Privatizer:
     given_to = {"first": 2, "growth": 1.5, **options}
-    return make_private(the_model(), EPISODES, "value-iteration", PrivateOptions(**given_to))[0].regularizer
+    return make_private(the_model(), EPISODES, "value-iteration", PrivateOptions(**given_to))[0].aggregator
 
 
 def observation(seed: int, scale: float = 0.3) -> Observation:

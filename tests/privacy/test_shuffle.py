@@ -17,14 +17,16 @@ from hypothesis import strategies as st
 from scipy.stats import binom, chi2
 from typer.testing import CliRunner
 
-from reticent.agents.deployed import DeployedAgent
-from reticent.agents.private import make_private
+from reticent.agents.linear_mixture.privacy_plan import PrivateOptions, coordinate_scales, make_regressions
+from reticent.agents.linear_mixture.private_linopt import make_private
+from reticent.agents.linear_mixture.shuffle_calibration import reach_of
+from reticent.audit import Subject, check_noise, replay, seen_as, worst_pair
+from reticent.audit import attack as audit
 from reticent.cli import app
 from reticent.errors import InvalidInput
-from reticent.privacy.audit import Subject, audit, check_noise, replay, seen_as, worst_pair
+from reticent.privacy.accounting.binomial import BinomialAccount, account_of
 from reticent.privacy.noise import SecureNoise
-from reticent.privacy.plan import PrivateOptions, coordinate_scales, make_regressions
-from reticent.privacy.shuffle import (
+from reticent.privacy.trust.shuffle_protocol import (
     Messages,
     analyse,
     coin_excess,
@@ -36,8 +38,7 @@ from reticent.privacy.shuffle import (
     round_at,
     secure_coins,
 )
-from reticent.privacy.shuffle_accountant import BinomialAccount, account_of
-from reticent.privacy.shuffle_calibration import reach_of
+from reticent.service.embedded import DeployedAgent
 from reticent.worlds import make_world_from
 
 FALSE_ALARM = 1e-6
@@ -140,7 +141,7 @@ def test_messages_and_simulated_noise_have_the_same_law() -> None:
         sums[epoch] = analyse(mix(sent, draw), users, reach, coins)
     grid = 0.25
     privatizer = dataclasses.replace(
-        private()[0].regularizer, noise_scale=jnp.asarray(grid * np.sqrt(coins) / 2)[None], grid=jnp.asarray(grid)
+        private()[0].aggregator, noise_scale=jnp.asarray(grid * np.sqrt(coins) / 2)[None], grid=jnp.asarray(grid)
     )
     keys = jax.random.split(jax.random.key(3), epochs)
     noise = np.asarray(jax.vmap(privatizer.simulate_round_noise)(keys))[:, 0] / grid
@@ -183,9 +184,9 @@ def test_rounding_is_right_on_average_and_moves_neighbours_by_less_than_a_step(v
 
 def test_the_privatizer_rounds_like_the_protocol() -> None:
     agent, plan = private()
-    uniforms = agent.regularizer.simulate_user_noise(jax.random.key(2))
+    uniforms = agent.aggregator.simulate_user_noise(jax.random.key(2))
     exact = np.random.default_rng(0).uniform(-1, 1, uniforms.shape)
-    sent = np.asarray(agent.regularizer.send(jnp.asarray(exact), uniforms)) / plan.calibration.grid
+    sent = np.asarray(agent.aggregator.send(jnp.asarray(exact), uniforms)) / plan.calibration.grid
     np.testing.assert_array_equal(sent, round_at(exact, plan.calibration.grid, uniforms))
 
 
@@ -241,7 +242,7 @@ def test_the_plan_keeps_its_promise(options) -> None:
     assert plan.ledger.spent(1) == calibration.epsilon_spent == plan.ledger.spent(plan.ledger.rounds)
     assert "nobody sees a report" in plan.promise.lower()
     assert "the shuffler is trusted to mix" in plan.promise
-    drawn = np.asarray(agent.regularizer.noise_scale)
+    drawn = np.asarray(agent.aggregator.noise_scale)
     scales = coordinate_scales(calibration, 2, 2)
     np.testing.assert_array_equal(drawn, scales)
     # What the account was made for, recomputed coordinate by coordinate from the noise that honest users make.
@@ -253,7 +254,7 @@ def test_the_plan_keeps_its_promise(options) -> None:
 
 def test_half_of_the_users_honest_costs_a_factor_root_two() -> None:
     (all_honest, plan), (half, _) = private(), private(honest=0.5)
-    ratio = np.asarray(half.regularizer.noise_scale / all_honest.regularizer.noise_scale)
+    ratio = np.asarray(half.aggregator.noise_scale / all_honest.aggregator.noise_scale)
     assert np.nanmin(ratio) >= math.sqrt(2)
     assert np.nanmax(ratio) < 1.01 * math.sqrt(2)
     assert plan.calibration.account.excess == 1.0
@@ -262,7 +263,7 @@ def test_half_of_the_users_honest_costs_a_factor_root_two() -> None:
 def test_noise_is_a_little_above_the_joint_models() -> None:
     """The binomial account costs 8%, the tail's share of δ 1%, rounding up to 10%."""
     shuffled, joint = private()[0], private(trust="joint")[0]
-    ratio = np.asarray(shuffled.regularizer.noise_scale / joint.regularizer.noise_scale)
+    ratio = np.asarray(shuffled.aggregator.noise_scale / joint.aggregator.noise_scale)
     assert np.nanmin(ratio) > 1.08
     assert np.nanmax(ratio) < 1.21
 
@@ -274,10 +275,10 @@ def test_reports_are_on_the_grid_and_within_reach() -> None:
     reach = reach_of(make_regressions(WORLD.model, plan.frame), grid)
     pair, _ = worst_pair(subject, gradient=False)
     for seen, uniform in itertools.product((pair.one, pair.other), (0.0, 0.5, np.nextafter(1, 0))):
-        steps = np.asarray(agent.regularizer.report(seen, jnp.full(reach.shape, uniform))) / grid
+        steps = np.asarray(agent.aggregator.report(seen, jnp.full(reach.shape, uniform))) / grid
         np.testing.assert_array_equal(steps, np.rint(steps))
         assert (np.abs(steps) <= reach).all()
-    coins = coins_for(np.asarray(agent.regularizer.noise_scale), grid)
+    coins = coins_for(np.asarray(agent.aggregator.noise_scale), grid)
     assert plan.messages(WORLD.model)[0] == messages_per_user(coins, reach, 8)
 
 
@@ -298,8 +299,8 @@ def test_the_running_code_passes_replay_noise_check_and_audit() -> None:
 @functools.cache
 def half_noise() -> Subject:
     agent, plan = private(episodes=12, first=4)
-    weak = dataclasses.replace(agent.regularizer, noise_scale=agent.regularizer.noise_scale / 2)
-    return Subject(dataclasses.replace(agent, regularizer=weak), plan)
+    weak = dataclasses.replace(agent.aggregator, noise_scale=agent.aggregator.noise_scale / 2)
+    return Subject(dataclasses.replace(agent, aggregator=weak), plan)
 
 
 @pytest.mark.verify

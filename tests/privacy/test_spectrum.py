@@ -8,8 +8,7 @@ import numpy as np
 import pytest
 from scipy.stats import binom, norm
 
-from reticent.errors import InvalidInput
-from reticent.privacy.spectrum import (
+from reticent.agents.linear_mixture.spectrum import (
     chi_quantile,
     eigenvalue_density,
     eigenvalues_beyond,
@@ -18,6 +17,7 @@ from reticent.privacy.spectrum import (
     operator_norm_bound,
     operator_norm_quantile,
 )
+from reticent.errors import InvalidInput
 
 PROBABILITIES = [10.0**-k for k in range(1, 13)]
 

@@ -17,8 +17,8 @@ from serving import APP
 from serving import settings as service_settings
 from watching import come
 
-from reticent.agents.private import make_private
-from reticent.privacy.plan import PrivateOptions
+from reticent.agents.linear_mixture.privacy_plan import PrivateOptions
+from reticent.agents.linear_mixture.private_linopt import make_private
 from reticent.service import arrays
 from reticent.service.app import create_app
 from reticent.service.dashboard import insights, routes
@@ -68,7 +68,7 @@ def test_signal_is_the_frobenius_norm_over_that_of_the_noise(horizon, d1, d2, si
 def test_noise_alone_has_the_ratio_one(trust):
     """Squared ratios of pure noise, summed, are χ². Two-sided at a false-alarm rate of 1e-6; 0.9 of the noise is caught."""
     agent, plan = make_private(MODEL, 400, "value-iteration", PrivateOptions(trust=trust, first=50, growth=1))
-    scale, version = np.asarray(agent.regularizer.noise_scale), plan.schedule.releases
+    scale, version = np.asarray(agent.aggregator.noise_scale), plan.schedule.releases
     assert version == 8
     # Every user's report carries its own noise in the local model; eight equal epochs have their own in the joint one.
     parts = 400 if trust == "local" else 8

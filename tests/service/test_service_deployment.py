@@ -12,10 +12,10 @@ import numpy as np
 import pytest
 from durable import AGENT, MODEL, SECRET, deployment, episode
 
-from reticent.agents.private import make_private
+from reticent.agents.linear_mixture.privacy_plan import PrivateOptions
+from reticent.agents.linear_mixture.private_linopt import make_private
 from reticent.errors import InvalidInput
-from reticent.privacy.accountant import mu_of
-from reticent.privacy.plan import PrivateOptions
+from reticent.privacy.accounting.gaussian import mu_of
 from reticent.service import published
 from reticent.service.deployment import Deployment
 from reticent.service.refusals import Refusal

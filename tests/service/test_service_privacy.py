@@ -13,9 +13,9 @@ import pytest
 import sqlalchemy as sa
 from durable import AGENT, MODEL, deployment, episode
 
+from reticent.audit.bounds import lower_bounds
 from reticent.errors import InvalidInput
-from reticent.privacy.accountant import mu_of
-from reticent.privacy.audit.bounds import lower_bounds
+from reticent.privacy.accounting.gaussian import mu_of
 from reticent.service.deployment import Deployment
 from reticent.service.storage import records
 from reticent.service.storage.tables import METADATA

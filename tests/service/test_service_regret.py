@@ -11,8 +11,8 @@ import numpy as np
 import pytest
 from durable import deployment
 
-from reticent.experiments.simulate import simulate
 from reticent.service.deployment import Deployment
+from reticent.simulation.simulate import simulate
 from reticent.worlds import World
 from reticent.worlds.registry import make_world_from
 

@@ -19,7 +19,7 @@ from serving import APP
 from serving import settings as served
 
 from reticent.errors import InvalidInput
-from reticent.privacy.shuffle import Messages, analyse, coins_of_user, encode, mix
+from reticent.privacy.trust.shuffle_protocol import Messages, analyse, coins_of_user, encode, mix
 from reticent.service import arrays, published
 from reticent.service.app import create_app
 from reticent.service.batches import BatchRules

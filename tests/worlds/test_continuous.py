@@ -14,7 +14,7 @@ from scipy.integrate import quad
 
 from reticent.agents import make_agent
 from reticent.errors import InvalidInput
-from reticent.experiments.simulate import simulate
+from reticent.simulation.simulate import simulate
 from reticent.worlds import Model, make_world_from
 from reticent.worlds.continuous import (
     Candidates,

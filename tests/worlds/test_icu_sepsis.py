@@ -12,7 +12,7 @@ import scipy.sparse
 from reticent.agents import make_agent
 from reticent.cli import main
 from reticent.errors import InvalidInput, MissingExtra
-from reticent.experiments.simulate import simulate
+from reticent.simulation.simulate import simulate
 from reticent.worlds import WORLDS, defaults_of, make_world, make_world_from
 from reticent.worlds.gymnasium_env import WorldEnv
 from reticent.worlds.registry import world_numbers

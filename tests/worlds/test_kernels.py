@@ -15,7 +15,7 @@ from scipy.special import gamma, kv
 
 from reticent.agents import make_agent
 from reticent.errors import InvalidInput
-from reticent.experiments.simulate import simulate
+from reticent.simulation.simulate import simulate
 from reticent.worlds import blend
 from reticent.worlds.continuous import legendre
 from reticent.worlds.kernels import (

@@ -15,8 +15,8 @@ from hypothesis import strategies as st
 
 from reticent.agents import make_agent
 from reticent.errors import InvalidInput
-from reticent.experiments.rollout import rollout
 from reticent.experiments.saved import load, save
+from reticent.simulation.rollout import rollout
 from reticent.worlds import World, blend, make_model, make_world_from, sparse_blend
 from reticent.worlds.world import SHORT_ROW, invert
 
@@ -194,7 +194,7 @@ def test_agents_plan_act_and_learn_the_same(spec):
         plan = agent.plan(state)
         for draw in draws:
             state = agent.absorb(state, agent.report(plan, rollout(agent, world, plan, draw)))
-        state = agent.close(state, plan, len(draws), agent.regularizer.simulate_round_noise(jax.random.key(0)))
+        state = agent.close(state, plan, len(draws), agent.aggregator.simulate_round_noise(jax.random.key(0)))
         return plan, state, agent.plan(state)
 
     draws = jnp.asarray(np.random.default_rng(1).random((2, 1 + 3 * 4)))

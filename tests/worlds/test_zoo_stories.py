@@ -17,7 +17,7 @@ import pytest
 from reticent.agents import make_agent
 from reticent.errors import InvalidInput
 from reticent.experiments.config import resolve, resolve_agent
-from reticent.experiments.simulate import simulate
+from reticent.simulation.simulate import simulate
 from reticent.worlds import Defaults, blend, defaults_of, make_world_from, world_rows
 from reticent.worlds.zoo import hard_instance as hard
 from reticent.worlds.zoo import keyboard, tutor

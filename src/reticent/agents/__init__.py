@@ -1,17 +1,6 @@
-"""Every agent by name. Importing this package registers them."""
+"""Every agent by name, one folder per family. Importing this package registers them."""
 
-from reticent.agents import bandits, fixed, ldp_ucrl_vtr, linear_mdp, policy_evaluation, private, tabular
+from reticent.agents import bandits, evaluation, linear_mdp, linear_mixture, tabular
 from reticent.agents.registry import AGENTS, agent_rows, make_agent
 
-__all__ = [
-    "AGENTS",
-    "agent_rows",
-    "bandits",
-    "fixed",
-    "ldp_ucrl_vtr",
-    "linear_mdp",
-    "make_agent",
-    "policy_evaluation",
-    "private",
-    "tabular",
-]
+__all__ = ["AGENTS", "agent_rows", "bandits", "evaluation", "linear_mdp", "linear_mixture", "make_agent", "tabular"]

@@ -1,38 +1,25 @@
 """Agents by name: ``make_agent("ucrl-vtr:bonus_scale=0.3", model, episodes)``.
 
 Adding an agent is one file in this package whose factory carries ``@AGENTS.register("name")``, and its import in the
-package's ``__init__``. A factory takes ``(model, episodes)`` and keyword-only options; a private one also enters its
-privacy plan in :data:`PLANS`, where audit, report and comparison find what it promises.
+package's ``__init__``. A factory takes ``(model, episodes)`` and keyword-only options; what the agent promises it carries
+with it (``agent.promise``).
 """
 
 from __future__ import annotations
 
 import dataclasses
 import inspect
-from collections.abc import Callable, Mapping
-from typing import Any
+from collections.abc import Callable, Collection
+from typing import Any, get_type_hints
 
-from reticent.learning import Learner
+from reticent.learning.learner import AnyLearner
 from reticent.naming import Registry
 from reticent.worlds import Model
 
-AGENTS: Registry[Learner] = Registry("agent")
-
-PLANS: dict[str, Callable[..., Any]] = {}
-"""By a private agent's name, the function ``(model, episodes, **options)`` that gives the privacy plan it keeps."""
+AGENTS: Registry[AnyLearner] = Registry("agent")
 
 
-REMARKS: dict[str, Callable[..., str]] = {}
-"""By the name of an agent that promises users nothing, the function ``(**options)`` that says what it does promise."""
-
-
-def privacy_plan_of(name: str, model: Model, episodes: int, options: Mapping[str, Any]) -> Any:
-    """The privacy plan of the agent ``name`` with these options; None for an agent that promises nothing."""
-    _load()
-    return PLANS[name](model, episodes, **options) if name in PLANS else None
-
-
-def make_agent(spec: str, model: Model, episodes: int, **overrides: Any) -> Learner:
+def make_agent(spec: str, model: Model, episodes: int, **overrides: Any) -> AnyLearner:
     """The agent named by ``name`` or ``name:key=value,...`` for ``episodes`` users of ``model``.
 
     ``overrides`` fill options that the spec leaves open (None means not given).
@@ -43,6 +30,38 @@ def make_agent(spec: str, model: Model, episodes: int, **overrides: Any) -> Lear
     """
     _load()
     return dataclasses.replace(AGENTS.make(spec, model, episodes, **overrides), name=spec)
+
+
+def register_with_options(
+    name: str,
+    summary: str,
+    make: Callable[[Model, int, Any], AnyLearner],
+    defaults: Any,
+    without: Collection[str] = (),
+) -> None:
+    """Enter an agent whose options are the fields of the dataclass instance ``defaults``, but for those in ``without``.
+
+    ``make(model, episodes, options)`` gets an instance with what the user chose.
+    """
+
+    def factory(model: Model, episodes: int, **chosen: Any) -> AnyLearner:
+        return make(model, episodes, dataclasses.replace(defaults, **chosen))
+
+    kinds = get_type_hints(type(defaults), include_extras=True)
+    places = [inspect.Parameter(place, inspect.Parameter.POSITIONAL_OR_KEYWORD) for place in ("model", "episodes")]
+    places += [
+        inspect.Parameter(
+            field.name,
+            inspect.Parameter.KEYWORD_ONLY,
+            default=getattr(defaults, field.name),
+            annotation=kinds[field.name],
+        )
+        for field in dataclasses.fields(defaults)
+        if field.init and field.name not in without
+    ]
+    factory.__signature__ = inspect.Signature(places)  # type: ignore[attr-defined]
+    factory.__doc__ = summary
+    AGENTS.register(name)(factory)
 
 
 def agent_rows() -> list[dict[str, Any]]:

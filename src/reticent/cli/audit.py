@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 if TYPE_CHECKING:
-    from reticent.privacy.audit import Audit, Subject
+    from reticent.audit import Audit, Subject
     from reticent.worlds import World
 
 GROUPED_EPISODES, STREAMED_EPISODES = 512, 16
@@ -50,10 +50,10 @@ def audit(
     A canary user is put in or replaced, an adversary looks at what is published, and how well it tells the two apart
     proves a lower bound on ε. Exit code 1 if the bound is above the claim.
     """
+    from reticent.audit.dispatch import audit_any as run_audit
     from reticent.backend import enable_compilation_cache
     from reticent.cli.output import print_json
-    from reticent.experiments.rollout import rollout
-    from reticent.privacy.audit.kinds import audit_any as run_audit
+    from reticent.simulation.rollout import rollout
     from reticent.worlds import make_world_from
 
     enable_compilation_cache()
@@ -83,9 +83,9 @@ def make_subject(spec: str, world: World, episodes: int | None, flags: dict[str,
     """
     from reticent.agents import AGENTS, make_agent
     from reticent.agents.registry import PLANS
+    from reticent.audit import Subject
     from reticent.errors import UnknownName
     from reticent.naming import join, split
-    from reticent.privacy.audit import Subject
 
     name, raw = split(spec)
     entry = AGENTS.find(name)
@@ -107,10 +107,10 @@ def write(found: Audit, directory: Path) -> None:
     """The picture, the page and the numbers."""
     import json
 
-    from reticent.experiments.report import with_audit
+    from reticent.audit.page import audit_body, audit_html
+    from reticent.audit.picture import draw_audit
     from reticent.experiments.storage import REPORT
-    from reticent.privacy.audit.page import audit_body, audit_html
-    from reticent.privacy.audit.picture import draw_audit
+    from reticent.reports.report import with_audit
 
     directory.mkdir(parents=True, exist_ok=True)
     picture = draw_audit(found)

@@ -89,7 +89,7 @@ def calibrate(
 
 def _plan(sizes: DeclaredSizes, episodes: int, options: dict[str, Any]) -> Any:
     from reticent.agents import AGENTS
-    from reticent.privacy.plan import PrivateOptions, plan_privacy
+    from reticent.agents.linear_mixture.privacy_plan import PrivateOptions, plan_privacy
 
     # The agent's option reader checks words against their choices and answers with the right ones.
     entry = AGENTS.find("private-linopt-vi")
@@ -129,14 +129,14 @@ def _reverse(sizes: DeclaredSizes, episodes: int, options: dict[str, Any], multi
 
 
 def _largest_std(plan: Any) -> float:
-    from reticent.privacy.certificate import release_multipliers
+    from reticent.agents.linear_mixture.certificate import release_multipliers
 
     ends = plan.schedule.ends[: plan.schedule.releases]
     return float(release_multipliers(plan.calibration, ends).max())
 
 
 def _summary(plan: Any, episodes: int, mu: float, epsilon: float) -> dict[str, Any]:
-    from reticent.privacy.accountant import zcdp_epsilon, zcdp_of
+    from reticent.privacy.accounting.gaussian import zcdp_epsilon, zcdp_of
 
     delta = plan.options.delta
     tree = plan.calibration.counter.name.startswith("tree")

@@ -42,7 +42,7 @@ def compare(
         from reticent.cli.output import note, print_json
         from reticent.cli.run import default_directory
         from reticent.experiments.compare import compare as compare_agents
-        from reticent.experiments.progress import reporter
+        from reticent.reports.progress import reporter
 
         enable_compilation_cache()
         directory = out if out is not None else default_directory(f"compare-{world}")

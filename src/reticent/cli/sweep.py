@@ -207,7 +207,7 @@ class Lines:
             print(f"{finished} of {cells} cells were finished before", file=sys.stderr, flush=True)
 
     def advance(self, outcome: Outcome) -> None:
-        from reticent.experiments.progress import PATIENCE, duration
+        from reticent.reports.progress import PATIENCE, duration
 
         self._done += outcome.status != "stopped"
         self._failed += outcome.status == "failed"

@@ -1,6 +1,6 @@
 r"""What a device sends to a shuffler: its statistics as ones among messages, hidden by coins that all users flip.
 
-The protocol is that of :mod:`reticent.privacy.shuffle`. Of a user's 2m + c one-bit messages for a coordinate only their
+The protocol is that of :mod:`reticent.privacy.trust.shuffle_protocol`. Of a user's 2m + c one-bit messages for a coordinate only their
 number and the number of ones matter, so both are formed directly: x + m ones of the 2m that say her value
 :math:`x=\lfloor s/g+v\rfloor`, and as many as her c coins gave. v and the coins come from the operating system's entropy.
 
@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 from reticent.client.published import Billboard, Model, ShuffleRules
 from reticent.client.report import Trajectory, clipped_products
 from reticent.errors import InvalidInput
-from reticent.privacy.shuffle import coins_of_user, round_at, secure_coins
+from reticent.privacy.trust.shuffle_protocol import coins_of_user, round_at, secure_coins
 
 Integers = NDArray[np.int64]
 

@@ -19,7 +19,7 @@ Integers = NDArray[np.integer[Any]]
 
 @dataclasses.dataclass(frozen=True, eq=False)  # arrays have no single truth value to compare by
 class ShuffleRules:
-    """How messages are formed in the shuffle model (:mod:`reticent.privacy.shuffle`).
+    """How messages are formed in the shuffle model (:mod:`reticent.privacy.trust.shuffle_protocol`).
 
     Attributes:
       reach: m, the most grid steps that a value can be from 0, ``(H, D)``.

@@ -1,6 +1,6 @@
 r"""What a device sends in the local model: clipped statistics of one episode on an integer grid, plus its own noise.
 
-The numbers are those of :func:`reticent.learning.statistics.observe` and :class:`reticent.privacy.privatizer.Privatizer`,
+The numbers are those of :func:`reticent.agents.linear_mixture.statistics.observe` and :class:`reticent.agents.linear_mixture.privatizer.Privatizer`,
 in NumPy alone: a device needs no JAX. (Their sums may differ in the last bit, which rounding to the grid then hides.)
 
 Formal guarantee. Whatever the model, the billboard and the trajectory, features are clipped to their norm, targets and
@@ -63,7 +63,7 @@ def clipped_products(model: Model, billboard: Billboard, seen: Trajectory) -> Fl
 def clip_norm(x: Floats, bound: Floats) -> Floats:
     """Rows ``(n, d)`` scaled to norm at most ``bound`` ``(n,)`` in exact arithmetic; entries that are not finite are 0.
 
-    The factor is shaved by the rounding error of the norm, as in :func:`reticent.privacy.sensitivity.clip_norm`.
+    The factor is shaved by the rounding error of the norm, as in :func:`reticent.privacy.clipping.clip_norm`.
     """
     # Squares of smaller numbers would be lost, and such a number would pass a bound of 0.
     x = np.where(np.isfinite(x) & (np.abs(x) > 1e-150), x, 0.0)

@@ -3,7 +3,7 @@
 One file per agent in the run's directory: the curve so far and the carry of the simulation, as plain arrays, with a
 fingerprint of everything they depend on (configuration, versions, device). A file is replaced as a whole, and one whose
 fingerprint is another is not used. Going on from a checkpoint gives the same numbers, bit for bit, as never having
-stopped (:mod:`reticent.experiments.simulate`).
+stopped (:mod:`reticent.simulation.simulate`).
 """
 
 from __future__ import annotations
@@ -20,11 +20,11 @@ import jax.numpy as jnp
 import numpy as np
 
 import reticent
-from reticent.experiments import engine
-from reticent.experiments.rollout import AnyWorld, streams
-from reticent.experiments.simulate import Curves, simulate_settings
 from reticent.experiments.storage import replacing
-from reticent.learning import Learner
+from reticent.learning.learner import AnyLearner
+from reticent.simulation import engine
+from reticent.simulation.rollout import AnyWorld, streams
+from reticent.simulation.simulate import Curves, simulate_settings
 
 FOLDER = "checkpoints"
 EVERY = 15.0
@@ -57,7 +57,7 @@ class Checkpoints:
         with replacing(self._folder / f"{name}.npz") as path:
             np.savez(path, mark=np.array(self._mark), allow_pickle=False, **arrays)
 
-    def load(self, name: str, agent: Learner, world: AnyWorld, seeds: Sequence[int]) -> Curves | None:
+    def load(self, name: str, agent: AnyLearner, world: AnyWorld, seeds: Sequence[int]) -> Curves | None:
         """An agent's simulation so far, or None if there is none that can be gone on from."""
         if self._folder is None:
             return None
@@ -88,7 +88,7 @@ class Checkpoints:
 def simulate_kept(
     checkpoints: Checkpoints,
     names: Sequence[str],
-    agents: Sequence[Learner],
+    agents: Sequence[AnyLearner],
     world: AnyWorld,
     seeds: Sequence[int],
     *,

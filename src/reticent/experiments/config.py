@@ -11,7 +11,7 @@ from typing import Any
 
 from reticent.agents import AGENTS, make_agent
 from reticent.errors import InvalidInput, UnknownName
-from reticent.learning import Learner
+from reticent.learning.learner import AnyLearner
 from reticent.naming import join, split
 from reticent.worlds import Defaults, Model, World, defaults_of, make_world_from
 
@@ -59,7 +59,7 @@ class AgentConfig:
         """The name that says everything, ``name:key=value,...`` with every key."""
         return join(self.name, self.options)
 
-    def make(self, model: Model, episodes: int) -> Learner:
+    def make(self, model: Model, episodes: int) -> AnyLearner:
         """Build the agent; its ``name`` is the full spec."""
         return make_agent(self.spec, model, episodes)
 

@@ -1,6 +1,6 @@
 """Any agent here against a Gymnasium environment for which a model is given.
 
-The loop draws actions and simulated noise from the same streams as :mod:`reticent.experiments.simulate`; the
+The loop draws actions and simulated noise from the same streams as :mod:`reticent.simulation.simulate`; the
 environment brings its own randomness.
 """
 
@@ -15,8 +15,9 @@ from jax import Array
 
 from reticent.agents import make_agent
 from reticent.errors import InvalidInput
-from reticent.experiments.rollout import Streams, episode_uniforms, streams
-from reticent.learning import AgentState, Learner, Plan
+from reticent.learning.learner import AgentState, AnyLearner
+from reticent.learning.plan import Plan
+from reticent.simulation.rollout import Streams, episode_uniforms, streams
 from reticent.worlds import Episode, Model
 
 if TYPE_CHECKING:
@@ -37,7 +38,7 @@ class PlayResult:
 
     returns: np.ndarray
     episodes: Episode
-    agent: Learner
+    agent: AnyLearner
     state: AgentState
     position: int
 
@@ -45,7 +46,7 @@ class PlayResult:
 def play(
     env: gymnasium.Env[Any, Any],
     model: Model,
-    agent: Learner | str,
+    agent: AnyLearner | str,
     episodes: int,
     seed: int = 0,
     *,
@@ -88,7 +89,7 @@ def play(
     return PlayResult(np.asarray(together.rewards).sum(axis=1), together, learner, current, last)
 
 
-def _check(agent: Learner, model: Model, state: AgentState | None, first: int, last: int) -> None:
+def _check(agent: AnyLearner, model: Model, state: AgentState | None, first: int, last: int) -> None:
     if (agent.model.states, agent.model.actions, agent.model.horizon) != (model.states, model.actions, model.horizon):
         raise InvalidInput("agent's model", "another one", "the model given", "make the agent for this model")
     if first < 0 or (state is None) != (first == 0):
@@ -101,7 +102,7 @@ def _check(agent: Learner, model: Model, state: AgentState | None, first: int, l
 
 
 def _meet(
-    env: gymnasium.Env[Any, Any], agent: Learner, plan: Plan, first: int, draws: np.ndarray, number: int
+    env: gymnasium.Env[Any, Any], agent: AnyLearner, plan: Plan, first: int, draws: np.ndarray, number: int
 ) -> Episode:
     """One user: H steps under the plan, checked as they come."""
     horizon = agent.model.horizon
@@ -130,17 +131,17 @@ def _meet(
 
 
 @jax.jit
-def _init(agent: Learner) -> AgentState:
+def _init(agent: AnyLearner) -> AgentState:
     return agent.init()
 
 
 @jax.jit
-def _plan(agent: Learner, state: AgentState) -> Plan:
+def _plan(agent: AnyLearner, state: AgentState) -> Plan:
     return agent.plan(state)
 
 
 @jax.jit
-def _act(agent: Learner, plan: Plan, step: Array, state: Array, uniform: Array) -> Array:
+def _act(agent: AnyLearner, plan: Plan, step: Array, state: Array, uniform: Array) -> Array:
     return agent.act(plan, step, state, uniform)
 
 
@@ -149,16 +150,16 @@ _uniforms = jax.jit(lambda keys, number, horizon: episode_uniforms(keys.users, n
 
 @jax.jit
 def _absorb(
-    agent: Learner, state: AgentState, plan: Plan, episode: Episode, keys: Streams, number: Array
+    agent: AnyLearner, state: AgentState, plan: Plan, episode: Episode, keys: Streams, number: Array
 ) -> AgentState:
-    noise = agent.regularizer.simulate_user_noise(jax.random.fold_in(keys.user_noise, number))
+    noise = agent.aggregator.simulate_user_noise(jax.random.fold_in(keys.user_noise, number))
     return agent.absorb(state, agent.report(plan, episode, noise))
 
 
 @jax.jit
 def _close(
-    agent: Learner, state: AgentState, plan: Plan, users: Array, keys: Streams, number: Array
+    agent: AnyLearner, state: AgentState, plan: Plan, users: Array, keys: Streams, number: Array
 ) -> tuple[AgentState, Plan]:
-    noise = agent.regularizer.simulate_round_noise(jax.random.fold_in(keys.round_noise, number))
+    noise = agent.aggregator.simulate_round_noise(jax.random.fold_in(keys.round_noise, number))
     closed = agent.close(state, plan, users, noise)
     return closed, agent.plan(closed)

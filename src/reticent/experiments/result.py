@@ -11,14 +11,14 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from reticent.experiments.config import AgentConfig, RunConfig
-from reticent.experiments.simulate import Curves
-from reticent.learning import Learner
+from reticent.learning.learner import AnyLearner
+from reticent.simulation.simulate import Curves
 from reticent.worlds import World
 
 if TYPE_CHECKING:
     import polars
 
-    from reticent.experiments.plots import Reference
+    from reticent.reports.plots import Reference
 
 
 @dataclasses.dataclass(frozen=True)
@@ -26,7 +26,7 @@ class AgentRun:
     """One agent of a run: how it was configured, the agent itself, and what it did."""
 
     config: AgentConfig
-    agent: Learner
+    agent: AnyLearner
     curves: Curves
 
 
@@ -58,7 +58,7 @@ class RunResult:
         return {run.config.label: run.curves for run in self.runs}
 
     @property
-    def agents(self) -> dict[str, Learner]:
+    def agents(self) -> dict[str, AnyLearner]:
         """The agents by name, as the user named them; a private one knows its guarantee."""
         return {run.config.label: run.agent for run in self.runs}
 
@@ -77,7 +77,7 @@ class RunResult:
         return [self._row(run) for run in self.runs]
 
     def _row(self, run: AgentRun) -> dict[str, Any]:
-        from reticent.experiments.guarantee import promise
+        from reticent.reports.guarantee import promise
 
         curves = run.curves
         regret, count = curves.regret[:, -1], len(curves.seeds)
@@ -131,7 +131,7 @@ class RunResult:
 
     def plot(self, path: str | Path, references: Sequence[Reference] = ()) -> Path:
         """Draw the curves as a picture; the format follows the file's ending. ``references`` adds lines, as bounds."""
-        from reticent.experiments.plots import draw_run
+        from reticent.reports.plots import draw_run
 
         return draw_run(self, Path(path), references)
 

@@ -8,11 +8,12 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from reticent.errors import UnknownName
-from reticent.experiments import checkpoint, engine, metadata, storage
+from reticent.experiments import checkpoint, metadata, storage
 from reticent.experiments.config import DEFAULT_SEEDS, DEFAULT_WORLD, PRECISIONS, resolve
-from reticent.experiments.progress import Progress, Silence
 from reticent.experiments.result import AgentRun, RunResult
-from reticent.learning import Learner
+from reticent.learning.learner import AnyLearner
+from reticent.reports.progress import Progress, Silence
+from reticent.simulation import engine
 from reticent.worlds import World
 from reticent.worlds.model import cast
 
@@ -124,7 +125,7 @@ def run(
     return finished
 
 
-def _side_by_side(agents: Sequence[Learner]) -> list[list[int]]:
+def _side_by_side(agents: Sequence[AnyLearner]) -> list[list[int]]:
     """The agents' numbers, grouped by program, in the order of each group's first."""
     groups: dict[object, list[int]] = {}
     for number, agent in enumerate(agents):

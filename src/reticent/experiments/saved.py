@@ -26,9 +26,9 @@ from jax import Array
 import reticent
 from reticent.agents import make_agent
 from reticent.errors import InvalidInput, ReticentError
-from reticent.experiments.engine import Carry
 from reticent.experiments.storage import replacing
-from reticent.learning import AgentState, Learner
+from reticent.learning.learner import AgentState, AnyLearner
+from reticent.simulation.engine import Carry
 from reticent.worlds import Model, make_model
 from reticent.worlds.continuous import ContinuousModel
 
@@ -56,7 +56,7 @@ class Saved:
       version: the version of reticent that wrote the file.
     """
 
-    agent: Learner
+    agent: AnyLearner
     state: AgentState | Carry
     position: int
     seeds: tuple[int, ...] | None
@@ -73,7 +73,7 @@ class Saved:
 
 def save(
     path: str | Path,
-    agent: Learner,
+    agent: AnyLearner,
     state: AgentState | Carry,
     *,
     position: int,
@@ -184,7 +184,7 @@ def _model(stated: dict[str, Any], arrays: dict[str, np.ndarray]) -> Model:
     return Model(**features, **declared)
 
 
-def _carry(agent: Learner, seeds: Array) -> Carry:
+def _carry(agent: AnyLearner, seeds: Array) -> Carry:
     """A carry of as many seeds, for its structure and shapes."""
 
     def one(seed: Array) -> Carry:
@@ -196,7 +196,7 @@ def _carry(agent: Learner, seeds: Array) -> Carry:
 
 
 def _leaves(tree: Any) -> dict[str, np.ndarray]:
-    """The arrays of a pytree by key path, such as ``.regularizer.closed.reward_gram``."""
+    """The arrays of a pytree by key path, such as ``.aggregator.closed.reward_gram``."""
     return {jax.tree_util.keystr(key): np.asarray(leaf) for key, leaf in jax.tree_util.tree_leaves_with_path(tree)}
 
 
@@ -219,13 +219,13 @@ def _filled(template: Any, name: str, arrays: dict[str, np.ndarray], close_to: s
     return jax.tree.unflatten(structure, leaves)
 
 
-def _structure(agent: Learner) -> str:
+def _structure(agent: AnyLearner) -> str:
     """A fingerprint of everything about an agent that is not an array: classes, schedule, options."""
     text = re.sub(r" at 0x[0-9a-fA-F]+", "", str(jax.tree.structure(agent)))
     return hashlib.sha256(text.encode()).hexdigest()
 
 
-def _difference(made: Learner, given: Learner) -> str | None:
+def _difference(made: AnyLearner, given: AnyLearner) -> str | None:
     """Where two agents differ, or None."""
     if _structure(made) != _structure(given):
         return "another structure"

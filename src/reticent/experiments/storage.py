@@ -66,8 +66,8 @@ def write_results(result: RunResult, directory: Path) -> None:
 
 def write_run(result: RunResult, directory: Path) -> Path:
     """Write all five files of a run."""
-    from reticent.experiments.guarantee import theory
-    from reticent.experiments.report import report_html
+    from reticent.reports.guarantee import theory
+    from reticent.reports.report import report_html
 
     prepare(directory, result.config)
     write_results(result, directory)

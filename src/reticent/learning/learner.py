@@ -3,7 +3,8 @@
 Every agent of this library, linear or tabular, private or not, is a :class:`Learner`: simulation, service, audit and the
 contract tests know no more of it than what is here. A subclass says how it starts (``init``), what it publishes
 (``plan``), what a user's episode is to it (``see``) and how a round ends (``close``); what users send and how the server
-adds it up is the business of its *regularizer* (:mod:`reticent.learning.regularizer`), where privacy enters.
+adds it up is the business of its *aggregator* (:mod:`reticent.learning.aggregator`), where privacy enters. What it promises
+its users it carries with it (``promise``).
 
 Everything is a pytree and every method is pure: simulation vectorises them, a service calls them one user at a time.
 """
@@ -12,54 +13,62 @@ from __future__ import annotations
 
 import abc
 import dataclasses
-from typing import Any, Literal, NamedTuple
+from typing import Any, Generic, Literal, NamedTuple, TypeVar
 
 import jax.numpy as jnp
+import numpy as np
 from jax import Array
 
 from reticent.errors import InvalidInput
-from reticent.learning import off_grid, planner
-from reticent.learning.planner import Plan
-from reticent.learning.regularizer import Noise, Report
+from reticent.learning import plan as plans
+from reticent.learning.aggregator import Aggregator, Noise, PyTree
+from reticent.learning.plan import Plan
+from reticent.learning.promise import NoPromise, Promise
 from reticent.learning.schedule import Schedule
 from reticent.worlds import Episode, Model
 
 Method = Literal["value-iteration", "policy-optimization"]
+
+Seen = TypeVar("Seen")
+Report = TypeVar("Report")
+Released = TypeVar("Released")
 
 
 class AgentState(NamedTuple):
     """What an agent carries from one user to the next.
 
     Attributes:
-      regularizer: the regularizer's state.
+      aggregate: the aggregator's state.
       log_policy: ``(H, S, A)`` unnormalised log-policy of policy optimization; None under value iteration.
       rounds: number of closed rounds (a public number).
-      past: the plans that policy optimization has stepped along, where states are real vectors; else None.
+      past: what a family keeps besides, such as the plans that policy optimization has stepped along; else None.
     """
 
-    regularizer: Any
+    aggregate: PyTree
     log_policy: Array | None
     rounds: Array
-    past: off_grid.Past | None = None
+    past: PyTree = None
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class Learner(abc.ABC):
+class Learner(abc.ABC, Generic[Seen, Report, Released]):
     """The interface; see the module docstring. Subclasses are registered pytrees.
 
     Attributes:
       model: what is known of the world. All other arrays of an agent are numbers (settings); the model is shared.
-      regularizer: takes users' reports and gives back regularized sums, with or without noise.
+      aggregator: takes users' reports and gives back what may be known of them, with or without noise.
       schedule: when rounds end.
       method: whether plans are greedy choices (``value-iteration``) or probabilities (``policy-optimization``).
       name: as registered, with options.
+      promise: what its users are promised.
     """
 
     model: Model
-    regularizer: Any
+    aggregator: Aggregator[Seen, Report, Released]
     schedule: Schedule = dataclasses.field(metadata={"static": True})
     method: Method = dataclasses.field(metadata={"static": True})
     name: str = dataclasses.field(metadata={"static": True})
+    promise: Promise = dataclasses.field(default=NoPromise(), metadata={"static": True})
 
     def init(self) -> AgentState:
         """The state before the first user."""
@@ -67,7 +76,7 @@ class Learner(abc.ABC):
         if self.method == "policy-optimization":
             shape = (self.model.horizon, self.model.states, self.model.actions)
             log_policy = jnp.zeros(shape, self.model.reward_features.dtype)
-        return AgentState(self.regularizer.init(), log_policy, jnp.zeros((), jnp.int32))
+        return AgentState(self.aggregator.init(), log_policy, jnp.zeros((), jnp.int32))
 
     @abc.abstractmethod
     def plan(self, state: AgentState, *, action_values: bool = False) -> Plan:
@@ -82,31 +91,43 @@ class Learner(abc.ABC):
 
     def act(self, plan: Plan, step: Array | int, state: Array | int, uniform: Array | float) -> Array:
         """The action at 0-based ``step`` in ``state``; ``uniform`` in [0, 1) decides where the policy is random."""
-        return planner.act(plan, jnp.asarray(step), jnp.asarray(state), jnp.asarray(uniform))
+        return plans.act(plan, jnp.asarray(step), jnp.asarray(state), jnp.asarray(uniform))
+
+    def policy_to_judge(self, plan: Plan, world: Any) -> Array:
+        """The policy of ``plan`` as ``world`` judges policies: on its own states, as choices or probabilities."""
+        del world
+        return plan.policy
+
+    def regret_bound(self, points: np.ndarray) -> Any:
+        """What a theorem says of the regret after each of ``points`` users: a curve and the bound; None without one."""
+        del points
 
     @abc.abstractmethod
-    def see(self, plan: Plan, episode: Episode) -> Any:
-        """What the regularizer is shown of ``episode``, whose user was served ``plan``."""
+    def see(self, plan: Plan, episode: Episode) -> Seen:
+        """What the aggregator is shown of ``episode``, whose user was served ``plan``."""
 
     def report(self, plan: Plan, episode: Episode, noise: Noise = None) -> Report:
         """What the user of ``episode``, who was served ``plan``, sends to the server."""
-        return self.regularizer.report(self.see(plan, episode), noise)
+        return self.aggregator.report(self.see(plan, episode), noise)
 
     def absorb(self, state: AgentState, report: Report) -> AgentState:
         """Add a report (or a sum of reports) to the open round."""
-        return state._replace(regularizer=self.regularizer.absorb(state.regularizer, report))
+        return state._replace(aggregate=self.aggregator.absorb(state.aggregate, report))
 
     def close(self, state: AgentState, plan: Plan, users: Array | int, noise: Noise = None) -> AgentState:
         """End the round of ``users`` users who were served ``plan``."""
         del plan, users
-        regularizer = self.regularizer.close(state.regularizer, noise)
-        return state._replace(regularizer=regularizer, rounds=state.rounds + 1)
+        return state._replace(aggregate=self.aggregator.close(state.aggregate, noise), rounds=state.rounds + 1)
 
     def update(
         self, state: AgentState, plan: Plan, episode: Episode, user_noise: Noise = None, round_noise: Noise = None
     ) -> AgentState:
         """Absorb one episode and end its round: the whole of an algorithm when every episode is a round."""
         return self.close(self.absorb(state, self.report(plan, episode, user_noise)), plan, 1, round_noise)
+
+
+AnyLearner = Learner[Any, Any, Any]
+"""A learner of whatever family: what simulation, service and audit take."""
 
 
 def mirror_step(log_policy: Array, plan: Plan, rate: Array) -> Array:

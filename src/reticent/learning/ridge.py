@@ -10,7 +10,6 @@ from typing import NamedTuple
 from jax import Array
 
 from reticent.learning import small_matrices
-from reticent.learning.statistics import Statistics
 
 
 class Estimate(NamedTuple):
@@ -24,14 +23,6 @@ def estimate(gram: Array, moment: Array) -> Estimate:
     """Solve the H ridge regressions of one kind."""
     factor = small_matrices.cholesky(gram)
     return Estimate(theta=small_matrices.solve(factor, moment), factor=factor)
-
-
-def estimates(sums: Statistics) -> tuple[Estimate, Estimate]:
-    """The transition and the reward estimate from regularized statistics."""
-    return (
-        estimate(sums.transition_gram, sums.transition_moment),
-        estimate(sums.reward_gram, sums.reward_moment),
-    )
 
 
 def width(factor: Array, features: Array) -> Array:

@@ -1,8 +1,8 @@
-r"""How far one user can move the statistics: sensitivities, and the clipping and packing that make them true.
+r"""How far one user can move the statistics: sensitivities.
 
 One step of one user's episode contributes a *matrix* :math:`xx^\top` and a *vector* :math:`vx`, where
-:math:`\|x\|_2\le L` (``bound``) and :math:`|v|\le V` (``target``). Both bounds hold because :func:`clip_norm` and
-:func:`clip_interval` enforce them, not because anyone assumes them. A release is the pair
+:math:`\|x\|_2\le L` (``bound``) and :math:`|v|\le V` (``target``). Both bounds hold because :mod:`reticent.privacy.clipping`
+enforces them, not because anyone assumes them. A release is the pair
 :math:`[xx^\top,\,w\,vx]` summed over users, measured by the Frobenius norm and the 2-norm.
 
 Two adjacencies, always named:
@@ -17,32 +17,22 @@ and are attained in dimension 2 and above; each proof is in its function's docst
 
 from __future__ import annotations
 
-import functools
 import math
-from typing import Any, Literal, get_args
+from typing import Literal, get_args
 
-import jax.numpy as jnp
-import numpy as np
-from jax import Array
-from jax.typing import ArrayLike
-
-import reticent.backend  # noqa: F401  (double precision before the first array)
 from reticent.errors import InvalidInput, UnknownName
 
 __all__ = [
     "Adjacency",
     "accounted_moment_sensitivity",
-    "clip_interval",
-    "clip_norm",
     "gram_sensitivity",
     "joint_sensitivity",
     "moment_sensitivity",
-    "pack_symmetric",
-    "packed_size",
-    "unpack_symmetric",
 ]
 
+
 Adjacency = Literal["replace", "zero-out"]
+"""What may change about one user: everything, or whether she contributes (her place being kept)."""
 
 
 def gram_sensitivity(bound: float, adjacency: Adjacency) -> float:
@@ -134,76 +124,6 @@ def accounted_moment_sensitivity(
     if nonnegative:
         return math.sqrt(2.0) * reach
     return math.sqrt(2.0) * reach * math.sqrt(1.0 + ratio / 4.0 if ratio <= 2.0 else 2.0 - 1.0 / ratio)
-
-
-def clip_norm(x: ArrayLike, bound: ArrayLike) -> Array:
-    """Scale each vector on the last axis to 2-norm at most ``bound``; shorter ones are returned as they are.
-
-    Formal guarantee. The result has norm at most ``bound`` in exact arithmetic, whatever comes in: the factor is shaved
-    by the rounding error of the norm, and entries that are not finite count as 0 (one NaN from one user would otherwise
-    spoil the sum of all). Gradients are finite everywhere, also at the zero vector.
-    """
-    x = _floating(x)
-    x = jnp.where(jnp.isfinite(x), x, jnp.zeros_like(x))
-    square = jnp.sum(x * x, axis=-1, keepdims=True)
-    limit = jnp.asarray(bound, x.dtype)[..., None]
-    # Rounding of a sum of n squares, its root and the two products is below (n/2 + 3) units.
-    shave = 1.0 - (x.shape[-1] + 4) * float(np.finfo(x.dtype).eps)
-    inside = square <= (limit * shave) ** 2
-    norm = jnp.sqrt(jnp.where(inside, jnp.ones_like(square), square))
-    return x * jnp.where(inside, jnp.ones_like(square), limit * shave / norm)
-
-
-def clip_interval(x: ArrayLike, low: ArrayLike, high: ArrayLike) -> Array:
-    """Clip to [``low``, ``high``]; NaN becomes ``low``, so that nothing outside the interval is ever counted."""
-    x = _floating(x)
-    low = jnp.asarray(low, x.dtype)
-    return jnp.clip(jnp.where(jnp.isnan(x), low, x), low, jnp.asarray(high, x.dtype))
-
-
-def packed_size(dimension: int) -> int:
-    """d(d+1)/2, the length of a packed symmetric d × d matrix."""
-    return dimension * (dimension + 1) // 2
-
-
-def pack_symmetric(matrix: ArrayLike) -> Array:
-    r"""The upper triangle of symmetric matrices ``(..., d, d)`` as vectors ``(..., d(d+1)/2)``, off-diagonals times √2.
-
-    The scaling makes it an isometry from the Frobenius norm to the 2-norm, so a Frobenius sensitivity is the 2-norm
-    sensitivity of what the counters see. Independent noise of variance σ² on the packed vector unpacks to variance σ²
-    on the diagonal and σ²/2 off it, a rotation-invariant matrix (see :mod:`reticent.privacy.spectrum`).
-    """
-    matrix = jnp.asarray(matrix)
-    if matrix.ndim < 2 or matrix.shape[-1] != matrix.shape[-2]:
-        raise InvalidInput("matrix.shape", matrix.shape, "(..., d, d)", "pass square matrices")
-    rows, columns, scale, _ = _layout(int(matrix.shape[-1]))
-    return matrix[..., rows, columns] * jnp.asarray(scale, matrix.dtype)
-
-
-def unpack_symmetric(packed: ArrayLike) -> Array:
-    """The inverse of :func:`pack_symmetric`: ``(..., d(d+1)/2)`` to symmetric ``(..., d, d)``."""
-    packed = jnp.asarray(packed)
-    size = int(packed.shape[-1]) if packed.ndim else 0
-    dimension = (math.isqrt(8 * size + 1) - 1) // 2
-    if size == 0 or packed_size(dimension) != size:
-        raise InvalidInput("packed.shape", packed.shape, "(..., d(d+1)/2)", "pass what pack_symmetric returned")
-    _, _, scale, place = _layout(dimension)
-    return (packed / jnp.asarray(scale, packed.dtype))[..., place]
-
-
-@functools.cache
-def _layout(dimension: int) -> tuple[np.ndarray[Any, Any], ...]:
-    """Rows and columns of the packed entries, their scale, and the packed place of each matrix entry."""
-    rows, columns = np.triu_indices(dimension)
-    scale = np.where(rows == columns, 1.0, math.sqrt(2.0))
-    place = np.empty((dimension, dimension), dtype=np.int64)
-    place[rows, columns] = place[columns, rows] = np.arange(rows.size)
-    return rows, columns, scale, place
-
-
-def _floating(x: ArrayLike) -> Array:
-    x = jnp.asarray(x)
-    return x if jnp.issubdtype(x.dtype, jnp.floating) else x.astype(float)
 
 
 def _replaces(adjacency: Adjacency) -> bool:

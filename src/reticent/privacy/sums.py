@@ -1,7 +1,7 @@
 """Sums of users' contributions, released with noise: what every privatizer has in common.
 
 A user's contribution is one array ``(H, D)``, whatever the numbers in it mean: packed regressions
-(:mod:`reticent.privacy.privatizer`) or visit counts. Counters are linear, so one counter over that array with a noise
+(:mod:`reticent.agents.linear_mixture.privatizer`) or visit counts. Counters are linear, so one counter over that array with a noise
 scale per coordinate *is* a counter for each of its numbers.
 
 Formal guarantee. Nothing but the counter's releases is a function of what users sent. After ``counter.rounds`` rounds
@@ -11,7 +11,7 @@ sensitivity is the business of the subclass that forms it.
 
 from __future__ import annotations
 
-from typing import Any, Literal, NamedTuple
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -19,9 +19,7 @@ from jax import Array
 
 from reticent.errors import InvalidInput
 from reticent.privacy.counters.counter import Counter
-from reticent.privacy.ledger import Trust
-
-Law = Literal["gaussian", "laplace", "binomial"]
+from reticent.privacy.trust import Law, Trust
 
 
 class SumState(NamedTuple):
@@ -42,8 +40,8 @@ class PrivateSums:
       noise_scale: scale of the noise per coordinate, ``(H, D)``: its standard deviation σ, or b of a Laplace law.
       grid: spacing to which contributions are rounded in deployment and by shuffled users; 0 keeps them as they are.
       counter: how running sums are released.
-      trust: who adds noise: the server per round (``joint``), each user to her report (``local``), or all users of a round
-        together with coin flips that a shuffler mixes (``shuffle``; simulated as noise of the round, which has that law).
+      trust: who adds noise, and how a contribution leaves its user. Noise that all users of a round flip together
+        (``shuffle``) is simulated as noise of the round, which has that law.
       law: the law of the noise. ``binomial`` is a centred sum of fair coins, in steps of the grid.
     """
 
@@ -60,20 +58,8 @@ class PrivateSums:
     # -- the user's side ----------------------------------------------------------------------------------------------
 
     def send(self, contribution: Array, noise: Array | None) -> Array:
-        """A contribution ``(H, D)`` as it leaves the user: on the grid, and noised in the local model.
-
-        In the shuffle model, whose grid is coarse, ``noise`` in [0, 1) decides which way a number is rounded
-        (:func:`reticent.privacy.shuffle.round_at`); None rounds to the nearest.
-        """
-        safe_grid = jnp.where(self.grid > 0, self.grid, 1.0)
-        if self.trust == "shuffle":
-            return safe_grid * jnp.floor(contribution / safe_grid + (0.5 if noise is None else noise))
-        contribution = jnp.where(self.grid > 0, jnp.round(contribution / safe_grid) * safe_grid, contribution)
-        if self.trust == "joint":
-            return contribution
-        if noise is None:
-            raise InvalidInput("noise", None, "given in the local model", "pass fresh noise for every user's report")
-        return contribution + noise
+        """A contribution ``(H, D)`` as it leaves the user: on the grid, and noised where the trust model says so."""
+        return self.trust.send(contribution, noise, self.grid)
 
     # -- the server's side --------------------------------------------------------------------------------------------
 
@@ -87,9 +73,9 @@ class PrivateSums:
     def close(self, state: SumState, noise: Array | None) -> SumState:
         rounds = state.rounds
         if noise is None:
-            if self.trust != "local":
+            if self.trust.noised_rounds:
                 raise InvalidInput(
-                    "noise", None, f"given in the {self.trust} model", "pass fresh noise for every round"
+                    "noise", None, f"given in the {self.trust.name} model", "pass fresh noise for every round"
                 )
             noise = jnp.zeros_like(state.open)
         closed = self.counter.close(state.counter, state.open, noise)
@@ -104,14 +90,12 @@ class PrivateSums:
     # -- simulated noise ----------------------------------------------------------------------------------------------
 
     def simulate_user_noise(self, key: Array) -> Array | None:
-        """A user's own noise in the local model, what she rounds with in the shuffle model, None in the joint model."""
-        if self.trust == "shuffle":
-            return jax.random.uniform(key, self.noise_scale.shape, self.noise_scale.dtype)
-        return self._draw(key, ()) if self.trust == "local" else None
+        """What one simulated user needs to send her contribution; None if nothing."""
+        return self.trust.simulate_user_noise(key, self.noise_scale, lambda prefix: self._draw(key, prefix))
 
     def simulate_round_noise(self, key: Array) -> Array | None:
-        """A round's noise, whoever contributes it; None in the local model."""
-        return None if self.trust == "local" else self._draw(key, self.counter.noise_shape_prefix)
+        """A round's noise, whoever contributes it; None where every report is noised already."""
+        return self._draw(key, self.counter.noise_shape_prefix) if self.trust.noised_rounds else None
 
     def _draw(self, key: Array, prefix: tuple[int, ...]) -> Array:
         scale = self.noise_scale
@@ -129,3 +113,16 @@ def _coin_flips(key: Array, scale: Array, grid: Array, prefix: tuple[int, ...]) 
         # Double precision whatever the simulation's: millions of coins do not fit into 24 bits.
         heads = jax.random.binomial(key, coins.astype(jnp.float64), 0.5, dtype=jnp.float64)
     return (grid * (heads - coins / 2)).astype(scale.dtype)
+
+
+def private_sums(agent: Any) -> PrivateSums:
+    """The noisy sums behind an agent.
+
+    Raises:
+      InvalidInput: it has none: it is not private, or releases something else than sums.
+    """
+    if not isinstance(agent.aggregator, PrivateSums):
+        raise InvalidInput(
+            "agent", agent.name, "one that releases noisy sums", "choose a private agent; `reticent agents` lists them"
+        )
+    return agent.aggregator

@@ -1,6 +1,6 @@
 r"""A shuffled batch: what a shuffler hands over of one round, and what it must look like to be believed.
 
-By the theorem of :mod:`reticent.privacy.shuffle` a permuted sequence of bits says exactly how many bits and how many ones
+By the theorem of :mod:`reticent.privacy.trust.shuffle_protocol` a permuted sequence of bits says exactly how many bits and how many ones
 there are, so a batch *is* two numbers per coordinate: ``ones`` and ``messages``. With n users, reach m and c coins among
 them, messages = 2nm + c and
 
@@ -9,9 +9,9 @@ them, messages = 2nm + c and
 twice the noisy sum in grid steps, whoever was missing. It is whole also where c is odd, and this is what is stored.
 
 **Users who never send.** A user's share of a round's coins follows from the round and her number in it
-(:func:`reticent.privacy.shuffle.coins_of_user`): ⌊N/s⌋ or one more, of s users. So n users flip, whoever they are, at least
+(:func:`reticent.privacy.trust.shuffle_protocol.coins_of_user`): ⌊N/s⌋ or one more, of s users. So n users flip, whoever they are, at least
 n⌊N/s⌋ coins. A batch of fewer than ⌈ρs⌉ users, ρ being the share ``honest`` that the promise relies on, is refused; of as
-many, :func:`reticent.privacy.shuffle.coin_excess` has made sure that their coins are enough.
+many, :func:`reticent.privacy.trust.shuffle_protocol.coin_excess` has made sure that their coins are enough.
 """
 
 from __future__ import annotations
@@ -22,10 +22,10 @@ import math
 import numpy as np
 from numpy.typing import NDArray
 
+from reticent.agents.linear_mixture.privacy_plan import PrivacyPlan, coordinate_scales, make_regressions
+from reticent.agents.linear_mixture.shuffle_calibration import reach_of
 from reticent.errors import InvalidInput
-from reticent.privacy.plan import PrivacyPlan, coordinate_scales, make_regressions
-from reticent.privacy.shuffle import coins_for
-from reticent.privacy.shuffle_calibration import reach_of
+from reticent.privacy.trust.shuffle_protocol import coins_for
 from reticent.worlds import Model
 
 Integers = NDArray[np.int64]

@@ -9,7 +9,7 @@ from typing import Any
 import jax.numpy as jnp
 import numpy as np
 
-from reticent.learning import Plan
+from reticent.learning.plan import Plan
 from reticent.service import arrays
 
 FIELDS = ("policy", "values", "centres", "scales", "action_values")

@@ -6,7 +6,7 @@
 * *Release* and *publication* are in :mod:`reticent.service.rounds`.
 
 Formal guarantee (docs/service.md). Whatever crashes, retries and interleavings there are, the published releases are
-distributed as those of :class:`reticent.agents.deployed.DeployedAgent` with the same arrivals, each round's noise enters
+distributed as those of :class:`reticent.service.embedded.DeployedAgent` with the same arrivals, each round's noise enters
 one release and is drawn once, and a user's episode enters at most one round. Which version a user is served depends on
 admissions and on how long planning takes, both public.
 """

@@ -24,20 +24,20 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from reticent.agents.deployed import EXACT_COUNTERS
-from reticent.agents.private import make_private
+from reticent.agents.linear_mixture.learner import LinOptLearner
+from reticent.agents.linear_mixture.privacy_plan import PrivacyPlan, PrivateOptions
+from reticent.agents.linear_mixture.private_linopt import make_private
 from reticent.agents.registry import AGENTS
 from reticent.errors import InvalidInput
-from reticent.learning import Agent, AgentState
-from reticent.learning.learner import Method
+from reticent.learning.learner import AgentState, Method
 from reticent.naming import split
-from reticent.privacy.accountant import epsilon_of, mu_of
+from reticent.privacy.accounting.gaussian import epsilon_of, mu_of
 from reticent.privacy.ledger import Ledger
 from reticent.privacy.noise import SecureNoise, require_deployable
-from reticent.privacy.plan import PrivacyPlan, PrivateOptions
 from reticent.service import arrays
 from reticent.service.batches import BatchRules, batch_rules
 from reticent.service.billboards import Billboard
+from reticent.service.embedded import EXACT_COUNTERS
 from reticent.worlds import Episode, Model
 
 TAIL = 13.0
@@ -56,7 +56,7 @@ class Mechanism:
       pan_private: whether a round's noise comes in two halves, the first before its first user.
     """
 
-    agent: Agent
+    agent: LinOptLearner
     privacy: PrivacyPlan
     promised: PrivateOptions
     noise_factor: float
@@ -88,12 +88,12 @@ class Mechanism:
     @functools.cached_property
     def noise_scale(self) -> np.ndarray:
         """σ per coordinate, ``(H, D)``."""
-        return np.asarray(self.agent.regularizer.noise_scale)
+        return np.asarray(self.agent.aggregator.noise_scale)
 
     @functools.cached_property
     def report_limit(self) -> np.ndarray:
         """The largest integer that an honest local report has in each coordinate, ``(H, D)``."""
-        privatizer, d1, d2 = self.agent.regularizer, self.agent.model.d1, self.agent.model.d2
+        privatizer, d1, d2 = self.agent.aggregator, self.agent.model.d1, self.agent.model.d2
         bound = np.asarray(privatizer.feature_bound)
         target = np.maximum(np.abs(privatizer.target_low), np.abs(privatizer.target_high))
         transition = np.maximum(bound**2, bound * target)[:, None]
@@ -128,7 +128,7 @@ class Mechanism:
 
         It is zero in the shuffle model, where the sum came with the coins of its users.
         """
-        prefix = self.agent.regularizer.counter.noise_shape_prefix
+        prefix = self.agent.aggregator.counter.noise_shape_prefix
         if self.shuffled:
             return np.zeros(prefix + self.noise_scale.shape, np.int64)
         return self._draw(prefix) if self.joint else None
@@ -140,8 +140,8 @@ class Mechanism:
         size = int(self.agent.schedule.round_sizes[billboard.version])
         values = None if noise is None else jnp.asarray(noise * self.grid)
         closed = _close(self.agent, state, billboard.plan, jnp.asarray(total * self.unit), size, values)
-        counter = self.agent.regularizer.counter
-        return closed, np.asarray(counter.release(closed.regularizer.counter))
+        counter = self.agent.aggregator.counter
+        return closed, np.asarray(counter.release(closed.aggregate.counter))
 
     def billboard(self, version: int, state: AgentState) -> Billboard:
         """The plan after ``version`` releases."""
@@ -248,15 +248,15 @@ def _epsilon(mu_squared: float, delta: float) -> float:
 
 
 @jax.jit
-def _report(agent: Agent, plan: Any, episode: Episode) -> Any:
+def _report(agent: LinOptLearner, plan: Any, episode: Episode) -> Any:
     return agent.report(plan, episode)
 
 
 @jax.jit
-def _close(agent: Agent, state: AgentState, plan: Any, total: Any, users: Any, noise: Any) -> AgentState:
+def _close(agent: LinOptLearner, state: AgentState, plan: Any, total: Any, users: Any, noise: Any) -> AgentState:
     return agent.close(agent.absorb(state, total), plan, users, noise)
 
 
 @jax.jit
-def _plan(agent: Agent, state: AgentState) -> Any:
+def _plan(agent: LinOptLearner, state: AgentState) -> Any:
     return agent.plan(state)

@@ -13,7 +13,7 @@ from prometheus_client import CollectorRegistry, generate_latest
 from prometheus_client.core import GaugeMetricFamily, InfoMetricFamily
 from prometheus_client.registry import Collector
 
-from reticent.privacy.accountant import epsilon_of
+from reticent.privacy.accounting.gaussian import epsilon_of
 from reticent.service import arrays
 from reticent.service.batches import BatchRules
 from reticent.service.deployment import Deployment
@@ -122,7 +122,7 @@ def recount(deployment: Deployment, releases: int) -> float:
 
 def model(deployment: Deployment) -> dict[str, Any]:
     """What a device needs beside the billboard to form its report. The same for the whole deployment."""
-    known, privatizer = deployment.mechanism.agent.model, deployment.mechanism.agent.regularizer
+    known, privatizer = deployment.mechanism.agent.model, deployment.mechanism.agent.aggregator
     return {
         "digest": deployment.model_digest,
         "horizon": known.horizon,

@@ -69,14 +69,14 @@ class Model:
       transition_theta_bound: declared bound on :math:`\|\theta_{h,p}\|_2` (paper: :math:`\sqrt{d_1}`).
       reward_theta_bound: declared bound on :math:`\|\theta_{h,r}\|_2` (paper: :math:`\sqrt{d_2}`).
       sums_to_one: whether :math:`\theta_{h,p}` is declared to sum to one, as the weights of a blend do; agents may use
-        it (:mod:`reticent.learning.constraint`).
+        it (:mod:`reticent.agents.linear_mixture.constraint`).
       stationary: whether both parameters are declared to be the same at every step; agents may then pool the steps.
       successors: which state each entry of the last axis of ``transition_features`` is, ``(S, A, n)`` integers; None
         (dense) says that entry j is state j. A pair with fewer than n successors repeats any state with features 0,
         and a state that is listed twice counts with the sum of its features.
       linear_features: :math:`\phi(s,a)`, ``(d, S, A)`` of norm at most 1, if the world is declared a *linear MDP*:
         :math:`P_h(s'\mid s,a)=\langle\phi(s,a),\mu_h(s')\rangle` and rewards linear in the same features, with
-        :math:`\mu_h` unknown altogether. For :mod:`reticent.learning.linear_mdp`; other learners do not read it.
+        :math:`\mu_h` unknown altogether. For :mod:`reticent.agents.linear_mdp.learner`; other learners do not read it.
     """
 
     transition_features: Array

@@ -15,14 +15,15 @@ from scipy.stats import kstest
 
 from reticent.agents import AGENTS, make_agent
 from reticent.agents.registry import PLANS, REMARKS
+from reticent.agents.tabular.counts import Counts
+from reticent.agents.tabular.noisy_q_rule import kernel, learn_epoch, release_power
+from reticent.agents.tabular.planning import Widths
+from reticent.agents.tabular.posterior import draw_world
+from reticent.agents.tabular.rules import LocallyPrivatized, PlainRatios, PrivateBernstein, Privatized
 from reticent.cli.audit import make_subject
 from reticent.errors import UnknownName
-from reticent.experiments.simulate import simulate
-from reticent.learning.tabular import Counts, Widths
-from reticent.learning.tabular.noisy_q import kernel, learn_epoch, release_power
-from reticent.learning.tabular.posterior import draw_world
-from reticent.learning.tabular.rules import LocallyPrivatized, PlainRatios, PrivateBernstein, Privatized
-from reticent.privacy.accountant import epsilon_of
+from reticent.privacy.accounting.gaussian import epsilon_of
+from reticent.simulation.simulate import simulate
 from reticent.worlds import Episode, make_world_from
 
 H, S, A = 3, 3, 2
@@ -85,7 +86,7 @@ def test_q_learning_is_the_papers_loop() -> None:
             q[h, s, a] = (1 - rate) * q[h, s, a] + rate * (episode.rewards[h] + v[h + 1, after] + bonus)
             v[h, s] = min(H - h, q[h, s].max())
     plan = agent.plan(state, action_values=True)
-    np.testing.assert_allclose(state.regularizer.action_values, q, rtol=1e-12)
+    np.testing.assert_allclose(state.aggregate.action_values, q, rtol=1e-12)
     np.testing.assert_allclose(plan.values, v, rtol=1e-12)
 
 
@@ -110,14 +111,14 @@ def test_noisy_q_learning_hides_rewards_as_far_as_it_says() -> None:
         values = np.vstack([draw.random((H, S)), np.zeros((1, S))])
         visits = draw.integers(0, 6, (H, S, A, S)).astype(float)
         plans.append((visits.sum(axis=-1), visits, values))
-    tables = [agent.init().regularizer, agent.init().regularizer]
+    tables = [agent.init().aggregator, agent.init().aggregator]
     for visits, onward, values in plans:
         mean = 0.4 * draw.random(visits.shape)
         for side, change in enumerate((0.0, 0.4 * draw.random(visits.shape))):
             counts = Counts(*map(jnp.asarray, (visits, onward, visits * (mean + change))))
             tables[side] = learn_epoch(tables[side], counts, jnp.asarray(values))
         assert np.abs(tables[0].action_values - tables[1].action_values).max() <= 0.4
-    root = np.asarray(agent.regularizer.root)
+    root = np.asarray(agent.aggregator.root)
     covariance = root @ root.T
     inverse = np.linalg.inv(covariance)
     corners = (np.array(corner) for corner in itertools.product((-0.4, 0.4), repeat=S))

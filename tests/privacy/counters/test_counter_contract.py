@@ -14,6 +14,7 @@ from counter_probes import all_counters, label, probed, probed_noise, releases, 
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from reticent.agents.linear_mixture.privacy_plan import CounterName, PrivateOptions, make_counter, make_schedule
 from reticent.errors import InvalidInput
 from reticent.privacy.counters import (
     BltCounter,
@@ -22,7 +23,6 @@ from reticent.privacy.counters import (
     ToeplitzCounter,
     TreeCounter,
 )
-from reticent.privacy.plan import CounterName, PrivateOptions, make_counter, make_schedule
 
 SIZES = (1, 2, 7, 33, 64)
 PROBED = [counter for n in SIZES for counter in all_counters(n)]

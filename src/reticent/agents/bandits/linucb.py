@@ -8,10 +8,11 @@ with the words of bandits: nothing is written twice.
 
 from __future__ import annotations
 
-from reticent.agents.fixed import FixedOptions, Replan, make_fixed
+from reticent.agents.linear_mixture.frame import Frame
+from reticent.agents.linear_mixture.learner import LinOptLearner
+from reticent.agents.linear_mixture.linopt import FixedOptions, Replan, make_fixed
 from reticent.agents.registry import AGENTS
 from reticent.errors import InvalidInput
-from reticent.learning import Agent, Frame
 from reticent.worlds import Model
 from reticent.worlds.model import Sizes
 
@@ -25,7 +26,7 @@ def linucb(
     alpha: float = 0.05,
     regularization: float = 1.0,
     replan: Replan = "episode",
-) -> Agent:
+) -> LinOptLearner:
     """LinUCB (Abbasi-Yadkori et al. 2011): a linear contextual bandit (H = 1), no privacy.
 
     ``bonus_scale`` multiplies the theory's confidence radius; ``replan="epoch"`` plans on a geometric public schedule.

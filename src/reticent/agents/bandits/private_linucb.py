@@ -4,7 +4,7 @@ The learner is LinUCB over noisy sums :math:`\sum\varphi\varphi^\top+N` and :mat
 releases after every user, shifted so that the Gram stays positive definite. At H = 1 this is Private-LinOpt-VI
 without a transition part (values after the last step are 0, so its features are 0, no noise is spent on them, and all
 of the budget goes to the rewards): the same code with another default counter. ``trust=shuffle`` adds up batches
-behind a shuffler with the protocol of :mod:`reticent.privacy.shuffle` (the setting of Chowdhury and Zhou 2022),
+behind a shuffler with the protocol of :mod:`reticent.privacy.trust.shuffle_protocol` (the setting of Chowdhury and Zhou 2022),
 ``trust=local`` has every user noise her own report (that of Zheng et al. 2020); both act on growing batches.
 
 What is different from the papers: σ comes from exact accounting of the joint release [Gram, moment] under the named
@@ -12,7 +12,7 @@ adjacency, not from advanced composition; ``shift_scale`` and ``bonus_scale`` be
 privacy.
 
 ``noise=wishart`` is the other half of Shariff and Sheffet: noise that is a Gram matrix itself
-(:mod:`reticent.privacy.wishart`).
+(:mod:`reticent.agents.bandits.wishart`).
 """
 
 from __future__ import annotations
@@ -20,12 +20,14 @@ from __future__ import annotations
 from typing import Any, Literal
 
 from reticent.agents.bandits.linucb import require_bandit
-from reticent.agents.bandits.wishart_plan import make_wishart, plan_wishart
-from reticent.agents.private import make_private
-from reticent.agents.registry import AGENTS, PLANS
-from reticent.learning import Agent
-from reticent.privacy.plan import CounterName, PrivacyPlan, PrivateOptions, TrustOption, plan_privacy
+from reticent.agents.bandits.wishart_plan import make_wishart
+from reticent.agents.linear_mixture.learner import LinOptLearner
+from reticent.agents.linear_mixture.privacy_plan import PrivateOptions
+from reticent.agents.linear_mixture.private_linopt import make_private
+from reticent.agents.registry import AGENTS
+from reticent.privacy.counters import CounterName
 from reticent.privacy.sensitivity import Adjacency
+from reticent.privacy.trust import TrustName, trust_named
 from reticent.worlds import Model
 
 NAME = "private-linucb"
@@ -38,7 +40,7 @@ def private_linucb(
     model: Model,
     episodes: int,
     *,
-    trust: TrustOption = "joint",
+    trust: TrustName = "joint",
     epsilon: float = 1.0,
     delta: float = 1e-5,
     noise: NoiseLaw = "gaussian",
@@ -52,7 +54,7 @@ def private_linucb(
     first: int | None = None,
     growth: float | None = None,
     honest: float = 1.0,
-) -> Agent:
+) -> LinOptLearner:
     """Private LinUCB (Shariff and Sheffet 2018): a linear contextual bandit (H = 1) under joint, shuffle or local privacy.
 
     ``counter`` is the paper's ``tree`` unless another one is named, and ``noise`` its ``gaussian`` or, with joint trust and
@@ -66,20 +68,9 @@ def private_linucb(
     )  # fmt: skip
     if noise == "wishart":
         return make_wishart(model, episodes, options)
-    return make_private(model, episodes, "value-iteration", options)[0]
+    return make_private(model, episodes, "value-iteration", options)
 
 
-def bandit_options(*, trust: TrustOption = "joint", counter: CounterName | None = None, **given: Any) -> PrivateOptions:
+def bandit_options(*, trust: TrustName = "joint", counter: CounterName | None = None, **given: Any) -> PrivateOptions:
     """The options of Private-LinOpt-VI that are this agent: the paper's tree where the server is trusted."""
-    return PrivateOptions(trust=trust, counter=counter or ("tree" if trust == "joint" else None), **given)
-
-
-def _plan(model: Model, episodes: int, *, noise: NoiseLaw = "gaussian", **given: Any) -> PrivacyPlan:
-    require_bandit(NAME, model)
-    options = bandit_options(**given)
-    if noise == "wishart":
-        return plan_wishart(model, episodes, options)
-    return plan_privacy(model, episodes, "value-iteration", options)
-
-
-PLANS[NAME] = _plan
+    return PrivateOptions(trust=trust, counter=counter or (None if trust_named(trust).grouped else "tree"), **given)

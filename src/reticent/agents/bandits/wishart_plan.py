@@ -16,18 +16,21 @@ import math
 
 import numpy as np
 
-from reticent.agents.private import assemble
+from reticent.agents.bandits.wishart import WishartAccount, WishartPrivatizer, degrees_of_freedom
+from reticent.agents.linear_mixture.calibration import Calibration, Noise
+from reticent.agents.linear_mixture.certificate import Regularization
+from reticent.agents.linear_mixture.frame import Frame
+from reticent.agents.linear_mixture.learner import LinOptLearner
+from reticent.agents.linear_mixture.privacy_plan import PrivacyPlan, PrivateOptions, make_schedule
+from reticent.agents.linear_mixture.private_linopt import assemble
+from reticent.agents.linear_mixture.privatizer import Privatizer
+from reticent.agents.linear_mixture.radius import radii
+from reticent.agents.linear_mixture.regularizer import Certificate
+from reticent.agents.linear_mixture.spectrum import chi_quantile
 from reticent.errors import InvalidInput
-from reticent.learning import Agent, radii
-from reticent.learning.frame import Frame
-from reticent.learning.regularizer import Certificate
-from reticent.privacy.calibration import Calibration, Noise
-from reticent.privacy.certificate import Regularization
 from reticent.privacy.counters import TreeCounter
-from reticent.privacy.plan import PrivacyPlan, PrivateOptions, make_schedule
 from reticent.privacy.sensitivity import gram_sensitivity, moment_sensitivity
-from reticent.privacy.spectrum import chi_quantile
-from reticent.privacy.wishart import WishartAccount, WishartPrivatizer, degrees_of_freedom
+from reticent.privacy.trust import JOINT
 from reticent.worlds import Model
 from reticent.worlds.model import Sizes
 
@@ -35,14 +38,16 @@ LENGTH = 2.0
 """L²: features and rewards are at most 1, together √2."""
 
 
-def make_wishart(model: Model, episodes: int, options: PrivateOptions) -> Agent:
+def make_wishart(model: Model, episodes: int, options: PrivateOptions) -> LinOptLearner:
     """Private LinUCB with Wishart noise."""
     plan = plan_wishart(model, episodes, options)
     agent = assemble(model, episodes, "value-iteration", plan)
-    fields = {field.name: getattr(agent.regularizer, field.name) for field in dataclasses.fields(agent.regularizer)}
+    plain = agent.aggregator
+    assert isinstance(plain, Privatizer)
+    fields = {field.name: getattr(plain, field.name) for field in dataclasses.fields(plain)}
     assert isinstance(plan.calibration.account, WishartAccount)
     noisy = WishartPrivatizer(**fields, degrees=plan.calibration.account.degrees, length=LENGTH)
-    return dataclasses.replace(agent, regularizer=noisy)
+    return dataclasses.replace(agent, aggregator=noisy)
 
 
 def plan_wishart(sizes: Sizes, episodes: int, options: PrivateOptions) -> PrivacyPlan:
@@ -69,12 +74,12 @@ def plan_wishart(sizes: Sizes, episodes: int, options: PrivateOptions) -> Privac
     nothing = Noise(zero, zero, zero, zero, zero, np.ones(1))
     unit = math.hypot(gram[0] / spread[0][0], moment[0] / spread[1][0])
     calibration = Calibration(
-        "exact", "joint", adjacency, options.epsilon, options.delta, counter, counter.sensitivity, nothing, reward,
+        "exact", JOINT, adjacency, options.epsilon, options.delta, counter, counter.sensitivity, nothing, reward,
         packed=True, grid=0.0, account=WishartAccount(degrees, sizes.d2 + 1, adjacency, unit),
     )  # fmt: skip
     regularization = _regularize(degrees, sizes.d2, counter, options)
     confidence = radii(sizes, frame, regularization.certificate, episodes, options.alpha)
-    return PrivacyPlan(options, schedule, frame, calibration, regularization, confidence)
+    return PrivacyPlan(options, schedule, frame, calibration, regularization, confidence, sizes.d1, sizes.d2)
 
 
 def _regularize(degrees: int, dimension: int, counter: TreeCounter, options: PrivateOptions) -> Regularization:

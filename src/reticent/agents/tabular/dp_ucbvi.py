@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+from reticent.agents.tabular.count_plan import CountOptions
 from reticent.agents.tabular.counting import Recipe, register
-from reticent.learning.tabular.rules import PrivateBernstein
-from reticent.privacy.count_plan import CountOptions
+from reticent.agents.tabular.rules import PrivateBernstein
 
 DP_UCBVI = Recipe(PrivateBernstein(), "value-iteration", CountOptions(bonus_scale=0.0003, shift_scale=0.01))
 

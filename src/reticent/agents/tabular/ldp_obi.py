@@ -6,9 +6,9 @@ its Gaussian one. Its randomised-response and bounded-noise mechanisms are not b
 
 from __future__ import annotations
 
+from reticent.agents.tabular.count_plan import CountOptions
 from reticent.agents.tabular.counting import Recipe, register
-from reticent.learning.tabular.rules import LocallyPrivatized
-from reticent.privacy.count_plan import CountOptions
+from reticent.agents.tabular.rules import LocallyPrivatized
 
 LDP_OBI = Recipe(
     LocallyPrivatized(), "value-iteration", CountOptions(trust="local", law="laplace"), frozenset({"trust", "counter"})

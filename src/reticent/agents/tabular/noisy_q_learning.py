@@ -7,13 +7,13 @@ import math
 import jax.numpy as jnp
 import numpy as np
 
-from reticent.agents.registry import AGENTS, REMARKS
+from reticent.agents.registry import AGENTS
+from reticent.agents.tabular.counts import make_exact_counts
+from reticent.agents.tabular.noisy_q_rule import FunctionNoise, NoisyQLearner, kernel, release_power
 from reticent.errors import InvalidInput
-from reticent.learning import Schedule
-from reticent.learning.schedule import geometric_sizes
-from reticent.learning.tabular.counts import make_exact_counts
-from reticent.learning.tabular.noisy_q import FunctionNoise, NoisyQLearner, kernel, release_power
-from reticent.privacy.accountant import mu_of
+from reticent.learning.promise import NoPromise
+from reticent.learning.schedule import Schedule, geometric_sizes
+from reticent.privacy.accounting.gaussian import mu_of
 from reticent.worlds import Model
 
 
@@ -44,19 +44,13 @@ def noisy_q_learning(
     root = sigma * np.linalg.cholesky(kernel(model.states, length))
     return NoisyQLearner(
         model=model,
-        regularizer=FunctionNoise(exact, jnp.asarray(root)),
+        aggregator=FunctionNoise(exact, jnp.asarray(root)),
         schedule=schedule,
         method="value-iteration",
         name="noisy-q-learning",
+        promise=NoPromise(
+            "Promises nothing about users: their states and actions enter without noise. What is published is "
+            f"({epsilon:g}, {delta:g})-indistinguishable from what it would be if every reward that was ever given had been "
+            f"another by at most {reward_change:g}."
+        ),
     )
-
-
-def _remark(**options: float) -> str:
-    return (
-        f"Promises nothing about users: their states and actions enter without noise. What is published is "
-        f"({options['epsilon']:g}, {options['delta']:g})-indistinguishable from what it would be if every reward that was "
-        f"ever given had been another by at most {options['reward_change']:g}."
-    )
-
-
-REMARKS["noisy-q-learning"] = _remark

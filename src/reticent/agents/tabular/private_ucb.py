@@ -8,9 +8,9 @@ the paper's as ``law=laplace,counter=tree``.
 
 from __future__ import annotations
 
+from reticent.agents.tabular.count_plan import CountOptions
 from reticent.agents.tabular.counting import Recipe, register
-from reticent.learning.tabular.rules import Privatized
-from reticent.privacy.count_plan import CountOptions
+from reticent.agents.tabular.rules import Privatized
 
 PRIVATE_UCB_VI = Recipe(Privatized(), "value-iteration", CountOptions())
 PRIVATE_UCB_PO = Recipe(

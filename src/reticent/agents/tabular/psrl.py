@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import jax.numpy as jnp
 
-from reticent.agents.fixed import Replan
+from reticent.agents.linear_mixture.learner import require_declared
+from reticent.agents.linear_mixture.linopt import Replan
 from reticent.agents.registry import AGENTS
+from reticent.agents.tabular.counts import make_exact_counts
+from reticent.agents.tabular.posterior import CountsAndKey, PosteriorLearner
 from reticent.errors import InvalidInput
-from reticent.learning import Schedule
-from reticent.learning.agent import require_declared
-from reticent.learning.schedule import geometric_sizes
-from reticent.learning.tabular.counts import make_exact_counts
-from reticent.learning.tabular.posterior import CountsAndKey, PosteriorAgent
+from reticent.learning.schedule import Schedule, geometric_sizes
 from reticent.worlds import Model
 
 
@@ -23,7 +22,7 @@ def psrl(
     prior: float = 1.0,
     replan: Replan = "episode",
     pool: bool = False,
-) -> PosteriorAgent:
+) -> PosteriorLearner:
     """PSRL (Osband et al. 2013): plans for a world drawn from the posterior of the counts, no privacy.
 
     ``prior`` is the weight of the uniform prior on next states in visits; ``replan`` and ``pool`` are as in ``ucbvi``.
@@ -32,9 +31,9 @@ def psrl(
         raise InvalidInput("prior", prior, "a finite number above 0", "1 counts as one visit")
     require_declared(model, pool=pool, normalize=False)
     sizes = geometric_sizes(episodes, first=1, growth=1.2) if replan == "epoch" else None
-    return PosteriorAgent(
+    return PosteriorLearner(
         model=model,
-        regularizer=CountsAndKey(make_exact_counts(model, pool)),
+        aggregator=CountsAndKey(make_exact_counts(model, pool)),
         prior=jnp.asarray(float(prior)),
         schedule=Schedule(episodes, sizes, final_release=True),
         method="value-iteration",

@@ -6,9 +6,9 @@ levels: ``counter=tree``. The default here is epochs, in which a user is charged
 
 from __future__ import annotations
 
+from reticent.agents.tabular.count_plan import CountOptions
 from reticent.agents.tabular.counting import Recipe, register
-from reticent.learning.tabular.rules import PlainRatios
-from reticent.privacy.count_plan import CountOptions
+from reticent.agents.tabular.rules import PlainRatios
 
 PUCB = Recipe(
     PlainRatios(),

@@ -6,12 +6,12 @@ import math
 
 import jax.numpy as jnp
 
-from reticent.agents.fixed import check_scale
+from reticent.agents.linear_mixture.linopt import check_scale
 from reticent.agents.registry import AGENTS
+from reticent.agents.tabular.counts import check_size
+from reticent.agents.tabular.q_rule import OneEpisode, QLearner, empty_table
 from reticent.agents.tabular.ucbvi import check_alpha
-from reticent.learning import Schedule
-from reticent.learning.tabular.counts import check_size
-from reticent.learning.tabular.q_learning import OneEpisode, QLearner, empty_table
+from reticent.learning.schedule import Schedule
 from reticent.worlds import Model
 
 
@@ -34,7 +34,7 @@ def q_learning(
     table = empty_table(model.horizon, model.states, model.actions, model.reward_features.dtype)
     return QLearner(
         model=model,
-        regularizer=OneEpisode(table),
+        aggregator=OneEpisode(table),
         bonus_scale=jnp.asarray(float(bonus_scale)),
         iota=jnp.asarray(iota),
         schedule=Schedule(episodes, None, final_release=True),

@@ -6,15 +6,14 @@ from typing import Literal
 
 import jax.numpy as jnp
 
-from reticent.agents.fixed import Replan, check_scale
+from reticent.agents.linear_mixture.learner import require_declared
+from reticent.agents.linear_mixture.linopt import Replan, check_scale
 from reticent.agents.registry import AGENTS
+from reticent.agents.tabular.counts import make_exact_counts
+from reticent.agents.tabular.learner import CountingLearner
+from reticent.agents.tabular.rules import Bernstein, Hoeffding, Rule
 from reticent.errors import InvalidInput
-from reticent.learning import Schedule
-from reticent.learning.agent import require_declared
-from reticent.learning.schedule import geometric_sizes
-from reticent.learning.tabular import CountingAgent
-from reticent.learning.tabular.counts import make_exact_counts
-from reticent.learning.tabular.rules import Bernstein, Hoeffding, Rule
+from reticent.learning.schedule import Schedule, geometric_sizes
 from reticent.worlds import Model
 
 RULES: dict[str, Rule] = {"hoeffding": Hoeffding(), "bernstein": Bernstein()}
@@ -30,7 +29,7 @@ def ucbvi(
     alpha: float = 0.05,
     replan: Replan = "episode",
     pool: bool = False,
-) -> CountingAgent:
+) -> CountingLearner:
     """UCB-VI (Azar et al. 2017): optimistic value iteration on visit counts, no privacy.
 
     ``bonus_scale`` multiplies the paper's bonus, whose constants suit proofs; ``replan="epoch"`` plans on a geometric
@@ -42,9 +41,9 @@ def ucbvi(
     sizes = geometric_sizes(episodes, first=1, growth=1.2) if replan == "epoch" else None
     rule = RULES[bonus]
     iota = rule.logarithm(model.states, model.actions, episodes * model.horizon, alpha)
-    return CountingAgent(
+    return CountingLearner(
         model=model,
-        regularizer=make_exact_counts(model, pool),
+        aggregator=make_exact_counts(model, pool),
         widths=jnp.zeros((1, 3)),
         iota=jnp.asarray(iota),
         bonus_scale=jnp.asarray(float(bonus_scale)),

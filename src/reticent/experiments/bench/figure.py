@@ -11,7 +11,7 @@ from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter, NullLoca
 
 from reticent.experiments.bench import machine
 from reticent.experiments.bench.scaling import AGENTS, BASE, WORDS, Scaling
-from reticent.experiments.plots import COLOURS, DPI, FAINT, INK
+from reticent.reports.plots import COLOURS, DPI, FAINT, INK
 
 WIDTH, HEIGHT = 10.67, 6.6
 

@@ -65,7 +65,7 @@ def peak_bytes() -> int:
 
 def main() -> None:
     from reticent.agents import make_agent
-    from reticent.experiments.simulate import simulate
+    from reticent.simulation.simulate import simulate
     from reticent.worlds import make_world_from
 
     agent, episodes, learners = sys.argv[1], int(sys.argv[2]), int(sys.argv[3])

@@ -21,9 +21,9 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from reticent.agents.linear_mixture.privacy_plan import PrivateOptions
 from reticent.experiments.bench.rows import Row
 from reticent.experiments.bench.work import Work
-from reticent.privacy.plan import PrivateOptions
 from reticent.worlds import World
 
 LOOP = "NumPy loop of the paper, replanning every episode"

@@ -17,8 +17,8 @@ from reticent.agents import make_agent
 from reticent.errors import InvalidInput, UnknownName
 from reticent.experiments.bench.rows import Row
 from reticent.experiments.config import PRECISIONS
-from reticent.experiments.simulate import Curves, simulate
-from reticent.learning import Learner
+from reticent.learning.learner import AnyLearner
+from reticent.simulation.simulate import Curves, simulate
 from reticent.worlds import World, make_world_from
 from reticent.worlds.model import cast
 
@@ -127,7 +127,7 @@ def measure_contestant(contestant: Contestant, work: Work, world: World) -> Row:
     )
 
 
-def time_agent(agent: Learner, world: World, learners: int, repeats: int, seconds: float) -> Timing:
+def time_agent(agent: AnyLearner, world: World, learners: int, repeats: int, seconds: float) -> Timing:
     """Time ``learners`` copies of ``agent`` side by side, each measurement some ``seconds`` long if K allows.
 
     The first run, of one segment, warms up and says how much is to be measured; it does not count.

@@ -17,9 +17,9 @@ import numpy as np
 
 from reticent.errors import InvalidInput
 from reticent.experiments.compare.field import TRUSTED, Absent, Contestant, gather
-from reticent.experiments.progress import Progress
 from reticent.experiments.result import AgentRun, RunResult
 from reticent.experiments.run import run
+from reticent.reports.progress import Progress
 from reticent.worlds import defaults_of, make_world_from
 
 CLEARLY = 2.0
@@ -85,7 +85,7 @@ class Comparison:
         """One per trust model that has a contestant, from the least to the most trusting."""
         found = []
         for trust in reversed(TRUSTED):
-            ranked = sorted((one for one in self.standings if one.contestant.guarantee.trust == trust), key=_by_regret)
+            ranked = sorted((one for one in self.standings if one.contestant.trust == trust), key=_by_regret)
             if not ranked:
                 continue
             best, second = ranked[0], ranked[1] if len(ranked) > 1 else None
@@ -111,13 +111,14 @@ class Comparison:
             "standings": [
                 {
                     "agent": one.contestant.label,
-                    "trust": one.contestant.guarantee.trust,
-                    "trusted": one.contestant.guarantee.trusted,
-                    "kind": one.contestant.guarantee.kind,
-                    "epsilon": one.contestant.guarantee.epsilon,
-                    "delta": one.contestant.guarantee.delta,
-                    "adjacency": one.contestant.guarantee.adjacency,
-                    "promise": one.contestant.guarantee.words,
+                    "trust": one.contestant.trust,
+                    "trusted": one.contestant.trusted,
+                    "kind": one.contestant.kind,
+                    **{
+                        field: getattr(one.contestant.guarantee, field, None)
+                        for field in ("epsilon", "delta", "adjacency")
+                    },
+                    "promise": one.contestant.promise.sentence(),
                     "regret_mean": one.mean_regret,
                     "regret_stderr": one.regret_error,
                     "final_gap_share": float(one.gap.mean()) / scale if scale > 0 else None,

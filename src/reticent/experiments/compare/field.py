@@ -3,54 +3,24 @@
 from __future__ import annotations
 
 import dataclasses
-import typing
 from collections.abc import Sequence
-from typing import Any
 
 from reticent.agents import AGENTS
-from reticent.agents.registry import PLANS, REMARKS, privacy_plan_of
 from reticent.errors import ReticentError, UnknownName
 from reticent.experiments.config import resolve_agent
-from reticent.naming import join, split
-from reticent.privacy.calibration import check_promise
+from reticent.learning.promise import Promise
+from reticent.naming import choices_of, join, split
+from reticent.privacy.guarantee import Guarantee, check_promise
+from reticent.privacy.trust import TRUSTS
 from reticent.worlds import Defaults, Model
 
-TRUSTED = {
-    "none": "everyone who sees the policies or the data",
-    "joint": "the server, with raw data",
-    "shuffle": "the shuffler, to mix the messages",
-    "local": "nobody",
+NO_TRUST = "none"
+"""In a comparison, the trust model of agents that promise nothing."""
+
+TRUSTED = {NO_TRUST: "everyone who sees the policies or the data"} | {
+    name: trust.trusted for name, trust in TRUSTS.items()
 }
 """By trust model, who must be trusted; from the most to the least."""
-
-
-@dataclasses.dataclass(frozen=True)
-class Guarantee:
-    """What an agent promises each user.
-
-    Attributes:
-      trust: ``none``, ``joint``, ``shuffle`` or ``local``.
-      epsilon, delta: of the promise, None where there is none; δ = 0 is a pure one.
-      adjacency: what may change about one user.
-      words: the promise in a sentence.
-    """
-
-    trust: str
-    epsilon: float | None
-    delta: float | None
-    adjacency: str | None
-    words: str
-
-    @property
-    def trusted(self) -> str:
-        return TRUSTED[self.trust]
-
-    @property
-    def kind(self) -> str:
-        """``pure``, ``approximate`` or ``none``."""
-        if self.epsilon is None:
-            return "none"
-        return "approximate" if self.delta else "pure"
 
 
 @dataclasses.dataclass(frozen=True)
@@ -60,14 +30,35 @@ class Contestant:
     Attributes:
       name: as registered.
       given: the options that the user named it with.
-      guarantee: at the comparison's first ε.
+      promise: at the comparison's first ε.
       specs: how it is run, by ε; one entry under None if it has no ε.
     """
 
     name: str
     given: dict[str, str]
-    guarantee: Guarantee
+    promise: Promise
     specs: dict[float | None, str]
+
+    @property
+    def guarantee(self) -> Guarantee | None:
+        """What is promised to each user; None if nothing."""
+        return self.promise if isinstance(self.promise, Guarantee) else None
+
+    @property
+    def trust(self) -> str:
+        return NO_TRUST if self.guarantee is None else self.guarantee.trust.name
+
+    @property
+    def trusted(self) -> str:
+        """Who must be trusted."""
+        return TRUSTED[self.trust]
+
+    @property
+    def kind(self) -> str:
+        """``pure``, ``approximate`` or ``none``."""
+        if self.guarantee is None:
+            return "none"
+        return "approximate" if self.guarantee.delta else "pure"
 
     @property
     def label(self) -> str:
@@ -112,7 +103,7 @@ def gather(
     for spec in agents if agents is not None else [entry.name for entry in AGENTS.entries()]:
         name, given = split(spec)
         for trust in _trust_models(name, given):
-            if trusts is not None and (trust or "none") not in trusts and not (trust is None and name in PLANS):
+            if trusts is not None and trust is not None and trust not in trusts:
                 continue
             try:
                 one = _contestant(name, given, trust, model, episodes, epsilons, delta, defaults)
@@ -122,7 +113,7 @@ def gather(
                 reason = str(problem).removeprefix(f"{name}: ")  # it is named already
                 absent.append(Absent(join(name, given if trust is None else {**given, "trust": trust}), reason))
                 continue
-            if trusts is None or one.guarantee.trust in trusts:
+            if trusts is None or one.trust in trusts:
                 found.append(one)
     return found, absent
 
@@ -132,7 +123,7 @@ def _trust_models(name: str, given: dict[str, str]) -> list[str | None]:
     option = AGENTS.find(name).options.get("trust")
     if option is None or "trust" in given:
         return [None]
-    return [str(choice) for choice in typing.get_args(option.annotation)]
+    return list(choices_of(option.annotation) or [])
 
 
 def _contestant(
@@ -155,15 +146,5 @@ def _contestant(
         specs = {epsilon: join(name, {**fixed, "epsilon": f"{epsilon:g}"}) for epsilon in epsilons}
     # Made once for every ε, so that what cannot be run is known before anything is.
     configs = [resolve_agent(spec, defaults, {}) for spec in specs.values()]
-    for config in configs:
-        config.make(model, episodes)
-    return Contestant(name, given, _guarantee(name, model, episodes, configs[0].options), specs)
-
-
-def _guarantee(name: str, model: Model, episodes: int, options: Any) -> Guarantee:
-    plan = privacy_plan_of(name, model, episodes, options)
-    if plan is None:
-        words = REMARKS[name](**options) if name in REMARKS else "Promises nothing."
-        return Guarantee("none", None, None, None, words)
-    chosen = plan.options
-    return Guarantee(chosen.trust, chosen.epsilon, chosen.delta, chosen.adjacency, plan.promise)
+    made = [config.make(model, episodes) for config in configs]
+    return Contestant(name, given, made[0].promise, specs)

@@ -6,7 +6,7 @@ import base64
 from html import escape
 
 from reticent.experiments.compare.compare import Comparison
-from reticent.experiments.report import CSS, agent_name, table
+from reticent.reports.report import CSS, agent_name, table
 
 HEAD = ("agent", "trust", "who must be trusted", "kind", "ε, δ", "neighbours", "regret", "± s.e.", "final gap")
 
@@ -16,16 +16,16 @@ def rows(found: Comparison) -> list[tuple[str, ...]]:
     scale = found.result.scale
     shown: list[tuple[str, ...]] = []
     for one in found.standings:
-        promise = one.contestant.guarantee
+        who, promise = one.contestant, one.contestant.guarantee
         error = one.regret_error
         shown.append(
             (
-                one.contestant.label,
-                promise.trust,
-                promise.trusted,
-                promise.kind,
-                "–" if promise.epsilon is None else f"{promise.epsilon:g}, {promise.delta or 0:g}",
-                promise.adjacency or "–",
+                who.label,
+                who.trust,
+                who.trusted,
+                who.kind,
+                "–" if promise is None else f"{promise.epsilon:g}, {promise.delta:g}",
+                "–" if promise is None else promise.adjacency,
                 f"{one.mean_regret:,.0f}",
                 "–" if error is None else f"{error:,.0f}",
                 f"{100 * one.gap.mean() / scale:.1f}%" if scale > 0 else "–",
@@ -40,7 +40,7 @@ def comparison_html(found: Comparison, regret: bytes, gaps: bytes) -> str:
     advice = "".join(f"<li>{escape(one.words)}</li>" for one in found.advice)
     body = [(agent_name(row[0]), *(escape(cell) for cell in row[1:])) for row in rows(found)]
     promises = "".join(
-        f"<dt>{agent_name(one.contestant.label)}</dt><dd>{escape(one.contestant.guarantee.words)}</dd>"
+        f"<dt>{agent_name(one.contestant.label)}</dt><dd>{escape(one.contestant.promise.sentence())}</dd>"
         for one in found.standings
     )
     absent = "".join(f"<dt>{agent_name(one.name)}</dt><dd>{escape(one.reason)}</dd>" for one in found.absent)

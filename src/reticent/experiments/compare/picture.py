@@ -14,7 +14,7 @@ from matplotlib.ticker import FuncFormatter, MaxNLocator, NullFormatter
 
 from reticent.experiments.compare.compare import Comparison, Standing
 from reticent.experiments.compare.field import TRUSTED
-from reticent.experiments.plots import (
+from reticent.reports.plots import (
     COLOURS,
     DPI,
     FAINT,
@@ -104,12 +104,12 @@ def draw_gaps(found: Comparison) -> bytes:
 
 
 def _of(found: Comparison, trust: str) -> list[Standing]:
-    return [one for one in found.standings if one.contestant.guarantee.trust == trust]
+    return [one for one in found.standings if one.contestant.trust == trust]
 
 
 def _looks(found: Comparison) -> dict[str, tuple[str, Any]]:
     """Colour and stroke by agent, the same in every panel; those that promise something come first."""
-    ordered = sorted(found.standings, key=lambda one: one.contestant.guarantee.trust == "none")
+    ordered = sorted(found.standings, key=lambda one: one.contestant.trust == "none")
     names = dict.fromkeys(one.contestant.label for one in ordered)
     return {
         name: (COLOURS[number % len(COLOURS)], STYLES[number // len(COLOURS) % len(STYLES)])

@@ -19,9 +19,9 @@ from matplotlib.lines import Line2D
 from matplotlib.ticker import FuncFormatter, NullFormatter
 from matplotlib.transforms import ScaledTranslation
 
-from reticent.experiments.plots import COLOURS, DPI, FAINT, INK, WIDTH, band, band_words
 from reticent.experiments.sweep.summary import Setting, shown
 from reticent.naming import join
+from reticent.reports.plots import COLOURS, DPI, FAINT, INK, WIDTH, band, band_words
 
 PREFERRED = ("epsilon", "episodes", "bonus_scale", "delta")
 """Numbers that make the better horizontal axis, best first; then whichever has most values."""

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any
 
 import yaml
 
-from reticent.experiments.report import CSS, agent_name, table
 from reticent.experiments.sweep.summary import Setting, shown
+from reticent.reports.report import CSS, agent_name, table
 
 if TYPE_CHECKING:
     from reticent.experiments.sweep.sweep import SweepResult

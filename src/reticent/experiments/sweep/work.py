@@ -13,11 +13,11 @@ import numpy as np
 
 from reticent.errors import ReticentError
 from reticent.experiments import metadata
-from reticent.experiments.guarantee import promise
 from reticent.experiments.result import AgentRun
-from reticent.experiments.simulate import Curves, simulate
 from reticent.experiments.sweep import storage
 from reticent.experiments.sweep.cells import Cell
+from reticent.reports.guarantee import promise
+from reticent.simulation.simulate import Curves, simulate
 from reticent.worlds import World, make_world_from
 
 if TYPE_CHECKING:

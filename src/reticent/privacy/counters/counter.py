@@ -36,6 +36,12 @@ class Counter(Protocol):
         ...
 
     @property
+    def integer_strategy(self) -> bool:
+        """Whether all entries of C are 0 or 1: sums of integers stay integers, as exact discrete noise needs them, and an
+        item is in ``sensitivity**2`` noised blocks, which is what Laplace noise is charged for."""
+        ...
+
+    @property
     def rounds(self) -> int:
         """n, the number of rounds whose sums are ever released. Rounds after that must not be closed."""
         ...

@@ -12,6 +12,7 @@ from jax import Array
 import reticent.backend  # noqa: F401  (double precision before the first array)
 from reticent.errors import InvalidInput
 from reticent.privacy.counters.checks import check_rounds
+from reticent.privacy.counters.registry import register_counter
 
 
 class EpochState(NamedTuple):
@@ -57,6 +58,10 @@ class EpochCounter:
     @property
     def name(self) -> str:
         return "epochs"
+
+    @property
+    def integer_strategy(self) -> bool:
+        return True
 
     @property
     def rounds(self) -> int:
@@ -111,3 +116,9 @@ class EpochCounter:
 
     def _sizes(self) -> np.ndarray:
         return np.array(self.sizes, dtype=np.float64)
+
+
+@register_counter("epochs", grouped=True)
+def epochs(sizes: tuple[int, ...]) -> EpochCounter:
+    """Growing epochs, each summed and noised once."""
+    return EpochCounter(sizes)

@@ -39,6 +39,10 @@ class RunningSum:
         return "sum"
 
     @property
+    def integer_strategy(self) -> bool:
+        return True
+
+    @property
     def sensitivity(self) -> float:
         """Infinite: releases are exact."""
         return math.inf

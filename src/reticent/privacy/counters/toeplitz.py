@@ -13,6 +13,7 @@ from jax import Array
 
 import reticent.backend  # noqa: F401  (double precision before the first array)
 from reticent.privacy.counters.checks import check_floating, check_rounds
+from reticent.privacy.counters.registry import register_counter
 
 
 @functools.lru_cache(maxsize=8)
@@ -71,6 +72,10 @@ class ToeplitzCounter:
         return "toeplitz"
 
     @property
+    def integer_strategy(self) -> bool:
+        return False
+
+    @property
     def sensitivity(self) -> float:
         return math.sqrt(float(np.sum(square_root_coefficients(self.rounds) ** 2)))
 
@@ -110,3 +115,9 @@ class ToeplitzCounter:
         coefficients = jnp.asarray(square_root_coefficients(self.rounds), state.noise.dtype)
         scale = jnp.where(age >= 0, coefficients[jnp.maximum(age, 0)], 0)
         return state.total + jnp.tensordot(scale, state.noise, axes=1)
+
+
+@register_counter("toeplitz")
+def toeplitz(sizes: tuple[int, ...]) -> ToeplitzCounter:
+    """The square root of the running sum, a Toeplitz matrix."""
+    return ToeplitzCounter(len(sizes))

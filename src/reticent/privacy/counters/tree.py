@@ -14,6 +14,7 @@ from jax import Array
 import reticent.backend  # noqa: F401  (double precision before the first array)
 from reticent.errors import InvalidInput
 from reticent.privacy.counters.checks import check_floating, check_rounds
+from reticent.privacy.counters.registry import register_counter
 
 
 class TreeState(NamedTuple):
@@ -90,6 +91,10 @@ class TreeCounter:
     def levels(self) -> int:
         r""":math:`m=\lfloor\log_2 n\rfloor+1`."""
         return int(self.rounds).bit_length()
+
+    @property
+    def integer_strategy(self) -> bool:
+        return True
 
     @property
     def sensitivity(self) -> float:
@@ -184,3 +189,15 @@ def _parent(right: tuple[Array, Array], level: tuple[Array, ...]) -> tuple[tuple
     exact = exact_left + right[0]
     block = exact, own * (exact + fresh) + (1 - own) * (estimate_left + right[1])
     return block, block
+
+
+@register_counter("tree")
+def tree(sizes: tuple[int, ...]) -> TreeCounter:
+    """The paper's binary counting mechanism."""
+    return TreeCounter(len(sizes))
+
+
+@register_counter("tree-reduced")
+def reduced_tree(sizes: tuple[int, ...]) -> TreeCounter:
+    """The binary tree with Honaker's estimate, which uses all of a block's noisy parts."""
+    return TreeCounter(len(sizes), "reduced")

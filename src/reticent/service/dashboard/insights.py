@@ -25,11 +25,12 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from reticent.learning import Agent, AgentState
-from reticent.privacy.certificate import regularize, release_multipliers
+from reticent.agents.linear_mixture.certificate import regularize, release_multipliers
+from reticent.agents.linear_mixture.learner import LinOptLearner
+from reticent.agents.linear_mixture.privacy_plan import PrivacyPlan
+from reticent.learning.learner import AgentState
 from reticent.privacy.counters.running_sum import RunningSum, RunningSumState
-from reticent.privacy.plan import PrivacyPlan
-from reticent.privacy.sensitivity import packed_size
+from reticent.privacy.packing import packed_size
 from reticent.privacy.sums import SumState
 
 FAILURES = 3
@@ -87,7 +88,7 @@ def _ratio(signal: Any, noise: Any) -> np.ndarray:
     return np.asarray(np.divide(signal, noise, out=np.full(noise.shape, math.nan), where=noise > 0))
 
 
-def with_theory(agent: Agent, plan: PrivacyPlan) -> Agent:
+def with_theory(agent: LinOptLearner, plan: PrivacyPlan) -> LinOptLearner:
     """The agent with the shift and the bonus that the theory asks for, whatever its options made of them."""
     options, ends = plan.options, plan.schedule.ends[: plan.schedule.releases]
     tables = regularize(
@@ -95,16 +96,18 @@ def with_theory(agent: Agent, plan: PrivacyPlan) -> Agent:
         pooled=bool(options.pool),
     )  # fmt: skip
     privatizer = dataclasses.replace(
-        agent.regularizer,
+        agent.aggregator,
         transition_shift=jnp.asarray(tables.transition_shift),
         reward_shift=jnp.asarray(tables.reward_shift),
         transition_floor=jnp.asarray(tables.transition_floor),
         reward_floor=jnp.asarray(tables.reward_floor),
     )
-    return dataclasses.replace(agent, regularizer=privatizer, bonus_scale=jnp.ones(()))
+    return dataclasses.replace(agent, aggregator=privatizer, bonus_scale=jnp.ones(()))
 
 
-def start_value(agent: Agent, plan: PrivacyPlan, released: np.ndarray, version: int, policy: np.ndarray) -> StartValue:
+def start_value(
+    agent: LinOptLearner, plan: PrivacyPlan, released: np.ndarray, version: int, policy: np.ndarray
+) -> StartValue:
     """What the policy of ``version``, choices or probabilities, is worth by the sums released before it."""
     log_policy = _log_probabilities(policy, agent.model.actions)
     own, theory = (
@@ -122,14 +125,14 @@ def _log_probabilities(policy: np.ndarray, actions: int) -> jax.Array:
         return jnp.asarray(np.log(probabilities))
 
 
-def _evaluator(agent: Agent) -> Agent:
+def _evaluator(agent: LinOptLearner) -> LinOptLearner:
     """An agent that evaluates a given policy from a given release: policy optimization over a plain sum."""
-    privatizer = dataclasses.replace(agent.regularizer, counter=RunningSum(agent.regularizer.counter.rounds))
-    return dataclasses.replace(agent, regularizer=privatizer, method="policy-optimization")
+    privatizer = dataclasses.replace(agent.aggregator, counter=RunningSum(agent.aggregator.counter.rounds))
+    return dataclasses.replace(agent, aggregator=privatizer, method="policy-optimization")
 
 
 @jax.jit
-def _values(agent: Agent, released: jax.Array, version: jax.Array, log_policy: jax.Array) -> jax.Array:
+def _values(agent: LinOptLearner, released: jax.Array, version: jax.Array, log_policy: jax.Array) -> jax.Array:
     """Values at the start with the bonus subtracted, left out and added."""
     sums = SumState(RunningSumState(released), jnp.zeros_like(released), version)
     state = AgentState(sums, log_policy, version)

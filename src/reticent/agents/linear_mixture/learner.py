@@ -1,0 +1,191 @@
+r"""The paper's learner for linear mixture models.
+
+:class:`LinOptLearner` is LinOpt-VI-Reg (Algorithm 1) or LinOpt-PO-Reg (Algorithm 2) over *any* regularizer: with a fixed one it is
+UCRL-VTR or OPPO, with a privatizer Private-LinOpt-VI or Private-LinOpt-PO. Nothing here knows which.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import Array
+
+from reticent.agents.linear_mixture import off_grid, planner
+from reticent.agents.linear_mixture.constraint import project_sum
+from reticent.agents.linear_mixture.frame import Frame
+from reticent.agents.linear_mixture.radius import Radii
+from reticent.agents.linear_mixture.regularizer import Certificate
+from reticent.agents.linear_mixture.statistics import Observation, Statistics, estimates, observe
+from reticent.errors import InvalidInput
+from reticent.learning.aggregator import Noise
+from reticent.learning.learner import AgentState, Learner, mirror_step
+from reticent.learning.plan import Plan
+from reticent.learning.promise import Statement
+from reticent.learning.ridge import Estimate
+from reticent.worlds import Episode, Model
+from reticent.worlds.continuous.model import ContinuousModel
+from reticent.worlds.model import Sizes
+
+if TYPE_CHECKING:
+    from reticent.agents.linear_mixture.bounds import Bound
+
+
+class Beliefs(NamedTuple):
+    """What a plan is made from: both estimates, and their radii ``(H,)`` times the bonus scale."""
+
+    transition: Estimate
+    reward: Estimate
+    transition_radius: Array
+    reward_radius: Array
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class Theory(Statement):
+    """What the theorems need to know of a learner (:mod:`reticent.agents.linear_mixture.bounds`).
+
+    Attributes:
+      certificate: the constants of Assumption 2.
+      alpha: failure probability of the confidence sets.
+      weighted: whether rounds are weighted by their size.
+      bonus_scale, shift_scale: multiples of the theory's radii and shifts.
+      learning_rate: η where it is not the paper's, else None.
+      misspecification: how wrong the model may be.
+    """
+
+    certificate: Certificate
+    alpha: float
+    weighted: bool = False
+    bonus_scale: float = 1.0
+    shift_scale: float = 1.0
+    learning_rate: float | None = None
+    misspecification: float = 0.0
+
+
+@jax.tree_util.register_dataclass
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class LinOptLearner(Learner[Observation, Any, Statistics]):
+    """LinOpt-VI-Reg or LinOpt-PO-Reg with a regularizer; see the module docstring.
+
+    Attributes:
+      radii: confidence radii per round and step.
+      bonus_scale: multiplies the radii; 1 is the theory.
+      learning_rate: η of policy optimization, per episode.
+      frame: how values enter the regression.
+      pooled: whether all steps share one regression, as the aggregator's sums then do.
+      theory: what the regret bounds are computed from, where there are any.
+      normalize: project transition estimates onto {Σθ = 1} (:mod:`reticent.agents.linear_mixture.constraint`).
+    """
+
+    radii: Radii
+    bonus_scale: Array
+    learning_rate: Array
+    frame: Frame = dataclasses.field(metadata={"static": True})
+    pooled: bool = dataclasses.field(metadata={"static": True})
+    normalize: bool = dataclasses.field(default=False, metadata={"static": True})
+    theory: Theory | None = dataclasses.field(default=None, metadata={"static": True})
+
+    def plan(self, state: AgentState, *, action_values: bool = False) -> Plan:
+        return self._plan(state, self._beliefs(state), action_values)
+
+    def _beliefs(self, state: AgentState) -> Beliefs:
+        """Estimates and scaled radii after the last closed round."""
+        sums = self.aggregator.regularized(state.aggregate)
+        if self.pooled:  # every step has the same sums: they are solved once
+            sums = jax.tree.map(lambda leaf: leaf[:1], sums)
+        transition, reward = estimates(sums)
+        if self.normalize:
+            transition = project_sum(transition)
+        radius_p, radius_r = self.radii.after(state.rounds)
+        return Beliefs(transition, reward, self.bonus_scale * radius_p, self.bonus_scale * radius_r)
+
+    def _plan(self, state: AgentState, beliefs: Beliefs, action_values: bool) -> Plan:
+        policy = None if state.log_policy is None else jax.nn.softmax(state.log_policy, axis=-1)
+        return planner.backward_induction(
+            self.model, self.frame, *beliefs, policy, action_values=action_values or policy is not None
+        )
+
+    def regret_bound(self, points: np.ndarray) -> tuple[np.ndarray, Bound] | None:
+        """The regret bound of the theorems at each of ``points``, and at the end with its remark; None without a theory."""
+        from reticent.agents.linear_mixture.bounds import bound_of
+
+        return None if self.theory is None else bound_of(self, self.theory, points)
+
+    def for_many(self, plan: Plan) -> Plan:
+        if planner.states_at_once(self.model) < self.model.states:
+            return plan
+        return plan._replace(features=jax.vmap(self.model.value_features)(plan.framed_values()))
+
+    def see(self, plan: Plan, episode: Episode) -> Observation:
+        """The regression pairs of ``episode`` under ``plan``."""
+        return observe(self.model, plan.framed_values(), episode, plan.features)
+
+    def close(self, state: AgentState, plan: Plan, users: Array | int, noise: Noise = None) -> AgentState:
+        r"""End the round of ``users`` users who were served ``plan``.
+
+        Policy optimization takes its mirror step here, :math:`\pi\propto\pi\exp(\eta\,n\,Q)` for a round of n users: one
+        step of the paper per user, all with the round's Q.
+        """
+        log_policy = state.log_policy
+        if log_policy is not None:
+            log_policy = mirror_step(log_policy, plan, self.learning_rate * users)
+        return super().close(state, plan, users, noise)._replace(log_policy=log_policy)
+
+
+@jax.tree_util.register_dataclass
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class OffGridLearner(LinOptLearner):
+    """The same where states are real vectors: plans go on between the quadrature nodes (:mod:`.off_grid`)."""
+
+    model: ContinuousModel
+
+    def init(self) -> AgentState:
+        state = super().init()
+        if state.log_policy is not None:
+            state = state._replace(past=off_grid.empty_past(self.model, self.schedule.rounds))
+        return state
+
+    def plan(self, state: AgentState, *, action_values: bool = False) -> Plan:
+        beliefs = self._beliefs(state)
+        plan = self._plan(state, beliefs, action_values)
+        published = off_grid.publish(*beliefs, plan.values, plan.centres, plan.scales)
+        return plan._replace(extension=off_grid.Extension(published, state.past))
+
+    def act(self, plan: Plan, step: Array | int, state: Array | int, uniform: Array | float) -> Array:
+        return off_grid.act(self.model, plan.extension, jnp.asarray(step), jnp.asarray(state), jnp.asarray(uniform))
+
+    def policy_to_judge(self, plan: Plan, world: Any) -> Array:
+        return off_grid.policy_on(self.model, plan.extension, world.judged_states)
+
+    def for_many(self, plan: Plan) -> Plan:
+        return plan
+
+    def see(self, plan: Plan, episode: Episode) -> Observation:
+        return off_grid.observe(self.model, plan.extension, plan.framed_values(), episode)
+
+    def close(self, state: AgentState, plan: Plan, users: Array | int, noise: Noise = None) -> AgentState:
+        past = state.past
+        if past is not None:
+            past = off_grid.record(past, state.rounds, plan.extension.published, self.learning_rate * users)
+        return super().close(state, plan, users, noise)._replace(past=past)
+
+
+def learner_for(model: Model) -> type[LinOptLearner]:
+    """The learner of worlds like this one."""
+    return OffGridLearner if isinstance(model, ContinuousModel) else LinOptLearner
+
+
+def require_declared(sizes: Sizes, *, pool: bool, normalize: bool) -> None:
+    """Refuse to use a property of θ that the model does not declare."""
+    if pool and not sizes.stationary:
+        raise InvalidInput("pool", True, "False for a model that is not stationary", "declare the model stationary")
+    if normalize and not sizes.sums_to_one:
+        raise InvalidInput("normalize", True, "False unless θ sums to one", "declare the model with sums_to_one")
+
+
+def paper_learning_rate(actions: int, horizon: int, episodes: int) -> float:
+    r"""η of Theorem PO, :math:`\sqrt{2\ln|A|/(HT)}` with T = KH."""
+    return float(np.sqrt(2 * np.log(max(actions, 2)) / (horizon * episodes * horizon)))

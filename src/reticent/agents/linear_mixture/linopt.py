@@ -1,0 +1,153 @@
+"""The non-private learners: LinOpt-VI-Reg and LinOpt-PO-Reg with a fixed regularizer."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Literal
+
+import jax.numpy as jnp
+import numpy as np
+
+from reticent.agents.linear_mixture.frame import Frame, Span
+from reticent.agents.linear_mixture.learner import (
+    LinOptLearner,
+    Theory,
+    learner_for,
+    paper_learning_rate,
+    require_declared,
+)
+from reticent.agents.linear_mixture.radius import inflation, radii
+from reticent.agents.linear_mixture.regularizer import make_fixed_regularizer
+from reticent.agents.registry import AGENTS
+from reticent.errors import InvalidInput
+from reticent.learning.learner import Method
+from reticent.learning.schedule import Schedule, geometric_sizes
+from reticent.worlds import Model
+
+Replan = Literal["episode", "epoch"]
+
+
+@AGENTS.register("ucrl-vtr")
+def ucrl_vtr(
+    model: Model,
+    episodes: int,
+    *,
+    bonus_scale: float = 0.1,
+    alpha: float = 0.05,
+    regularization: float = 1.0,
+    replan: Replan = "episode",
+    centred: bool = False,
+    span: Span = "horizon",
+    pool: bool = False,
+    normalize: bool = False,
+    misspecification: float = 0.0,
+) -> LinOptLearner:
+    """UCRL-VTR (Ayoub et al. 2020): optimistic value iteration, fixed regularizer, no privacy.
+
+    ``bonus_scale`` multiplies the theory's confidence radius; ``replan="epoch"`` plans on a geometric public schedule.
+    ``centred``, ``span``, ``pool`` and ``normalize`` are the private agents' statistical options, off by default as in
+    the paper; with them on, this is what a private agent is at ε = ∞. ``misspecification`` widens the confidence radius
+    for a model that is wrong by that much (total variation; :mod:`reticent.agents.linear_mixture.radius`).
+    """
+    options = FixedOptions(
+        bonus_scale, alpha, regularization, replan, Frame(centred, span), pool, normalize, misspecification
+    )
+    return make_fixed(model, episodes, "value-iteration", options)
+
+
+@AGENTS.register("oppo")
+def oppo(
+    model: Model,
+    episodes: int,
+    *,
+    bonus_scale: float = 0.1,
+    alpha: float = 0.05,
+    regularization: float = 1.0,
+    replan: Replan = "episode",
+    learning_rate: float | None = None,
+    centred: bool = False,
+    span: Span = "horizon",
+    pool: bool = False,
+    normalize: bool = False,
+    misspecification: float = 0.0,
+) -> LinOptLearner:
+    """OPPO with bandit feedback (Cai et al. 2020): optimistic policy optimization, fixed regularizer, no privacy.
+
+    ``learning_rate`` is η, by default the paper's √(2 ln|A|/(HT)); the other options are those of ``ucrl-vtr``.
+    """
+    options = FixedOptions(
+        bonus_scale, alpha, regularization, replan, Frame(centred, span), pool, normalize, misspecification
+    )
+    return make_fixed(model, episodes, "policy-optimization", options, learning_rate)
+
+
+@dataclasses.dataclass(frozen=True)
+class FixedOptions:
+    """What the non-private agents have in common."""
+
+    bonus_scale: float
+    alpha: float
+    regularization: float
+    replan: Replan
+    frame: Frame
+    pool: bool
+    normalize: bool
+    misspecification: float = 0.0
+
+
+def make_fixed(
+    model: Model, episodes: int, method: Method, options: FixedOptions, learning_rate: float | None = None
+) -> LinOptLearner:
+    """A learner with a fixed regularizer."""
+    check_scale("bonus_scale", options.bonus_scale)
+    require_declared(model, pool=options.pool, normalize=options.normalize)
+    sizes = geometric_sizes(episodes, first=1, growth=1.2) if options.replan == "epoch" else None
+    regularizer = make_fixed_regularizer(
+        model.horizon, model.d1, model.d2, options.regularization, options.regularization, options.pool
+    )
+    observations = episodes * (model.horizon if options.pool else 1)
+    schedule = Schedule(episodes, sizes, final_release=True)
+    users = np.concatenate([[0], schedule.ends])
+    inflated = inflation(model, options.frame, options.misspecification, users, options.pool)
+    return learner_for(model)(
+        model=model,
+        aggregator=regularizer,
+        radii=radii(
+            model,
+            options.frame,
+            regularizer.certificate(),
+            observations,
+            options.alpha,
+            inflated if options.misspecification else 0.0,
+            options.pool,
+        ),
+        bonus_scale=jnp.asarray(float(options.bonus_scale)),
+        learning_rate=rate(model, episodes, learning_rate),
+        frame=options.frame,
+        schedule=schedule,
+        method=method,
+        name=method,
+        normalize=options.normalize,
+        pooled=options.pool,
+        theory=Theory(
+            regularizer.certificate(),
+            options.alpha,
+            bonus_scale=options.bonus_scale,
+            learning_rate=learning_rate,
+            misspecification=options.misspecification,
+        ),
+    )
+
+
+def rate(model: Model, episodes: int, learning_rate: float | None) -> jnp.ndarray:
+    """η as given, or the paper's."""
+    if learning_rate is None:
+        return jnp.asarray(paper_learning_rate(model.actions, model.horizon, episodes))
+    check_scale("learning_rate", learning_rate)
+    return jnp.asarray(float(learning_rate))
+
+
+def check_scale(field: str, value: float) -> None:
+    """Refuse a multiplier that is negative or not finite."""
+    if not 0 <= value < float("inf"):
+        raise InvalidInput(field, value, "a finite number of at least 0", "1.0 is the theory's value")

@@ -1,0 +1,90 @@
+"""Private-LinOpt-VI and Private-LinOpt-PO: the learners with a privatizer as regularizer (Definitions 6.1 and 6.2)."""
+
+from __future__ import annotations
+
+import jax.numpy as jnp
+
+from reticent.agents.linear_mixture.learner import LinOptLearner, Theory, learner_for
+from reticent.agents.linear_mixture.linopt import rate
+from reticent.agents.linear_mixture.privacy_plan import PrivacyPlan, PrivateOptions, coordinate_scales, plan_privacy
+from reticent.agents.linear_mixture.privatizer import Privatizer
+from reticent.agents.registry import register_with_options
+from reticent.errors import InvalidInput
+from reticent.learning.learner import Method
+from reticent.worlds import Model
+
+
+def make_private(model: Model, episodes: int, method: Method, options: PrivateOptions) -> LinOptLearner:
+    """The agent that keeps the promise of ``options``."""
+    return assemble(model, episodes, method, plan_privacy(model, episodes, method, options))
+
+
+def assemble(model: Model, episodes: int, method: Method, plan: PrivacyPlan) -> LinOptLearner:
+    """The agent that keeps ``plan``.
+
+    Raises:
+      InvalidInput: the plan's noise does not keep its promise; nothing has been spent.
+    """
+    options = plan.options
+    if plan.calibration.epsilon_spent > options.epsilon * (1 + 1e-6):
+        raise InvalidInput(
+            "epsilon", options.epsilon, f"kept, but calibration='paper' really spends {plan.calibration.epsilon_spent:.4g}",
+            "use calibration='exact', or a smaller epsilon",
+        )  # fmt: skip
+    bounds, regularization = plan.frame.bounds(model), plan.regularization
+    privatizer = Privatizer(
+        noise_scale=jnp.asarray(coordinate_scales(plan.calibration, model.d1, model.d2)),
+        transition_shift=jnp.asarray(regularization.transition_shift),
+        reward_shift=jnp.asarray(regularization.reward_shift),
+        transition_floor=jnp.asarray(regularization.transition_floor),
+        reward_floor=jnp.asarray(regularization.reward_floor),
+        feature_bound=jnp.asarray(bounds.feature),
+        target_low=jnp.asarray(bounds.low),
+        target_high=jnp.asarray(bounds.high),
+        grid=jnp.asarray(plan.calibration.grid),
+        counter=plan.calibration.counter,
+        trust=plan.calibration.trust,
+        d1=model.d1,
+        d2=model.d2,
+        pooled=bool(plan.options.pool),
+        nonnegative_rewards=model.nonnegative_rewards,
+        law="binomial" if plan.calibration.trust.wire == "messages" else "gaussian",
+    )
+    return learner_for(model)(
+        model=model,
+        aggregator=privatizer,
+        radii=plan.radii,
+        bonus_scale=jnp.asarray(float(options.bonus_scale)),
+        learning_rate=rate(model, episodes, options.learning_rate),
+        frame=plan.frame,
+        schedule=plan.schedule,
+        method=method,
+        name=method,
+        normalize=bool(plan.options.normalize),
+        pooled=bool(plan.options.pool),
+        promise=plan.guarantee,
+        theory=Theory(
+            plan.regularization.certificate,
+            options.alpha,
+            plan.calibration.counter.weights() is not None,
+            options.bonus_scale,
+            options.shift_scale,
+            options.learning_rate,
+            options.misspecification,
+        ),
+    )
+
+
+register_with_options(
+    "private-linopt-vi",
+    "Private-LinOpt-VI: optimistic value iteration under joint, shuffle or local differential privacy.",
+    lambda model, episodes, options: make_private(model, episodes, "value-iteration", options),
+    PrivateOptions(),
+    without={"learning_rate"},
+)
+register_with_options(
+    "private-linopt-po",
+    "Private-LinOpt-PO: optimistic policy optimization under joint, shuffle or local differential privacy.",
+    lambda model, episodes, options: make_private(model, episodes, "policy-optimization", options),
+    PrivateOptions(),
+)

@@ -1,0 +1,150 @@
+r"""The privatizer: counters assembled into a regularizer (section 6.1 of the paper).
+
+A user's four products of every step travel as one array ``(H, D)``: the packed transition Gram, the transition moment,
+the packed reward Gram, the reward moment. Packing is an isometry and all counters are linear, so one counter over that
+array, with a noise scale per coordinate, *is* the paper's 4H counters.
+
+Formal guarantee. Whatever the trajectories, the array that reaches the counter (or leaves the user, in the local model)
+lies within the declared sensitivities: features are clipped to their norm, targets and rewards to their interval, here
+and nowhere else. The regularized statistics are a function of the counter's releases; nothing else leaves this class
+(:mod:`reticent.privacy.sums`).
+"""
+
+from __future__ import annotations
+
+import dataclasses
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import Array
+
+from reticent.agents.linear_mixture.regularizer import for_every_step
+from reticent.agents.linear_mixture.statistics import Observation, Statistics, products
+from reticent.errors import InvalidInput
+from reticent.learning.small_matrices import raise_eigenvalues
+from reticent.privacy.clipping import clip_interval, clip_norm
+from reticent.privacy.counters.counter import Counter
+from reticent.privacy.packing import pack_symmetric, packed_size, unpack_symmetric
+from reticent.privacy.sums import PrivateSums, SumState
+from reticent.privacy.trust import Law, Trust
+
+
+@jax.tree_util.register_dataclass
+@dataclasses.dataclass(frozen=True)
+class Privatizer(PrivateSums):
+    """A :class:`~reticent.agents.linear_mixture.regularizer.Regularizer` whose Z and z are shifted Gaussian noise.
+
+    Attributes:
+      noise_scale: σ per coordinate, ``(H, D)``.
+      transition_shift, reward_shift: what is added to the Gram diagonals after t rounds, ``(rounds + 1, H)``.
+      transition_floor, reward_floor: least eigenvalue of Λ after t rounds, ``(rounds + 1, H)``; with probability 1−α it
+        is met without doing anything. Keeps Λ positive definite in the remaining cases.
+      feature_bound, target_low, target_high: declared bounds of the transition regression per step, ``(H,)``.
+      grid: spacing to which statistics are rounded in deployment and by shuffled users; 0 keeps them as they are.
+      pooled: add the released sums of all steps up, for models whose parameters do not depend on the step.
+      nonnegative_rewards: reward features are declared nonnegative, and clipped to that: their sensitivity rests on it.
+    """
+
+    noise_scale: Array
+    transition_shift: Array
+    reward_shift: Array
+    transition_floor: Array
+    reward_floor: Array
+    feature_bound: Array
+    target_low: Array
+    target_high: Array
+    grid: Array
+    counter: Counter = dataclasses.field(metadata={"static": True})
+    trust: Trust = dataclasses.field(metadata={"static": True})
+    d1: int = dataclasses.field(metadata={"static": True})
+    d2: int = dataclasses.field(metadata={"static": True})
+    pooled: bool = dataclasses.field(default=False, metadata={"static": True})
+    nonnegative_rewards: bool = dataclasses.field(default=False, metadata={"static": True})
+    law: Law = dataclasses.field(default="gaussian", metadata={"static": True})
+
+    # -- the user's side ----------------------------------------------------------------------------------------------
+
+    def clip(self, seen: Observation) -> Observation:
+        """The observation within its declared bounds; unchanged if it was."""
+        reward_features = jnp.maximum(seen.reward_features, 0.0) if self.nonnegative_rewards else seen.reward_features
+        return Observation(
+            value_features=clip_norm(seen.value_features, self.feature_bound),
+            targets=clip_interval(seen.targets, self.target_low, self.target_high),
+            reward_features=clip_norm(reward_features, 1.0),
+            rewards=clip_interval(seen.rewards, 0.0, 1.0),
+        )
+
+    def report(self, seen: Observation, noise: Array | None) -> Array:
+        """One user's contribution ``(H, D)``: clipped always, and noised in the local model."""
+        return self.send(self.pack(products(self.clip(seen))), noise)
+
+    # -- the server's side --------------------------------------------------------------------------------------------
+
+    def regularized(self, state: SumState) -> Statistics:
+        sums = self.unpack(self.released(state))
+        # Pooled steps share one matrix: it is lifted once, and handed to every step.
+        steps = slice(1) if self.pooled else slice(None)
+        if self.pooled:
+            sums = jax.tree.map(lambda leaf: leaf.sum(axis=0, keepdims=True), sums)
+        row = jnp.minimum(state.rounds, self.transition_shift.shape[0] - 1)
+        shift_p, floor_p, shift_r, floor_r = (
+            table[row, steps]
+            for table in (self.transition_shift, self.transition_floor, self.reward_shift, self.reward_floor)
+        )
+        lifted = sums._replace(
+            transition_gram=lift(sums.transition_gram, shift_p, floor_p),
+            reward_gram=lift(sums.reward_gram, shift_r, floor_r),
+        )
+        return for_every_step(lifted, self.horizon)
+
+    # -- one array for the four products ------------------------------------------------------------------------------
+
+    def pack(self, sums: Statistics) -> Array:
+        """The four products as one array ``(H, D)``."""
+        return jnp.concatenate(
+            [
+                pack_symmetric(sums.transition_gram), sums.transition_moment,
+                pack_symmetric(sums.reward_gram), sums.reward_moment,
+            ],
+            axis=-1,
+        )  # fmt: skip
+
+    def unpack(self, packed: Array) -> Statistics:
+        """The inverse of :meth:`pack`."""
+        ends = np.cumsum([packed_size(self.d1), self.d1, packed_size(self.d2)])
+        gram_p, moment_p, gram_r, moment_r = jnp.split(packed, ends, axis=-1)
+        return Statistics(unpack_symmetric(gram_p), moment_p, unpack_symmetric(gram_r), moment_r)
+
+    # -- strict mode --------------------------------------------------------------------------------------------------
+
+    def require_within_bounds(self, seen: Observation) -> None:
+        """Raise if an observation would be clipped (not for use under ``jit``). Nothing is spent by it."""
+        checks = (
+            ("‖φ(s,a)‖", np.linalg.norm(seen.value_features, axis=-1), 0 * self.feature_bound, self.feature_bound),
+            ("next state's value", seen.targets, self.target_low, self.target_high),
+            ("‖ϕ(s,a)‖", np.linalg.norm(seen.reward_features, axis=-1), 0.0, 1.0),
+            ("reward", seen.rewards, 0.0, 1.0),
+        )
+        for field, values, low, high in checks:
+            numbers = np.asarray(values)
+            slack = 1e-9 * (1 + np.abs(np.asarray(high)))
+            bad = ~((numbers >= np.asarray(low) - slack) & (numbers <= np.asarray(high) + slack))
+            if bad.any():
+                step = int(np.argmax(bad))
+                bounds = (
+                    np.broadcast_to(np.asarray(low), numbers.shape),
+                    np.broadcast_to(np.asarray(high), numbers.shape),
+                )
+                raise InvalidInput(
+                    f"{field} at step {step + 1}", f"{numbers[step]:.6g}",
+                    f"in [{bounds[0][step]:.6g}, {bounds[1][step]:.6g}]",
+                    "correct the features or declare larger bounds; the episode was not counted",
+                )  # fmt: skip
+
+
+def lift(gram: Array, shift: Array, floor: Array) -> Array:
+    """``gram + shift·I`` with eigenvalues raised to ``floor`` where they are below it; all batched over steps."""
+    identity = jnp.eye(gram.shape[-1], dtype=gram.dtype)
+    lifted: Array = raise_eigenvalues(gram + shift[..., None, None] * identity, floor)
+    return lifted

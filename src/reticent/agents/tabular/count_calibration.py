@@ -1,0 +1,184 @@
+r"""How much noise visit counts need: from a promise to the scale of the noise on every cell.
+
+One user adds at most 1 to one cell of each of three tables at each of H steps
+(:mod:`reticent.agents.tabular.count_privatizer`). Replacing her moves each table of a step by at most
+
+=============  ==================  ==================
+adjacency      1-norm :math:`Δ_1`  2-norm :math:`Δ_2`
+=============  ==================  ==================
+``replace``    2                   √2
+``zero-out``   1                   1
+=============  ==================  ==================
+
+Proof. Visits and transitions: two unit vectors that differ are 2 and √2 apart. Rewards: :math:`r e_i-r'e_j` with r, r′ in
+[0, 1] has at most these norms if i ≠ j, and at most 1 if i = j. Against nothing, one entry of at most 1 is left. ∎
+
+All 3H sums get noise of the same scale. Through a counter whose strategy C has entries 0 and 1,
+
+* **Gaussian** noise σ is one Gaussian mechanism of :math:`\mu^2=\|C\|_2^2\cdot3H\Delta_2^2/\sigma^2`, so
+  :math:`\sigma=\|C\|_2\Delta_2\sqrt{3H}/\mu(\varepsilon,\delta)` is exact;
+* **Laplace** noise b costs :math:`\varepsilon=\|C\|_1\cdot3H\Delta_1/b`, by basic composition, and no δ.
+
+:math:`\|C\|_2^2=\|C\|_1` is the number of noised blocks an item is in: the levels of a tree, 1 for epochs, 1 in the local
+model. The factors H and log K that the published simulations of these algorithms leave out are in here.
+
+Formal guarantee. Releasing all sums of all rounds is (ε, δ)-DP, or (ε, 0)-DP with Laplace noise, for one user under the
+stated adjacency, also for adaptively chosen items. Plans are post-processing; by the billboard lemma the run is jointly
+private, and in the local model each report is locally private.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from typing import Literal
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from scipy.special import ndtri
+
+from reticent.errors import InvalidInput
+from reticent.privacy.accounting.account import GAUSSIAN, LAPLACE, Account
+from reticent.privacy.accounting.gaussian import mu_of
+from reticent.privacy.arrivals import arrival_ratio
+from reticent.privacy.counters import COUNTERS, Counter, make_counter
+from reticent.privacy.guarantee import check_promise
+from reticent.privacy.ledger import CounterShare, Ledger
+from reticent.privacy.noise import grid_for
+from reticent.privacy.sensitivity import Adjacency
+from reticent.privacy.trust import Trust
+
+CountLaw = Literal["gaussian", "laplace"]
+TABLES = ("visits", "transitions", "rewards")
+
+
+def table_sensitivity(law: CountLaw, adjacency: Adjacency) -> float:
+    """How far one user moves one table of one step, in the norm that the law is charged in."""
+    if adjacency == "zero-out":
+        return 1.0
+    return 2.0 if law == "laplace" else math.sqrt(2.0)
+
+
+@dataclasses.dataclass(frozen=True)
+class CountCalibration:
+    """The noise of a run, and what it promises. Data-independent.
+
+    Attributes:
+      sensitivity: of one table of one step, in the law's norm.
+      scale: of the noise on every cell, σ or b.
+      counter_sensitivity: how often an item is charged: ‖C‖₂ under Gaussian noise, ‖C‖₁ under Laplace; 1 in the local
+        model.
+      grid: spacing that rewards are rounded to in a deployment; 0 is none.
+    """
+
+    trust: Trust
+    adjacency: Adjacency
+    law: CountLaw
+    epsilon: float
+    delta: float
+    counter: Counter
+    counter_sensitivity: float
+    horizon: int
+    sensitivity: float
+    scale: float
+    grid: float = 0.0
+
+    def shares(self) -> list[CounterShare]:
+        """One row per table and step (1-based)."""
+        steps = range(1, self.horizon + 1)
+        return [CounterShare(name, step, self.sensitivity, self.scale) for step in steps for name in TABLES]
+
+    @property
+    def account(self) -> Account:
+        return LAPLACE if self.law == "laplace" else GAUSSIAN
+
+    @property
+    def arrival_ratio(self) -> float:
+        """1: a user who leaves one round and joins another moves no more than one who is replaced."""
+        return arrival_ratio(self.sensitivity, 1.0, self.adjacency) if self.law == "gaussian" else 1.0
+
+    def ledger(self, round_ends: ArrayLike) -> Ledger:
+        """The account of a run that releases after these numbers of episodes."""
+        trust, counter = self.trust, self.counter
+        return Ledger.of(
+            self.shares(), trust.released_by(counter), trust.exposure(counter), round_ends,
+            epsilon=self.epsilon, delta=self.delta, account=self.account,
+        )  # fmt: skip
+
+
+def calibrate_counts(
+    horizon: int,
+    counter: Counter,
+    *,
+    trust: Trust,
+    adjacency: Adjacency,
+    law: CountLaw,
+    epsilon: float,
+    delta: float,
+    deployment: bool = False,
+) -> CountCalibration:
+    """The least noise that the promise allows; δ is 0 whatever is given where the law is Laplace.
+
+    ``deployment`` accounts for rounding rewards to an integer grid, as the secure noise needs; visits and transitions are
+    whole numbers and stay what they are. Rounding moves one entry of either neighbour by at most half the grid g, so any
+    table by at most √2·g more.
+    """
+    check_promise(epsilon, delta if law == "gaussian" else 0.5)
+    sensitivity, tables = table_sensitivity(law, adjacency), len(TABLES) * horizon
+    grid = 0.0
+    if law == "laplace":
+        if deployment:
+            raise InvalidInput("law", law, "'gaussian' in a deployment", "secure noise is drawn from that law only")
+        charged = trust.sensitivity(counter) ** 2 if trust.noised_reports else blocks_of_an_item(counter)
+        scale, delta = charged * tables * sensitivity / epsilon, 0.0
+    else:
+        charged = trust.sensitivity(counter)
+        if not math.isfinite(charged):
+            raise InvalidInput("counter", counter.name, "one that protects its items", "use epochs, tree or blt")
+        per_unit = charged * math.sqrt(tables) / mu_of(epsilon, delta)
+        if deployment:
+            grid = min(1.0, grid_for(per_unit * sensitivity))
+            sensitivity += math.sqrt(2.0) * grid
+            scale = per_unit * sensitivity
+        else:
+            scale = charged * sensitivity * math.sqrt(tables) / mu_of(epsilon, delta)
+    return CountCalibration(
+        trust, adjacency, law, epsilon, delta, counter, charged, horizon, sensitivity, scale, grid
+    )  # fmt: skip
+
+
+def blocks_of_an_item(counter: Counter) -> float:
+    r""":math:`\max_t\|Ce_t\|_1`: in how many noised blocks the most exposed item is.
+
+    Raises:
+      InvalidInput: the strategy has other entries than 0 and 1, and a 1-norm that grows with the number of rounds.
+    """
+    if not counter.integer_strategy:
+        whole = [name for name in COUNTERS if make_counter(name, (1,)).integer_strategy]
+        raise InvalidInput(
+            "counter",
+            counter.name,
+            f"one of {', '.join(whole)} with Laplace noise",
+            "use law='gaussian' with the others",
+        )
+    return float(round(counter.sensitivity**2))
+
+
+def noise_width(law: CountLaw, scale: float, power: NDArray[np.float64], probability: float) -> NDArray[np.float64]:
+    r"""What a sum of independent noises exceeds in absolute value with at most this probability.
+
+    ``power`` is :math:`\sum_iw_i^2` of the weights w with which draws of ``scale`` enter. Gaussian: the exact quantile.
+    Laplace: Chernoff's bound with the exact moment generating function, for weights of at most 1,
+
+    .. math:: P\Big(\Big|\sum_iw_iz_i\Big|>x\Big)\le2\inf_{0<s<1}e^{-sx/b}\prod_i\frac1{1-w_i^2s^2}
+              \le2\inf_s e^{-sx/b}(1-s^2)^{-\sum w_i^2},
+
+    as :math:`-\ln(1-ws^2)` is convex in w and 0 at 0.
+    """
+    if law == "gaussian":
+        return np.asarray(scale * np.sqrt(power) * -ndtri(probability / 2))
+    # Any s gives a bound, so the least over a fine grid is one. The best s falls with the root of the power.
+    grid = np.concatenate([np.geomspace(1e-5, 0.5, 240), 1 - np.geomspace(0.5, 1e-6, 60)])
+    fixed, per_power = math.log(2 / probability) / grid, -np.log1p(-(grid**2)) / grid
+    values, places = np.unique(power, return_inverse=True)
+    return np.asarray(scale * np.array([(fixed + value * per_power).min() for value in values])[places])

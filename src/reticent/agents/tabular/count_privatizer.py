@@ -1,0 +1,100 @@
+"""The privatizer of visit counts: one user's cells, noise on every cell, and valid counts out of it.
+
+A user adds to one cell of each of three tables per step: visits, transitions, rewards
+(:mod:`reticent.agents.tabular.counts`). All of a step's cells, touched or not, get noise.
+
+Formal guarantee. Whatever the trajectory, even one that names states that do not exist or rewards that are no numbers, the
+array that reaches the counter (or leaves the user, in the local model) has at most one entry of 1 in the visits and one in
+the transitions of every step, and at most one entry in the rewards, within [0, 1]: steps outside the tables are dropped and
+rewards clipped, here and nowhere else. Two users' arrays are therefore at most 2 apart in the 1-norm and √2 in the 2-norm
+in each table of each step, and one user's is at most 1 away from nothing in both
+(:mod:`reticent.agents.tabular.count_calibration`). Counts are made valid after their release, which reads nothing else.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import Array
+
+from reticent.agents.tabular.counts import Counts, count_episode, over_steps, pack, unpack
+from reticent.agents.tabular.valid_counts import make_valid
+from reticent.errors import InvalidInput
+from reticent.privacy.clipping import clip_interval
+from reticent.privacy.counters.counter import Counter
+from reticent.privacy.sums import PrivateSums, SumState
+from reticent.privacy.trust import Law, Trust
+from reticent.worlds import Episode
+
+
+@jax.tree_util.register_dataclass
+@dataclasses.dataclass(frozen=True)
+class CountPrivatizer(PrivateSums):
+    """Noisy visit counts; see the module docstring.
+
+    Attributes:
+      noise_scale: scale of the noise per cell, ``(H, D)``: σ, or b of a Laplace law.
+      grid: spacing that rewards are rounded to in a deployment; whole counts stay what they are. 0 is none.
+      states, actions: S and A.
+      pooled: add up the released counts of all steps, for models whose truth does not depend on the step.
+    """
+
+    noise_scale: Array
+    grid: Array
+    counter: Counter = dataclasses.field(metadata={"static": True})
+    trust: Trust = dataclasses.field(metadata={"static": True})
+    law: Law = dataclasses.field(metadata={"static": True})
+    states: int = dataclasses.field(metadata={"static": True})
+    actions: int = dataclasses.field(metadata={"static": True})
+    pooled: bool = dataclasses.field(default=False, metadata={"static": True})
+
+    # -- the user's side ----------------------------------------------------------------------------------------------
+
+    def clip(self, seen: Episode) -> Episode:
+        """The episode with rewards in [0, 1]; what is no number counts as 0."""
+        return seen._replace(rewards=clip_interval(seen.rewards, 0.0, 1.0))
+
+    def report(self, seen: Episode, noise: Array | None) -> Array:
+        """One user's counts ``(H, D)``: within bounds always, and noised in the local model."""
+        counts = count_episode(self.clip(seen), self.states, self.actions, self.noise_scale.dtype)
+        return self.send(pack(counts), noise)
+
+    # -- the server's side --------------------------------------------------------------------------------------------
+
+    def regularized(self, state: SumState) -> Counts:
+        """Valid counts after the last closed round, ``(H, ...)``, or ``(1, ...)`` where steps are pooled."""
+        noisy = unpack(self.released(state), self.states, self.actions)
+        return make_valid(over_steps(noisy) if self.pooled else noisy)
+
+    # -- strict mode --------------------------------------------------------------------------------------------------
+
+    def require_within_bounds(self, seen: Episode) -> None:
+        """Raise if something of an episode would be dropped or clipped (not for use under ``jit``)."""
+        for field, values, below in (
+            ("states", seen.states, self.states), ("actions", seen.actions, self.actions),
+        ):  # fmt: skip
+            numbers = np.asarray(values)
+            if not ((numbers >= 0) & (numbers < below)).all():
+                raise InvalidInput(field, numbers.tolist(), f"integers from 0 to {below - 1}", "correct the episode")
+        rewards = np.asarray(seen.rewards)
+        if not ((rewards >= 0) & (rewards <= 1)).all():
+            raise InvalidInput("rewards", rewards.tolist(), "in [0, 1]", "rescale rewards; nothing was counted")
+
+
+def table_slices(states: int, actions: int) -> dict[str, slice]:
+    """Which columns of a packed row belong to which table."""
+    pairs = states * actions
+    return {
+        "visits": slice(0, pairs),
+        "transitions": slice(pairs, pairs * (states + 1)),
+        "rewards": slice(pairs * (states + 1), pairs * (states + 2)),
+    }
+
+
+def nothing_seen(horizon: int) -> Episode:
+    """The episode that adds nothing: what a user is replaced by under zero-out adjacency."""
+    outside = jnp.full(horizon + 1, -1, jnp.int32)
+    return Episode(outside, outside[:-1], jnp.zeros(horizon))

@@ -1,0 +1,138 @@
+r"""Does the noise have the law that the calibration counts on?
+
+Everything the accountant says rests on the noise being Gaussian, of the calibrated scale on each coordinate, independent
+between coordinates, rounds and users, and never drawn from a repeatable or guessable state. :func:`check_noise` tests
+the first three on a privatizer's own draws, :func:`check_source` the rest on a source for deployments.
+
+Each test raises a false alarm with probability at most :data:`FALSE_ALARM`; a scale 10% off lies many deviations
+beyond (20 000 draws of a unit normal have a sum of squares within 1% of its mean, and 10% in scale is 20%).
+"""
+
+from __future__ import annotations
+
+import copy
+import math
+from collections.abc import Callable
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import Array
+from scipy.stats import chi2, kstest, norm
+
+from reticent.agents.linear_mixture.privacy_plan import coordinate_scales
+from reticent.audit.subject import Subject
+from reticent.errors import InvalidInput
+from reticent.privacy.noise import require_deployable
+
+__all__ = ["FALSE_ALARM", "check_noise", "check_source", "fits"]
+
+FALSE_ALARM = 1e-7
+
+
+def fits(sample: np.ndarray, sigma: float = 1.0) -> bool:
+    """Whether a sample looks like N(0, ``sigma``²): scale by the chi-square law, shape by Kolmogorov and Smirnov."""
+    z = np.asarray(sample, float).ravel() / sigma
+    power = float((z**2).sum())
+    tail = min(chi2.cdf(power, z.size), chi2.sf(power, z.size))
+    return bool(2 * tail > FALSE_ALARM and kstest(z, "norm").pvalue > FALSE_ALARM)
+
+
+def check_noise(subject: Subject, *, draws: int = 4000, seed: int = 0) -> list[str]:
+    """Findings about a privatizer's noise against its *calibration*; empty if it is what it should be."""
+    privatizer = subject.privatizer
+    expected = _expected_scales(subject)
+    draw: Callable[[Array], Array | None]
+    draw, whose = (
+        (privatizer.simulate_user_noise, "user") if subject.local else (privatizer.simulate_round_noise, "round")
+    )
+    # Keys as simulations make them: one per round or user, from one stream.
+    root = jax.random.key(seed)
+    keys = jax.vmap(jax.random.fold_in, in_axes=(None, 0))(root, jnp.arange(draws))
+    values = jax.vmap(draw)(keys)
+    if values is None:
+        return [f"no noise is drawn for a {whose}"]
+    sample = np.asarray(values).reshape(draws, -1, *expected.shape)
+    silent = np.broadcast_to(expected == 0, sample.shape[1:])
+    findings = []
+    if np.abs(sample[:, silent]).max(initial=0.0) > 0:
+        findings.append("there is noise where the calibration has none")
+    z = (sample / np.where(expected > 0, expected, 1.0))[:, ~silent]
+    if subject.pure:
+        z = _normal_scores(z)
+    coordinates = z.shape[1]
+    if not fits(z[:, :: max(1, coordinates // 16)]):
+        findings.append(f"the noise is not {'Laplace' if subject.pure else 'Gaussian'} of the calibrated scale")
+    power = (z**2).sum(axis=0)
+    tails = np.minimum(chi2.cdf(power, draws), chi2.sf(power, draws))
+    if 2 * tails.min() * coordinates <= FALSE_ALARM:
+        findings.append(f"coordinate {int(tails.argmin())} has a scale {math.sqrt(power[tails.argmin()] / draws):.3f}")
+    findings += _dependences(z, whose)
+    return findings
+
+
+def _expected_scales(subject: Subject) -> np.ndarray:
+    """The scale of every coordinate by the plan: as it says, or by the layout of the linear learners' sums."""
+    declared = getattr(subject.plan, "noise_scale", None)
+    if declared is not None:
+        return np.asarray(declared)
+    return coordinate_scales(subject.plan.calibration, subject.privatizer.d1, subject.privatizer.d2)
+
+
+def _normal_scores(z: np.ndarray) -> np.ndarray:
+    """Standard Laplace numbers carried over to standard normal ones, so that one set of tests serves both laws."""
+    upper = norm.isf(np.maximum(np.exp(-np.abs(z)) / 2, 1e-300))
+    return np.asarray(np.sign(z) * upper)
+
+
+def _dependences(z: np.ndarray, whose: str) -> list[str]:
+    """Correlations between coordinates, and of each with its successor in time."""
+    draws, coordinates = z.shape
+    chosen = z[:, np.unique(np.linspace(0, coordinates - 1, min(coordinates, 400)).astype(int))]
+    unit = chosen / np.maximum(np.sqrt((chosen**2).sum(axis=0)), 1e-300)
+    between = np.abs(unit.T @ unit - np.eye(unit.shape[1]))
+    after = np.abs((unit[1:] * unit[:-1]).sum(axis=0))
+    findings = []
+    limit = norm.isf(FALSE_ALARM / 2 / max(between.size, 1)) / math.sqrt(draws)
+    if between.size > 1 and between.max() > limit:
+        findings.append("the noise of two counters or coordinates is dependent")
+    if after.max() > limit or (draws > 1 and (chosen[1:] == chosen[:-1]).all(axis=1).any()):
+        findings.append(f"the noise of one {whose} depends on another's")
+    return findings
+
+
+def check_source(source: Any, *, draws: int = 4000, calls: int = 2000) -> list[str]:
+    """Findings about a source of noise for real users; empty for :class:`~reticent.privacy.noise.SecureNoise`.
+
+    Seeds of b bits repeat among about :math:`2^{b/2}` calls; to see that of 31 bits takes some 200 000 ``calls``.
+    """
+    findings = []
+    try:
+        require_deployable(source)
+    except InvalidInput:
+        findings.append("the source is not fit for deployment, and says so")
+    sigma = 3.7
+    drawn = source.draw(np.full(draws, sigma))
+    if not hasattr(drawn, "integers") or np.asarray(drawn.integers).dtype != np.int64:
+        return [*findings, "the noise is floating-point and not a whole multiple of a grid"]
+    if not fits(drawn.values, sigma):
+        findings.append("the source's noise is not Gaussian of the scale asked for")
+    steps = np.asarray(drawn.values) / drawn.grid
+    counts = np.bincount(np.asarray(drawn.integers) % 8, minlength=8)
+    uneven = float(((counts - draws / 8) ** 2 / (draws / 8)).sum()) > chi2.isf(FALSE_ALARM, 7)
+    if uneven or not np.array_equal(steps, np.rint(steps)):
+        findings.append("the noise does not fill its grid evenly: low bits would show the data")
+    # A generator with a state is cloned by fork() as it is by a copy.
+    clone = copy.deepcopy(source)
+    if np.array_equal(_vector(source), _vector(clone)):
+        findings.append("a clone of the source repeats its noise: so would a forked process")
+    seen = {_vector(source).tobytes() for _ in range(calls)}
+    if len(seen) < calls:
+        findings.append("the source repeats itself: its seeds are too short or not fresh")
+    return findings
+
+
+def _vector(source: Any) -> np.ndarray:
+    """Eight coordinates: two honest draws are equal with probability 2^-200."""
+    return np.asarray(source.draw(np.ones(8)).integers)

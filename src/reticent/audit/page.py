@@ -1,0 +1,159 @@
+"""The page of an audit: one HTML file for a data-protection officer, without formulas and needing nothing else."""
+
+from __future__ import annotations
+
+import base64
+import json
+import math
+from html import escape
+
+from reticent.audit.attack import Audit
+
+__all__ = ["audit_body", "audit_html"]
+
+
+def audit_html(found: Audit, picture: bytes, date: str = "") -> str:
+    """The whole page; ``picture`` is a PNG and goes into it."""
+    good = found.verdict == "consistent"
+    headline = "No violation found" if good else "The promise was broken"
+    return f"""<!doctype html>
+<html lang="en"><head><meta charset="utf-8"><meta name="viewport" content="width=device-width, initial-scale=1">
+<title>Privacy audit: {escape(found.agent)}</title><style>{CSS}</style></head><body><main>
+<p class=brand>reticent · privacy audit{f" of {escape(date)}" if date else ""}</p>
+<h1>{headline}</h1>
+{audit_body(found, picture)}
+</main></body></html>
+"""
+
+
+def audit_body(found: Audit, picture: bytes) -> str:
+    """What the page says below its title; also a section of a run's report."""
+    encoded = base64.b64encode(picture).decode("ascii")
+    good = found.verdict == "consistent"
+    odds = math.exp(found.claimed_epsilon)
+    numbers = escape(json.dumps(found.to_dict(), indent=2, ensure_ascii=False))
+    rows = "".join(_attack_row(found, index) for index in range(len(found.attacks)))
+    return f"""<p class=lead>{_lead(found)}</p>
+<p class="{"good" if good else "bad"}">Claimed: ε = {found.claimed_epsilon:g} at δ = {found.delta:g}. Proven by attack: ε is
+at least {found.lower_bound_epsilon:.3f}. Verdict: <b>{found.verdict}</b> (confidence {100 * found.confidence:g}%).</p>
+<figure><img alt="Scores of the adversary without and with the user" src="data:image/png;base64,{encoded}"></figure>
+
+<h2>What was promised</h2>
+<p>{_promise(found)} In plain odds: whatever someone believed about a person before, seeing what the system publishes may
+change the odds of that belief by a factor of at most {_factor(odds)}, except with a probability of about
+{found.delta:g}.</p>
+
+<h2>How it was tested</h2>
+<p>The system was run {2 * found.trials:,} times per attack with made-up people: {found.trials:,} times with a
+<em>canary</em>, an invented user chosen to be as conspicuous as possible, and {found.trials:,} times with her
+{"contribution removed" if found.adjacency == "zero-out" else "replaced by someone as different from her as possible"}.
+{_adversary(found)} No real person's data were used.</p>
+<div class=scroll><table><thead><tr><th>canary</th><th>ε proven at least</th><th>method</th><th>wrongly accused</th>
+<th>wrongly missed</th></tr></thead><tbody>{rows}</tbody></table></div>
+<p class=note>“Wrongly accused” is how often the adversary says “she took part” when she did not, and “wrongly missed” the
+reverse; guessing blindly gives two numbers that add up to 100%. The closer they are to that, the less can be
+learned.</p>
+
+<h2>What this does and does not show</h2>
+<ul>
+<li>An attack can prove that a promise was <em>broken</em>. It cannot prove that it holds: that is done by the
+mathematical argument, and the attack checks that the program does what the argument assumes.</li>
+<li>“Consistent” means that the best attack we know extracts no more than was promised. Here it extracts
+{100 * min(found.lower_bound_epsilon / found.claimed_epsilon, 9.99):.0f}% of it{_tightness(found)}.</li>
+<li>At a confidence of {100 * found.confidence:g}%, a correct system would be called “violated” in at most one of
+{1 / (1 - found.confidence):,.0f} audits.</li>
+<li>The audit covers what the system publishes. It does not cover who can read the server's memory
+{"or its database, where raw sums are kept in this trust model" if found.trust == "joint" else ""}, nor what a person
+tells others.</li>
+</ul>
+<details><summary>All numbers</summary><pre>{numbers}</pre></details>
+"""
+
+
+def _lead(found: Audit) -> str:
+    sees = "everything that is published" if found.adversary == "releases" else "every action shown to all other users"
+    who = f"<b>{escape(found.agent)}</b> in “{escape(found.world)}” with {found.episodes:,} users"
+    if found.verdict == "consistent":
+        return (
+            f"We attacked {who}. From {sees}, the best attack we know could learn no more about one user than promised."
+        )
+    return (
+        f"We attacked {who}. From {sees}, more can be learned about one user than was promised. "
+        "<b>Do not use this system for real people</b> until the cause is found."
+    )
+
+
+def _promise(found: Audit) -> str:
+    change = "had not taken part" if found.adjacency == "zero-out" else "had been someone else entirely"
+    if found.trust == "local":
+        return f"What leaves a person's device looks almost the same as it would if she {change}; nobody is trusted."
+    if found.trust == "shuffle":
+        return (
+            f"What reaches the operator looks almost the same as it would if she {change}: people hide each other with "
+            "coin flips, and a shuffler that mixes all messages is trusted. Nobody sees a report."
+        )
+    return (
+        f"Everything that all other users together ever see looks almost the same as it would if she {change}. "
+        "The operator is trusted with raw data."
+    )
+
+
+def _adversary(found: Audit) -> str:
+    if found.adversary == "actions":
+        return (
+            "The adversary knows the program and sees every action that was shown to all other users; a classifier was "
+            "trained on half of the runs and judged on the other half."
+        )
+    what = "each user's report" if found.trust == "local" else "every noisy sum that is ever released"
+    return (
+        f"The adversary knows the program, the canary, all other users' data and {what}, and combines them in the "
+        "statistically best way: more than anyone could in practice."
+    )
+
+
+def _attack_row(found: Audit, index: int) -> str:
+    attack = found.attacks[index]
+    bound = attack.evidence.lower_bound
+    name = {
+        "statistics": "as conspicuous as the declared bounds allow",
+        "trajectory": "as conspicuous as a real user can be",
+    }
+    rates = (f"{100 * rate:.1f}%" for rate in attack.evidence.rates)
+    cells = [name[attack.canary], f"{bound.epsilon:.3f}", bound.method, *rates]
+    return "<tr>" + "".join(f"<td>{escape(cell)}</td>" for cell in cells) + "</tr>"
+
+
+def _tightness(found: Audit) -> str:
+    share = found.lower_bound_epsilon / found.claimed_epsilon
+    if 0.8 <= share <= 1:
+        return ", which also shows that the noise is not larger than it has to be"
+    return ""
+
+
+def _factor(odds: float) -> str:
+    return f"{odds:.1f}" if odds < 100 else f"{odds:,.0f}"
+
+
+CSS = """
+:root { color-scheme: light; }
+body { margin: 0; background: #f6f6f4; color: #222; font: 16px/1.55 system-ui, sans-serif; }
+main { max-width: 62rem; margin: 0 auto; padding: 1.5rem 1rem 4rem; }
+h1 { font-size: 1.8rem; line-height: 1.2; margin: 0 0 .6rem; }
+h2 { font-size: 1.15rem; margin: 2rem 0 .6rem; }
+p, ul { max-width: 46rem; }
+.brand { color: #777; font-size: .9rem; margin: 0 0 .4rem; }
+.lead { font-size: 1.1rem; overflow-wrap: anywhere; }
+.note { color: #555; font-size: .92rem; }
+.good, .bad { padding: .6rem .9rem; border-left: 4px solid #009e73; background: #e8f5f0; }
+.bad { border-color: #d55e00; background: #fff3e0; }
+figure { margin: 0; background: #fff; border: 1px solid #ddd; border-radius: 6px; overflow-x: auto; }
+img { display: block; width: 100%; min-width: 40rem; height: auto; }
+.scroll { overflow-x: auto; background: #fff; border: 1px solid #ddd; border-radius: 6px; }
+table { border-collapse: collapse; width: 100%; font-variant-numeric: tabular-nums; }
+th, td { text-align: left; padding: .5rem .9rem; border-bottom: 1px solid #eee; vertical-align: top; }
+th { color: #555; font-size: .9rem; }
+tbody tr:last-child td { border-bottom: 0; }
+details { margin-top: 1rem; background: #fff; border: 1px solid #ddd; border-radius: 6px; padding: .6rem .9rem; }
+summary { cursor: pointer; font-weight: 600; }
+pre { overflow-x: auto; font-size: .85rem; line-height: 1.45; }
+"""

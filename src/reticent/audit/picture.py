@@ -1,0 +1,89 @@
+"""The picture of an audit: what the adversary sees without and with the canary, and what that proves."""
+
+from __future__ import annotations
+
+import io
+
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.backends.backend_agg import FigureCanvasAgg
+from matplotlib.figure import Figure
+
+from reticent.audit.attack import Attack, Audit
+from reticent.privacy.accounting.gaussian import epsilon_of
+
+__all__ = ["draw_audit"]
+
+WITHOUT, WITH, INK, FAINT = "#0072B2", "#D55E00", "#222222", "#6E6E6E"
+CANARIES = {
+    "statistics": "Worst case that the declared bounds allow",
+    "trajectory": "Worst case that this world allows",
+}
+
+
+def draw_audit(found: Audit) -> bytes:
+    """A PNG with one panel per canary."""
+    figure = Figure(figsize=(10.67, 5.0), dpi=150, facecolor="white")
+    FigureCanvasAgg(figure)
+    axes = figure.subplots(1, len(found.attacks), squeeze=False)[0]
+    figure.subplots_adjust(left=0.065, right=0.985, top=0.73, bottom=0.2, wspace=0.16)
+    for panel, attack in zip(axes, found.attacks, strict=True):
+        _panel(panel, attack, found)
+    axes[0].set_ylabel("share of trials (density)", color=INK)
+    title = "Can anyone tell whether one user took part?"
+    verdict = (
+        f"claimed ε = {found.claimed_epsilon:g}   ·   proven at least {found.lower_bound_epsilon:.3f}"
+        f"   ·   δ = {found.delta:g}   ·   {found.verdict}"
+    )
+    figure.text(0.012, 0.965, title, fontsize=14, fontweight="bold", color=INK, va="top")
+    figure.text(0.012, 0.9, verdict, fontsize=10.5, color=INK if found.verdict == "consistent" else WITH, va="top")
+    sees = "all released sums" if found.adversary == "releases" else "the actions shown to all other users"
+    if found.adversary == "releases" and found.trust == "local":
+        sees = "the report that leaves the user's device"
+    words = (
+        f"{found.agent} in “{found.world}”, {found.episodes:,} users, {found.trust} model, {found.counter}. "
+        f"The adversary sees {sees}. {found.trials:,} trials without and with the user; confidence {found.confidence:g}."
+    )
+    figure.text(0.012, 0.03, words, fontsize=8.5, color=FAINT)
+    buffer = io.BytesIO()
+    figure.savefig(buffer, format="png", metadata={"Software": "reticent"})
+    return buffer.getvalue()
+
+
+def _panel(axes: Axes, attack: Attack, found: Audit) -> None:
+    centre, scale = float(attack.without.mean()), float(attack.without.std()) or 1.0
+    without, present = ((side - centre) / scale for side in (attack.without, attack.present))
+    low, high = np.quantile(np.concatenate([without, present]), [0.0005, 0.9995])
+    pad = 0.05 * (high - low)
+    edges = np.linspace(low - pad, high + pad, 90)
+    for side, colour, label in ((without, WITHOUT, "replaced"), (present, WITH, "took part")):
+        heights, _ = np.histogram(side, edges, density=True)
+        axes.stairs(heights, edges, color=colour, linewidth=1.8, label=label)
+        axes.stairs(heights, edges, color=colour, alpha=0.12, fill=True)
+    threshold = (attack.evidence.threshold - centre) / scale
+    axes.axvline(threshold, color=INK, linewidth=1.1, linestyle=(0, (5, 3)))
+    top = axes.get_ylim()[1] * 1.28
+    axes.set_ylim(0, top)
+    axes.set_xlim(edges[0], edges[-1])
+    right = threshold < (edges[0] + edges[-1]) / 2
+    axes.annotate(
+        "threshold", (threshold, 0.985 * top), xytext=(4 if right else -4, 0), textcoords="offset points",
+        fontsize=8, color=INK, va="top", ha="left" if right else "right",
+    )  # fmt: skip
+    bound = attack.evidence.lower_bound
+    possible = attack.realised_mu
+    reach = "without limit"
+    if np.isfinite(possible) and possible < 100:
+        reach = f"{epsilon_of(possible, found.delta) if found.delta > 0 else possible:.3f}"
+    lines = [f"measured: ε ≥ {bound.epsilon:.3f}  ({bound.method})", f"this user could show at most: ε = {reach}"]
+    axes.set_title(CANARIES[attack.canary], loc="left", fontsize=11, color=INK, pad=22)
+    axes.text(0, 1.015, "   ·   ".join(lines), transform=axes.transAxes, fontsize=8.5, color=FAINT, va="bottom")
+    axes.set_xlabel("adversary's score (standard deviations)", color=INK)
+    axes.legend(
+        loc="upper left" if not right else "upper right", frameon=False, fontsize=9, title="the user", title_fontsize=9
+    )
+    for name in ("top", "right"):
+        axes.spines[name].set_visible(False)
+    for name in ("left", "bottom"):
+        axes.spines[name].set_color("#AAAAAA")
+    axes.tick_params(colors=INK, labelsize=9)

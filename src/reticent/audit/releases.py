@@ -1,0 +1,210 @@
+r"""The strong adversary: sees every released sum (or, in the local model, every report), and knows all users but one.
+
+A trial runs the agent's own privatizer with its own noise over all its rounds, once with the canary and once with her
+replacement; all other contributions are known to the adversary, so they are taken to be zero. Releases are Gaussian with
+a known covariance, hence by Neyman and Pearson no test is better than a threshold on the *matched filter*
+
+.. math:: s=\sum_{t,c}\frac{u_t\,\Delta_c}{\sigma_c^2}\,y_{t,c}\Big/\mu ,\qquad u=(BB^\top)^{-1}Ae_r ,
+
+with :math:`y_{t,c}` coordinate c of release t, Δ the canary's difference, r her round, and A, B the counter's measured
+response. Under the promise s has variance 1 and its means are μ apart.
+
+A broken mechanism may have another covariance. With ``learn=True`` the adversary estimates it from separate trials and
+uses the linear discriminant of what it saw; for small transcripts only.
+
+Laplace noise has another best test: the likelihood ratio of the noise that explains what was seen. With
+:math:`\hat z=B^{-1}y` less what the replacement would add, :math:`d=B^{-1}Ae_r` and Δ the canary's difference,
+
+.. math:: s=\sum_{t,c}\big(|\hat z_{t,c}|-|\hat z_{t,c}-d_t\Delta_c|\big)/b_c .
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import Array
+
+from reticent.audit.neighbours import Pair, report_of
+from reticent.audit.response import Response, probe
+from reticent.audit.subject import Subject
+from reticent.errors import InvalidInput
+
+__all__ = ["MATCHED_LIMIT", "play_releases", "transcript"]
+
+LOCAL_REPORTS = 3
+"""Reports that a trial of the local model contains: the canary's first, then of users who did nothing."""
+
+LEARNED_LIMIT = 1024
+"""Largest transcript, in numbers, whose covariance is estimated."""
+
+MATCHED_LIMIT = 1024
+"""Largest number of rounds whose response is measured."""
+
+LIVE_NUMBERS = 3_000_000
+"""Numbers of one batch of trials that are alive at a time, roughly."""
+
+
+class Likelihood(NamedTuple):
+    """What the likelihood ratio of Laplace noise needs; ``noises`` counts what explains a transcript.
+
+    Attributes:
+      inverse: from releases to the noises that explain them, ``(noises, T)``.
+      centre: what the replacement adds to them, ``(noises, H, D)``.
+      shift: what the canary adds beyond that.
+      scale: b, ``(H, D)``.
+    """
+
+    inverse: Array
+    centre: Array
+    shift: Array
+    scale: Array
+
+    def score(self, seen: Array) -> Array:
+        noise = jnp.tensordot(self.inverse, seen, axes=1) - self.centre
+        return ((jnp.abs(noise) - jnp.abs(noise - self.shift)) / self.scale).sum()
+
+
+def transcript(privatizer: Any, seen: Any, at_round: int, key: Array) -> Array:
+    """Everything released in one trial, ``(T, H, D)``: the canary's round is ``at_round``, all others are empty."""
+    if privatizer.trust == "local":
+        nobody = jax.tree.map(jnp.zeros_like, seen)
+        noises = [privatizer.simulate_user_noise(jax.random.fold_in(key, user)) for user in range(LOCAL_REPORTS)]
+        return jnp.stack([privatizer.report(seen if user == 0 else nobody, z) for user, z in enumerate(noises)])
+
+    def one_round(state: Any, t: Array) -> tuple[Any, Array]:
+        report = privatizer.report(seen, None)
+        state = privatizer.absorb(state, jnp.where(t == at_round, report, jnp.zeros_like(report)))
+        state = privatizer.close(state, privatizer.simulate_round_noise(jax.random.fold_in(key, t)))
+        return state, privatizer.counter.release(state.counter)
+
+    return jax.lax.scan(one_round, privatizer.init(), jnp.arange(privatizer.counter.rounds))[1]
+
+
+def play_releases(
+    subject: Subject,
+    pair: Pair,
+    trials: int,
+    seed: int,
+    *,
+    learn: bool = False,
+    progress: Callable[[int], None] | None = None,
+) -> tuple[np.ndarray, np.ndarray]:
+    """Scores of ``trials`` trials each without (``pair.other``) and with (``pair.one``) the canary."""
+    privatizer = subject.privatizer
+    at_round, test = _likelihood(subject, pair) if subject.pure else _matched_filter(subject, pair)
+    root = jax.random.key(seed)
+    batch = _batch(subject, trials)
+    if learn:
+        test = _learned_filter(subject, pair, at_round, jax.random.fold_in(root, 2), min(trials, 20_000), batch)
+    program = _program(at_round, batch)
+    scores = []
+    done = 0
+    for arm, seen in enumerate((pair.other, pair.one)):
+        keys = jax.random.fold_in(root, arm)
+        parts = []
+        for start in range(0, trials, batch):
+            found = program(privatizer, seen, test, jax.random.fold_in(keys, start))
+            parts.append(np.asarray(found))
+            done += min(batch, trials - start)
+            if progress is not None:
+                progress(done)
+        # What is not a number cannot be mistaken for noise.
+        scores.append(np.nan_to_num(np.concatenate(parts)[:trials], nan=1e12, posinf=1e12, neginf=-1e12))
+    return scores[0], scores[1]
+
+
+def _program(at_round: int, batch: int) -> Callable[..., Array]:
+    """The compiled trials; compiled anew for every audit, so that what runs is the code in force."""
+
+    def scores(privatizer: Any, seen: Any, test: Array | Likelihood | None, key: Array) -> Array:
+        def one(own: Array) -> Array:
+            found = transcript(privatizer, seen, at_round, own)
+            if isinstance(test, Likelihood):
+                return test.score(found)
+            return found.ravel() if test is None else (test * found).sum()
+
+        return jax.vmap(one)(jax.random.split(key, batch))
+
+    return jax.jit(scores)
+
+
+def _matched_filter(subject: Subject, pair: Pair) -> tuple[int, Array]:
+    """The canary's round (the most exposed one) and the filter ``(T, H, D)``, scaled to unit variance."""
+    moved = np.asarray(report_of(subject, pair.one) - report_of(subject, pair.other))
+    scale = subject.noise_scale
+    # Where there is no noise but a difference, the least weight that drowns everything else.
+    sigma = np.where(scale > 0, scale, 1e-6 * scale.max())
+    direction = moved / sigma**2
+    if subject.local:
+        over_time = np.zeros(LOCAL_REPORTS)
+        over_time[0] = 1.0
+        at_round = 0
+    else:
+        response = _response(subject)
+        at_round = int(np.argmax(response.exposures))
+        over_time = response.filters[:, at_round]
+    weights = over_time[:, None, None] * direction
+    size = np.sqrt(max(float((moved**2 / sigma**2).sum()), 1e-300))
+    if not subject.local:
+        size *= float(response.exposures[at_round]) if np.isfinite(response.exposures[at_round]) else 1.0
+    return at_round, jnp.asarray(weights / size)
+
+
+def _likelihood(subject: Subject, pair: Pair) -> tuple[int, Likelihood]:
+    """The canary's round (the most exposed one) and the likelihood ratio of the noise."""
+    one, other = (np.asarray(report_of(subject, side)) for side in (pair.one, pair.other))
+    scale = np.where(subject.noise_scale > 0, subject.noise_scale, 1e-6 * subject.noise_scale.max())
+    if subject.local:
+        inverse, at_round = np.eye(1, LOCAL_REPORTS), 0
+        moved = np.ones(1)
+    else:
+        response = _response(subject)
+        at_round = int(np.argmax(response.pure_exposures))
+        inverse = np.linalg.pinv(response.noise.reshape(response.rounds, -1), rcond=1e-13)
+        moved = inverse @ response.items[:, at_round]
+    along = moved[:, None, None]
+    return at_round, Likelihood(*(jnp.asarray(part) for part in (inverse, along * other, along * (one - other), scale)))
+
+
+def _response(subject: Subject) -> Response:
+    counter = subject.privatizer.counter
+    if counter.rounds > MATCHED_LIMIT:
+        raise InvalidInput(
+            "rounds", counter.rounds, f"at most {MATCHED_LIMIT} in an audit", "audit with fewer --episodes"
+        )
+    return probe(counter)
+
+
+def _learned_filter(subject: Subject, pair: Pair, at_round: int, key: Array, trials: int, batch: int) -> Array:
+    """The linear discriminant of transcripts of a pilot, with the covariance that they have."""
+    shape = (LOCAL_REPORTS if subject.local else subject.privatizer.counter.rounds, *subject.noise_scale.shape)
+    size = int(np.prod(shape))
+    if size > LEARNED_LIMIT:
+        raise InvalidInput("transcript", size, f"at most {LEARNED_LIMIT} numbers", "audit with the matched filter")
+    program = _program(at_round, batch)
+    sides = []
+    for arm, seen in enumerate((pair.other, pair.one)):
+        own = jax.random.fold_in(key, arm)
+        parts = [
+            np.asarray(program(subject.privatizer, seen, None, jax.random.fold_in(own, start)))
+            for start in range(0, trials, batch)
+        ]
+        sides.append(np.concatenate(parts)[:trials])
+    gap = sides[1].mean(axis=0) - sides[0].mean(axis=0)
+    spread = np.concatenate([side - side.mean(axis=0) for side in sides])
+    scale = spread.std(axis=0)
+    quiet = scale <= 1e-12 * scale.max()
+    scale = np.where(quiet, scale.max(), scale)
+    covariance = np.cov((spread / scale).T) + 1e-9 * np.eye(size)
+    return jnp.asarray((np.linalg.solve(covariance, gap / scale) / scale).reshape(shape))
+
+
+def _batch(subject: Subject, trials: int) -> int:
+    live = subject.noise_scale.size * (2 + (0 if subject.local else subject.privatizer.counter.memory))
+    if subject.local:
+        live *= LOCAL_REPORTS
+    return max(1, min(trials, LIVE_NUMBERS // live))

@@ -1,0 +1,1 @@
+"""What noise is worth: accounts of Gaussian, binomial and Laplace mechanisms."""

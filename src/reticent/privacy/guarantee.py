@@ -1,0 +1,162 @@
+"""The one object that says what an agent promises each user: from whom what is hidden, by how much, and what is not.
+
+Every private agent carries a :class:`Guarantee`; ``reticent calibrate`` prints it, a report quotes it, the service publishes
+it, and the audit holds the code to it. It is made before the first user comes, from public numbers alone.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from collections.abc import Iterable, Mapping
+from typing import Any, NamedTuple
+
+from reticent.errors import InvalidInput
+from reticent.learning.promise import Promise
+from reticent.privacy.ledger import Ledger
+from reticent.privacy.sensitivity import Adjacency
+from reticent.privacy.trust import Trust
+
+CHANGES: dict[Adjacency, str] = {
+    "replace": "her whole data were replaced by any other",
+    "zero-out": "she had contributed nothing, her place being kept",
+}
+"""By adjacency, what may change about one user. Zero-out is *not* the absence of a user: her place is used up all the same."""
+
+NOT_COVERED = (
+    "her own actions, which depend on her own data: that is personalisation",
+    "side channels: timing, memory, network",
+    "what candidate models, bounds and schedules reveal, if they were made from protected users' data",
+)
+
+
+class NoisySum(NamedTuple):
+    """One noised sum of one step (1-based; "all" if steps share one): how far a user moves it, and the noise on it.
+
+    ``scale`` is the noise's standard deviation, or b of a Laplace law; ``largest`` that of the noisiest release.
+    """
+
+    name: str
+    step: int | str
+    sensitivity: float
+    scale: float
+    largest: float
+
+
+class DeclaredGroup(NamedTuple):
+    """Columns of the sums of one step (1-based) that one user moves by at most ``sensitivity``.
+
+    In the norm that the noise is charged in: the 2-norm under Gaussian noise, the 1-norm under Laplace.
+    """
+
+    name: str
+    step: int
+    columns: slice
+    sensitivity: float
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class Guarantee(Promise):
+    """What a private agent promises; see the module docstring.
+
+    Attributes:
+      trust: whom a user must trust, and with what.
+      adjacency: what may change about one user.
+      epsilon, delta: the promise; δ = 0 is a pure one.
+      calibration: ``exact``, or ``paper`` for an author's constants.
+      ledger: what will be released when, and what it will have cost.
+      sums: the noise on every sum.
+      groups: what one user is declared to move; the audit holds the code to it.
+      arrival_ratio: by how much the noise falls short if reports may come late or never; 1 is not at all.
+      remark: what else must be said in the sentence, such as how often data are used.
+      reliance: on whom the promise relies besides mathematics; a sentence, or nothing.
+      not_covered: what is not promised.
+      settings: the agent's options as they were resolved.
+    """
+
+    trust: Trust
+    adjacency: Adjacency
+    epsilon: float
+    delta: float
+    ledger: Ledger
+    sums: tuple[NoisySum, ...]
+    groups: tuple[DeclaredGroup, ...] = ()
+    calibration: str = "exact"
+    arrival_ratio: float = 1.0
+    remark: str = ""
+    reliance: str = ""
+    not_covered: tuple[str, ...] = NOT_COVERED
+    settings: Mapping[str, Any] = dataclasses.field(default_factory=dict)
+
+    @property
+    def spent(self) -> float:
+        """The ε that the noise really gives at the promised δ, after the last release."""
+        return self.ledger.spent()
+
+    @property
+    def pure(self) -> bool:
+        """Whether there is no δ."""
+        return self.ledger.account.pure
+
+    @property
+    def mu(self) -> float | None:
+        """The joint μ of everything released; None where there is no δ."""
+        return None if self.pure else self.ledger.strength(self.ledger.rounds)
+
+    @property
+    def promised_strength(self) -> float:
+        """The largest strength that (ε, δ) allows a mechanism of the kind that neighbours are measured by: μ, or ε."""
+        return self.ledger.account.strength_of(self.epsilon, self.delta)
+
+    @property
+    def releases(self) -> int:
+        return self.ledger.rounds
+
+    def sentence(self) -> str:
+        """The guarantee in one plain sentence."""
+        law = "" if self.ledger.account.law == "Gaussian" else f", {self.ledger.account.law} noise"
+        remark = f"; {self.remark}" if self.remark else ""
+        return (
+            f"For every user, {self.trust.exposed} is ({self.epsilon:g}, {self.delta:g})-indistinguishable from what it "
+            f"would be if {CHANGES[self.adjacency]} ({self.trust.name} differential privacy, {self.adjacency} adjacency"
+            f"{law}; really spent: epsilon = {self.spent:.4g} at the same delta{remark}).{self.reliance}"
+        )
+
+    def to_dict(self) -> dict[str, Any]:
+        """The promise as plain values, for ``--json``."""
+        return {
+            "trust": self.trust.name,
+            "adjacency": self.adjacency,
+            "epsilon": self.epsilon,
+            "delta": self.delta,
+            "epsilon_spent": self.spent,
+            "mu": self.mu,
+            "counter": self.ledger.counter,
+            "calibration": self.calibration,
+            "releases": self.releases,
+            "sentence": self.sentence(),
+            "not_covered": list(self.not_covered),
+        }
+
+
+def noisy_sums(shares: Iterable[Any], multiplier: float) -> tuple[NoisySum, ...]:
+    """The table of noise from a ledger's shares; ``multiplier`` is the largest release's noise per unit of scale."""
+    return tuple(
+        NoisySum(share.name, share.step, share.sensitivity, share.sigma, share.sigma * multiplier) for share in shares
+    )
+
+
+def guarantee_of(agent: Any) -> Guarantee | None:
+    """What an agent promises its users; None for one that promises nothing."""
+    promise = agent.promise
+    return promise if isinstance(promise, Guarantee) else None
+
+
+def check_promise(epsilon: float, delta: float) -> None:
+    """Refuse a promise that is none."""
+    if not (math.isfinite(epsilon) and epsilon > 0):
+        raise InvalidInput(
+            "epsilon", epsilon, "a finite number above 0", "1 is a common choice; smaller is more private"
+        )
+    if not 0 < delta < 1:
+        raise InvalidInput("delta", delta, "in (0, 1)", "use less than one over the number of users, such as 1e-5")

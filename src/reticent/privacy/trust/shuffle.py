@@ -1,0 +1,39 @@
+"""Shuffle differential privacy: a shuffler mixes messages, and users hide each other with coin flips.
+
+The protocol and its theorem are in :mod:`reticent.privacy.trust.shuffle_protocol`.
+"""
+
+from __future__ import annotations
+
+import jax
+import jax.numpy as jnp
+from jax import Array
+
+from reticent.privacy.trust.trust import Draw, Trust
+
+
+class Shuffle(Trust):
+    """Users send one-bit messages through a shuffler; the coins of all users of a round are its noise."""
+
+    name = "shuffle"
+    exposed = "everything that leaves the shuffler, and all that is computed from it, given who sent,"
+    trusted = "the shuffler, to mix the messages"
+    wire = "messages"
+    grouped = True
+
+    def send(self, contribution: Array, noise: Array | None, grid: Array) -> Array:
+        """On the grid, which is coarse: ``noise`` in [0, 1) decides which way a number is rounded
+        (:func:`reticent.privacy.trust.shuffle_protocol.round_at`); None rounds to the nearest."""
+        spacing = jnp.where(grid > 0, grid, 1.0)
+        return spacing * jnp.floor(contribution / spacing + (0.5 if noise is None else noise))
+
+    def simulate_user_noise(self, key: Array, like: Array, draw: Draw) -> Array:
+        del draw
+        return jax.random.uniform(key, like.shape, like.dtype)
+
+    def reliance(self, honest: float) -> str:
+        users = "every user" if honest == 1 else f"{100 * honest:g}% of the users"
+        return f" Nobody sees a report: the shuffler is trusted to mix, and {users} of her epoch to flip the coins."
+
+
+SHUFFLE = Shuffle()

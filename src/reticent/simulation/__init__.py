@@ -1,0 +1,1 @@
+"""Simulated users: the compiled engine, many seeds and settings side by side, users who overlap."""

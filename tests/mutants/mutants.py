@@ -23,9 +23,9 @@ from reticent.agents.linear_mixture import private_linopt as private
 from reticent.agents.linear_mixture.learner import LinOptLearner
 from reticent.agents.linear_mixture.privatizer import Privatizer
 from reticent.privacy import noise
+from reticent.privacy.clipping import clip_interval, clip_norm
 from reticent.privacy.counters import EpochCounter, TreeCounter
 from reticent.privacy.counters.tree import TreeState
-from reticent.privacy.clipping import clip_interval, clip_norm
 from reticent.privacy.sums import SumState
 from reticent.service import embedded as deployed
 from reticent.worlds import Episode

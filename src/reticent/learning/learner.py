@@ -102,6 +102,10 @@ class Learner(abc.ABC, Generic[Seen, Report, Released]):
         """What a theorem says of the regret after each of ``points`` users: a curve and the bound; None without one."""
         del points
 
+    def insights(self, released: np.ndarray, version: int, policy: np.ndarray) -> Any:
+        """What released numbers say about themselves, for a dashboard: a function of what is public. None: nothing."""
+        del released, version, policy
+
     @abc.abstractmethod
     def see(self, plan: Plan, episode: Episode) -> Seen:
         """What the aggregator is shown of ``episode``, whose user was served ``plan``."""

@@ -32,6 +32,8 @@ from reticent.worlds.model import Sizes
 
 if TYPE_CHECKING:
     from reticent.agents.linear_mixture.bounds import Bound
+    from reticent.agents.linear_mixture.insights import Insights
+    from reticent.agents.linear_mixture.privacy_plan import PrivacyPlan
 
 
 class Beliefs(NamedTuple):
@@ -54,6 +56,7 @@ class Theory(Statement):
       bonus_scale, shift_scale: multiples of the theory's radii and shifts.
       learning_rate: η where it is not the paper's, else None.
       misspecification: how wrong the model may be.
+      privacy: the plan of a private learner.
     """
 
     certificate: Certificate
@@ -63,6 +66,7 @@ class Theory(Statement):
     shift_scale: float = 1.0
     learning_rate: float | None = None
     misspecification: float = 0.0
+    privacy: PrivacyPlan | None = None
 
 
 @jax.tree_util.register_dataclass
@@ -113,6 +117,11 @@ class LinOptLearner(Learner[Observation, Any, Statistics]):
         from reticent.agents.linear_mixture.bounds import bound_of
 
         return None if self.theory is None else bound_of(self, self.theory, points)
+
+    def insights(self, released: np.ndarray, version: int, policy: np.ndarray) -> Insights | None:
+        from reticent.agents.linear_mixture.insights import insights_of
+
+        return insights_of(self, released, version, policy)
 
     def for_many(self, plan: Plan) -> Plan:
         if planner.states_at_once(self.model) < self.model.states:

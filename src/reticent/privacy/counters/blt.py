@@ -91,6 +91,10 @@ class BltCounter:
         return fits[min((size for size in fits if size >= self.rounds), default=max(fits))]
 
     @property
+    def keeps_noisy_sums_only(self) -> bool:
+        return False
+
+    @property
     def integer_strategy(self) -> bool:
         return False
 

@@ -60,6 +60,10 @@ class EpochCounter:
         return "epochs"
 
     @property
+    def keeps_noisy_sums_only(self) -> bool:
+        return True
+
+    @property
     def integer_strategy(self) -> bool:
         return True
 

@@ -39,6 +39,10 @@ class RunningSum:
         return "sum"
 
     @property
+    def keeps_noisy_sums_only(self) -> bool:
+        return False
+
+    @property
     def integer_strategy(self) -> bool:
         return True
 

@@ -72,6 +72,10 @@ class ToeplitzCounter:
         return "toeplitz"
 
     @property
+    def keeps_noisy_sums_only(self) -> bool:
+        return False
+
+    @property
     def integer_strategy(self) -> bool:
         return False
 

@@ -93,6 +93,10 @@ class TreeCounter:
         return int(self.rounds).bit_length()
 
     @property
+    def keeps_noisy_sums_only(self) -> bool:
+        return False
+
+    @property
     def integer_strategy(self) -> bool:
         return True
 

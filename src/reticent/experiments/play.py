@@ -17,6 +17,7 @@ from reticent.agents import make_agent
 from reticent.errors import InvalidInput
 from reticent.learning.learner import AgentState, AnyLearner
 from reticent.learning.plan import Plan
+from reticent.runtime import double_precision
 from reticent.simulation.rollout import Streams, episode_uniforms, streams
 from reticent.worlds import Episode, Model
 
@@ -43,6 +44,7 @@ class PlayResult:
     position: int
 
 
+@double_precision
 def play(
     env: gymnasium.Env[Any, Any],
     model: Model,

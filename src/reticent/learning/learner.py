@@ -25,9 +25,13 @@ from reticent.learning.aggregator import Aggregator, Noise, PyTree
 from reticent.learning.plan import Plan
 from reticent.learning.promise import NoPromise, Promise
 from reticent.learning.schedule import Schedule
+from reticent.runtime import scope_methods
 from reticent.worlds import Episode, Model
 
 Method = Literal["value-iteration", "policy-optimization"]
+
+SCOPED = ("init", "plan", "for_many", "act", "policy_to_judge", "see", "report", "absorb", "close", "update")
+"""Methods that run in double precision whatever the caller's setting is, in every subclass (:mod:`reticent.runtime`)."""
 
 Seen = TypeVar("Seen")
 Report = TypeVar("Report")
@@ -69,6 +73,10 @@ class Learner(abc.ABC, Generic[Seen, Report, Released]):
     method: Method = dataclasses.field(metadata={"static": True})
     name: str = dataclasses.field(metadata={"static": True})
     promise: Promise = dataclasses.field(default=NoPromise(), metadata={"static": True})
+
+    def __init_subclass__(cls, **arguments: Any) -> None:
+        super().__init_subclass__(**arguments)
+        scope_methods(cls, SCOPED)
 
     def init(self) -> AgentState:
         """The state before the first user."""
@@ -129,6 +137,8 @@ class Learner(abc.ABC, Generic[Seen, Report, Released]):
         """Absorb one episode and end its round: the whole of an algorithm when every episode is a round."""
         return self.close(self.absorb(state, self.report(plan, episode, user_noise)), plan, 1, round_noise)
 
+
+scope_methods(Learner, SCOPED)
 
 AnyLearner = Learner[Any, Any, Any]
 """A learner of whatever family: what simulation, service and audit take."""

@@ -33,6 +33,7 @@ from reticent.privacy.counters import COUNTERS, make_counter
 from reticent.privacy.guarantee import Guarantee, guarantee_of
 from reticent.privacy.noise import SecureNoise, require_deployable
 from reticent.privacy.sums import PrivateSums, private_sums
+from reticent.runtime import double_precision, double_precision_methods
 from reticent.service import arrays
 from reticent.service.batches import BatchRules, batch_rules
 from reticent.service.billboards import Billboard
@@ -42,6 +43,7 @@ TAIL = 13.0
 """Standard deviations that an honest report may be away from its statistic: exceeded with probability below 1e-37."""
 
 
+@double_precision_methods
 @dataclasses.dataclass(frozen=True, eq=False)
 class Mechanism:
     """Everything that a deployment computes; it holds no state.
@@ -209,6 +211,7 @@ class Mechanism:
         return {}
 
 
+@double_precision
 def make_mechanism(
     spec: str, model: Model, episodes: int, source: SecureNoise, *, contributions: int = 1, pan_private: bool = False
 ) -> Mechanism:

@@ -26,6 +26,7 @@ from jax import Array
 from reticent.errors import InvalidInput
 from reticent.learning.learner import AgentState, AnyLearner
 from reticent.learning.plan import Plan
+from reticent.runtime import double_precision
 from reticent.simulation.engine import Block, blocks, plan_value
 from reticent.simulation.rollout import AnyWorld, Streams, episode_uniforms, rollout, streams
 from reticent.simulation.simulate import grid_points
@@ -146,6 +147,7 @@ class DelayedCarry(NamedTuple):
     counts: Array
 
 
+@double_precision
 def simulate_delayed(
     agent: AnyLearner, world: AnyWorld, seeds: Sequence[int], delay: Delay, *, width: int = 256
 ) -> DelayedCurves:

@@ -25,8 +25,8 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array
 
-import reticent.backend  # noqa: F401  (double precision before the first array)
 from reticent.errors import InvalidInput
+from reticent.runtime import double_precision, double_precision_methods
 
 Tree = TypeVar("Tree")
 
@@ -54,6 +54,7 @@ class Sizes(Protocol):
     def nonnegative_rewards(self) -> bool: ...
 
 
+@double_precision_methods
 @jax.tree_util.register_dataclass
 @dataclasses.dataclass(frozen=True)
 class Model:
@@ -148,6 +149,7 @@ class Model:
         return cast(self, dtype)
 
 
+@double_precision
 def cast(tree: Tree, dtype: Any) -> Tree:
     """Every floating-point leaf of ``tree`` in precision ``dtype``; other leaves as they are."""
 
@@ -158,6 +160,7 @@ def cast(tree: Tree, dtype: Any) -> Tree:
     return changed
 
 
+@double_precision
 def make_model(
     transition_features: Any,
     reward_features: Any,

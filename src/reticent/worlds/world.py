@@ -17,6 +17,7 @@ import numpy as np
 from jax import Array
 
 from reticent.errors import InvalidInput
+from reticent.runtime import double_precision, double_precision_methods
 from reticent.worlds.model import Model, cast
 
 RewardKind = Literal["bernoulli", "deterministic"]
@@ -31,6 +32,7 @@ SHORT_ROW = 256
 """Rows up to this length are searched by counting, which vectorises; longer ones by bisection."""
 
 
+@double_precision_methods
 @jax.tree_util.register_dataclass
 @dataclasses.dataclass(frozen=True)
 class World:
@@ -255,6 +257,7 @@ def invert(cumulative: Array, uniform: Array) -> Array:
     return jnp.minimum(index, cumulative.shape[-1] - 1)
 
 
+@double_precision
 def make_world(
     model: Model,
     transition_theta: Any,
@@ -305,6 +308,7 @@ def make_world(
     )
 
 
+@double_precision
 def checked_truth(rows: np.ndarray, means: np.ndarray) -> dict[str, Any]:
     """The fields ``rows``, ``cumulative`` and ``reward_means`` of a world, from probabilities and rewards that are checked.
 

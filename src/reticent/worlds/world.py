@@ -281,6 +281,13 @@ def make_world(
             raise InvalidInput(
                 field, "different from step to step", "the same at every step", "declare stationary=False"
             )
+    if model.reward_total is not None and (
+        (theta_r < -1e-9).any() or np.abs(theta_r.sum(axis=1) - model.reward_total).max() > 1e-9 * model.reward_total
+    ):
+        raise InvalidInput(
+            "reward_theta", f"sum {theta_r.sum(axis=1)[0]:.6g}, least {theta_r.min():.3g}",
+            f"nonnegative, of sum {model.reward_total:.6g}", "declare reward_total=None",
+        )  # fmt: skip
     if model.sums_to_one and np.abs(theta_p.sum(axis=1) - 1).max() > 1e-9:
         raise InvalidInput(
             "transition_theta", f"sum {theta_p.sum(axis=1)[0]:.6g}", "of sum 1", "declare sums_to_one=False"

@@ -24,8 +24,8 @@ from reticent.errors import InvalidInput
 from reticent.learning.aggregator import Noise
 from reticent.learning.learner import AgentState, Learner, mirror_step
 from reticent.learning.plan import Plan
-from reticent.learning.promise import Statement
 from reticent.learning.ridge import Estimate
+from reticent.statement import Statement
 from reticent.worlds import Episode, Model
 from reticent.worlds.continuous.model import ContinuousModel
 from reticent.worlds.model import Sizes

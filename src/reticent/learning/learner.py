@@ -30,7 +30,20 @@ from reticent.worlds import Episode, Model
 
 Method = Literal["value-iteration", "policy-optimization"]
 
-SCOPED = ("init", "plan", "for_many", "act", "policy_to_judge", "see", "report", "absorb", "close", "update")
+SCOPED = (
+    "init",
+    "plan",
+    "for_many",
+    "served",
+    "act",
+    "policy_to_judge",
+    "plan_value",
+    "see",
+    "report",
+    "absorb",
+    "close",
+    "update",
+)
 """Methods that run in double precision whatever the caller's setting is, in every subclass (:mod:`reticent.runtime`)."""
 
 Seen = TypeVar("Seen")
@@ -97,6 +110,14 @@ class Learner(abc.ABC, Generic[Seen, Report, Released]):
         """The same plan with what it pays to compute once if many users are served it."""
         return plan
 
+    def served(self, plan: Plan, place: Array | int) -> Plan:
+        """What the user at the 0-based ``place`` of a round is served of its plan: all the same, unless places differ.
+
+        A place is public and follows from the order of admissions; it never depends on data.
+        """
+        del place
+        return plan
+
     def act(self, plan: Plan, step: Array | int, state: Array | int, uniform: Array | float) -> Array:
         """The action at 0-based ``step`` in ``state``; ``uniform`` in [0, 1) decides where the policy is random."""
         return plans.act(plan, jnp.asarray(step), jnp.asarray(state), jnp.asarray(uniform))
@@ -105,6 +126,11 @@ class Learner(abc.ABC, Generic[Seen, Report, Released]):
         """The policy of ``plan`` as ``world`` judges policies: on its own states, as choices or probabilities."""
         del world
         return plan.policy
+
+    def plan_value(self, plan: Plan, world: Any) -> Array:
+        """What ``plan`` is worth in ``world`` to a user of its round, on average over places; uses the hidden truth."""
+        value: Array = world.policy_value(self.policy_to_judge(plan, world))
+        return value
 
     def regret_bound(self, points: np.ndarray) -> Any:
         """What a theorem says of the regret after each of ``points`` users: a curve and the bound; None without one."""

@@ -166,15 +166,21 @@ def fit(
 
 
 def model_of(
-    kernel: Kernel, horizon: int, initial: np.ndarray, *, bounds: Bounds = "tight", shared_rewards: bool = False
+    kernel: Kernel,
+    horizon: int,
+    initial: np.ndarray,
+    *,
+    bounds: Bounds = "tight",
+    shared_rewards: bool = False,
+    dense: bool = False,
 ) -> Model:
-    """The learner's model of some candidates: sparse if few states follow any pair."""
+    """The learner's model of some candidates: sparse if few states follow any pair, unless it is to be ``dense``."""
     states, actions, d = kernel.states, kernel.actions, kernel.d
     count = np.bincount(kernel.pair, minlength=states * actions)
     width = int(count.max())
     column = np.arange(len(kernel.pair)) - np.repeat(np.cumsum(count) - count, count)
     successors = None
-    if 2 * width > states:
+    if dense or 2 * width > states:
         features = np.zeros((d, states * actions, states))
         features[:, kernel.pair, kernel.following] = kernel.chances.T
     else:

@@ -298,11 +298,11 @@ def _apart(kernel: Kernel, outcomes: Outcomes, totals: np.ndarray) -> tuple[floa
     visits[outcomes.paid_pair] = totals[moves : moves + number] + totals[moves + number :]
     weight = visits / visits.sum()
     distances = []
-    for one in range(kernel.d):
-        for other in range(one):
-            gap = np.abs(kernel.chances[:, one] - kernel.chances[:, other])
+    for first in range(kernel.d):
+        for other in range(first):
+            gap = np.abs(kernel.chances[:, first] - kernel.chances[:, other])
             rows = np.bincount(kernel.pair, weights=gap, minlength=len(weight)) / 2
-            paid = np.abs(kernel.rewards[:, one] - kernel.rewards[:, other])
+            paid = np.abs(kernel.rewards[:, first] - kernel.rewards[:, other])
             distances.append(float(weight @ np.maximum(rows, paid)))
     return min(distances), float(np.mean(distances))
 

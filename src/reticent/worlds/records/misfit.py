@@ -134,7 +134,7 @@ class _Rows:
         fold = random.permutation(users) % min(FOLDS, users)
         without = np.stack([fold != number for number in range(min(FOLDS, users))]).astype(float)
         uppers = self._plugin(without @ self.counts, blend)
-        lowers = np.array([np.mean(self._signed(halves[:4] * one, blend, one)) for one in without])
+        lowers = np.array([np.mean(self._signed(halves[:4] * others, blend, others)) for others in without])
         lower = min(max(lower, 0.0), upper)
         estimate = float(np.clip(2 * upper - again.mean(), lower, upper))
         low, high = lower - 1.645 * _jackknife(lowers), upper + 1.645 * _jackknife(uppers)
@@ -142,13 +142,13 @@ class _Rows:
 
     def _shares(self, counts: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Shares within rows and row sums of counts ``(B, outcomes)``."""
-        sums = np.stack([np.bincount(self.row, weights=one, minlength=self.rows) for one in counts])
+        sums = np.stack([np.bincount(self.row, weights=each, minlength=self.rows) for each in counts])
         return counts / np.maximum(sums[:, self.row], 1e-12), sums
 
     def _plugin(self, counts: np.ndarray, blend: np.ndarray) -> np.ndarray:
         shares, sums = self._shares(counts)
         missing = 1 - np.bincount(self.row, weights=blend, minlength=self.rows)
-        apart = np.stack([np.bincount(self.row, weights=one, minlength=self.rows) for one in np.abs(shares - blend)])
+        apart = np.stack([np.bincount(self.row, weights=each, minlength=self.rows) for each in np.abs(shares - blend)])
         return np.asarray((0.5 * (apart + missing) * sums).sum(axis=1) / sums.sum(axis=1))
 
     def _signed(self, halves: np.ndarray, blend: np.ndarray, within: np.ndarray | float = 1.0) -> np.ndarray:
@@ -156,7 +156,7 @@ class _Rows:
         other, weight = self._shares((within - halves) @ self.counts)
         signs = np.sign(first - blend)
         missing = 1 - np.bincount(self.row, weights=blend, minlength=self.rows)
-        gain = np.stack([np.bincount(self.row, weights=one, minlength=self.rows) for one in signs * (other - blend)])
+        gain = np.stack([np.bincount(self.row, weights=each, minlength=self.rows) for each in signs * (other - blend)])
         asked = np.where(sums > 0, weight, 0.0)
         return np.asarray((0.5 * (gain + missing) * asked).sum(axis=1) / np.maximum(weight.sum(axis=1), 1e-12))
 

@@ -81,6 +81,7 @@ def register_world(
 
 def load_zoo() -> None:
     """Import the zoo, so that its worlds are registered. (Here and not at the top: the zoo imports this module.)"""
+    import reticent.worlds.people.worlds
     import reticent.worlds.zoo  # noqa: F401
 
 

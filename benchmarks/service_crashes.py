@@ -26,14 +26,14 @@ from typing import Any
 
 import numpy as np
 import sqlalchemy as sa
-from service_process import ENVIRONMENT, Caller, Service, ask_once
-from temporary_postgres import temporary_postgres
 
 from reticent.service import arrays, published
 from reticent.service.app import make_deployment
 from reticent.service.config import make_settings
 from reticent.service.storage import records
 from reticent.service.storage.tables import EPISODES, METADATA, USERS
+from service_process import ENVIRONMENT, Caller, Service, ask_once
+from temporary_postgres import temporary_postgres
 
 WORLD = "random-blend:states=6,actions=3,horizon=6,d=3"
 USERS_AT_ONCE = 6

@@ -23,11 +23,11 @@ from typing import Any
 
 import numpy as np
 import sqlalchemy as sa
-from service_process import Caller, ask_once, serving
-from temporary_postgres import temporary_postgres
 
 from reticent.service.storage.engine import Store
 from reticent.service.storage.tables import DEPLOYMENT, EPISODES, ROUNDS
+from service_process import Caller, ask_once, serving
+from temporary_postgres import temporary_postgres
 
 
 class Clients:

@@ -12,10 +12,10 @@ import pytest
 from scipy.stats import chi2
 
 from reticent.cli import main
-from reticent.client import Client
 from reticent.errors import InvalidInput
 from reticent.experiments.users import Crowd, Truth
 from reticent.worlds import make_world_from
+from reticent_client import Client
 
 sys.path.insert(0, str(Path(__file__).parent.parent / "client"))
 from running_service import ADMIN_KEY, APP_KEY, running_service

@@ -13,13 +13,13 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from reticent.client.promise import epsilon_of, report_epsilon, require_promise
+from reticent.client.published import Billboard, Model, Rules
+from reticent.client.report import Trajectory, clip_interval, clip_norm, noised_report, statistics
 
 from reticent.agents.linear_mixture.privacy_plan import PrivateOptions
 from reticent.agents.linear_mixture.private_linopt import make_private
 from reticent.agents.linear_mixture.statistics import observe
-from reticent.client.promise import epsilon_of, report_epsilon, require_promise
-from reticent.client.published import Billboard, Model, Rules
-from reticent.client.report import Trajectory, clip_interval, clip_norm, noised_report, statistics
 from reticent.errors import InvalidInput
 from reticent.privacy import sensitivity
 from reticent.privacy.accounting import gaussian as accountant

@@ -14,15 +14,15 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from faulty_proxy import CLOSE_AFTERWARDS, LOSE_ANSWER, LOSE_REQUEST, proxied
-from running_service import APP_KEY, running_service
-from scipy.stats import chi2
-
 from reticent.client import Client, EpisodeAbandoned, ServiceError, Unreachable
 from reticent.client.published import Billboard
 from reticent.client.report import Trajectory, statistics
-from reticent.errors import InvalidInput
 from reticent.service.arrays import from_json
+from scipy.stats import chi2
+
+from faulty_proxy import CLOSE_AFTERWARDS, LOSE_ANSWER, LOSE_REQUEST, proxied
+from reticent.errors import InvalidInput
+from running_service import APP_KEY, running_service
 
 WORLD = "random-blend:states=4,actions=3,horizon=3,d=2"
 HORIZON, STATES = 3, 4

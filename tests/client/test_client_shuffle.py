@@ -10,18 +10,18 @@ from typing import Any
 import numpy as np
 import pytest
 import sqlalchemy as sa
-from faulty_proxy import LOSE_ANSWER, proxied
-from running_service import APP_KEY, running_service
-from scipy.stats import chi2, norm
-
 from reticent.client import Client, Connection, ServiceError, Shuffler, messages
 from reticent.client.published import Billboard, Model
 from reticent.client.report import Trajectory, clipped_products
+from reticent.privacy.trust.shuffle_protocol import coins_of_user
+from scipy.stats import chi2, norm
+
+from faulty_proxy import LOSE_ANSWER, proxied
 from reticent.errors import InvalidInput
 from reticent.privacy.noise import SecureNoise
-from reticent.privacy.trust.shuffle_protocol import coins_of_user
 from reticent.service.mechanism import make_mechanism
 from reticent.worlds.registry import make_world_from
+from running_service import APP_KEY, running_service
 
 WORLD = "random-blend:states=4,actions=2,horizon=2,d=2"
 AGENT = "private-linopt-vi:trust=shuffle,first=4,growth=1,epsilon=20,honest=0.75"

@@ -9,12 +9,12 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from durable import MODEL, episode
 from fastapi.testclient import TestClient
-from serving import ADMIN, APP, settings
 
+from durable import MODEL, episode
 from reticent.service import arrays
 from reticent.service.app import create_app
+from serving import ADMIN, APP, settings
 
 
 @pytest.fixture

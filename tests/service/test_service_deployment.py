@@ -10,8 +10,8 @@ from pathlib import Path
 import jax
 import numpy as np
 import pytest
-from durable import AGENT, MODEL, SECRET, deployment, episode
 
+from durable import AGENT, MODEL, SECRET, deployment, episode
 from reticent.agents.linear_mixture.privacy_plan import PrivateOptions
 from reticent.agents.linear_mixture.private_linopt import make_private
 from reticent.errors import InvalidInput

@@ -11,12 +11,12 @@ from typing import Any
 
 import pytest
 import sqlalchemy as sa
-from durable import MODEL, episode
 from fastapi.testclient import TestClient
-from serving import ADMIN, APP, settings
 
+from durable import MODEL, episode
 from reticent.service.app import create_app
 from reticent.service.storage.tables import METADATA
+from serving import ADMIN, APP, settings
 
 JUNK: list[Any] = [
     None, True, -1, 2**31, 10**400, 0.5, 1e308, float("nan"), float("inf"), -float("inf"), "", "\ud800", "é" * 600,

@@ -11,8 +11,8 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 import sqlalchemy as sa
-from durable import AGENT, MODEL, deployment, episode
 
+from durable import AGENT, MODEL, deployment, episode
 from reticent.audit.bounds import lower_bounds
 from reticent.errors import InvalidInput
 from reticent.privacy.accounting.gaussian import mu_of

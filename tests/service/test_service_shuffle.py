@@ -11,15 +11,13 @@ from typing import Any
 import numpy as np
 import pytest
 import sqlalchemy as sa
-from durable import deployment
 from fastapi.testclient import TestClient
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from serving import APP
-from serving import settings as served
-
-from reticent.errors import InvalidInput
 from reticent.privacy.trust.shuffle_protocol import Messages, analyse, coins_of_user, encode, mix
+
+from durable import deployment
+from reticent.errors import InvalidInput
 from reticent.service import arrays, published
 from reticent.service.app import create_app
 from reticent.service.batches import BatchRules
@@ -27,6 +25,8 @@ from reticent.service.deployment import Deployment
 from reticent.service.storage import records
 from reticent.service.storage.tables import METADATA
 from reticent.worlds.registry import make_world_from
+from serving import APP
+from serving import settings as served
 
 WORLD = "random-blend:states=4,actions=2,horizon=2,d=2"
 AGENT = "private-linopt-vi:trust=shuffle,first=4,growth=1,epsilon=20,honest=0.75"

@@ -15,6 +15,7 @@ import numpy as np
 from jax import Array
 
 from reticent.privacy.counters.counter import Counter
+from reticent_client.wire.grid import nearest
 
 Law = Literal["gaussian", "laplace", "binomial"]
 WireForm = Literal["trajectory", "report", "messages"]
@@ -89,4 +90,4 @@ class Trust(abc.ABC):
 def on_grid(contribution: Array, grid: Array) -> Array:
     """Rounded to the nearest multiple of ``grid``; as it is where the grid is 0."""
     spacing = jnp.where(grid > 0, grid, 1.0)
-    return jnp.where(grid > 0, jnp.round(contribution / spacing) * spacing, contribution)
+    return jnp.where(grid > 0, nearest(contribution, spacing, jnp) * spacing, contribution)

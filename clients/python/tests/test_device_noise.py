@@ -16,10 +16,10 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from scipy.stats import chi2, norm
-
 from reticent.client import discrete_gaussian
 from reticent.client.discrete_gaussian import DiscreteGaussian, discrete_laplace, draw, exponential_coin
+from scipy.stats import chi2, norm
+
 from reticent.errors import InvalidInput
 
 FALSE_ALARM = 1e-6

@@ -19,6 +19,7 @@ import threading
 import time
 import uuid
 from contextlib import nullcontext
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -26,6 +27,8 @@ import sqlalchemy as sa
 
 from reticent.service.storage.engine import Store
 from reticent.service.storage.tables import DEPLOYMENT, EPISODES, ROUNDS
+
+sys.path.insert(0, str(Path(__file__).parents[1] / "tests" / "support"))  # helpers that tests use too
 from service_process import Caller, ask_once, serving
 from temporary_postgres import temporary_postgres
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 import json
 import socket
 import sys
-from pathlib import Path
 
 import numpy as np
 import pytest
+from running_service import ADMIN_KEY, APP_KEY, running_service
 from scipy.stats import chi2
 
 from reticent.cli import main
@@ -16,9 +16,6 @@ from reticent.errors import InvalidInput
 from reticent.experiments.users import Crowd, Truth
 from reticent.worlds import make_world_from
 from reticent_client import Client
-
-sys.path.insert(0, str(Path(__file__).parent.parent / "client"))
-from running_service import ADMIN_KEY, APP_KEY, running_service
 
 WORLD = "random-blend:states=3,actions=2,horizon=2,d=2"
 EPISODES = 120

@@ -11,11 +11,11 @@ from types import SimpleNamespace
 import httpx
 import numpy as np
 import pytest
-
-from reticent.service import arrays
-from reticent.worlds.registry import make_world_from
 from serving import ADMIN, APP, KEYS, settings
 from watching import browser, come, running, watch, why_not
+
+from reticent.worlds.registry import make_world_from
+from reticent_client.wire import arrays
 
 pytestmark = pytest.mark.skipif(why_not() is not None, reason=f"THE DASHBOARD IS NOT TESTED: {why_not()}")
 

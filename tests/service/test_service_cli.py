@@ -5,9 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from durable import AGENT, WORLD
 from typer.testing import CliRunner
 
-from durable import AGENT, WORLD
 from reticent.cli import app
 from reticent.errors import InvalidInput
 

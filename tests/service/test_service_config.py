@@ -8,8 +8,8 @@ from typing import Any
 
 import numpy as np
 import pytest
-
 from durable import MODEL
+
 from reticent.errors import InvalidInput
 from reticent.service.config import DevelopmentSecrets, Settings, make_settings, read_settings
 from reticent.service.models import deployment_model, fingerprint

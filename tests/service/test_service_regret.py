@@ -9,8 +9,8 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-
 from durable import deployment
+
 from reticent.service.deployment import Deployment
 from reticent.simulation.simulate import simulate
 from reticent.worlds import World

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from durable import AGENT, SECRET, WORLD
+
 from reticent.service.config import Settings
 
 KEYS = {"app_key": "the app's key of the tests, long enough", "admin_key": "the admin's key of the tests, long enough"}

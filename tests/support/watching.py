@@ -11,11 +11,11 @@ from typing import Any
 import httpx
 import numpy as np
 import uvicorn
-
 from headless_browser import browser, why_not
+from serving import APP
+
 from reticent.service.app import create_app
 from reticent.service.config import Settings
-from serving import APP
 
 __all__ = ["Watched", "browser", "come", "running", "watch", "why_not"]
 

@@ -21,6 +21,7 @@ class Shuffle(Trust):
     trusted = "the shuffler, to mix the messages"
     wire = "messages"
     grouped = True
+    silence = " Whether she sends at all is not hidden: a device whose user leaves early sends coins alone."
 
     def send(self, contribution: Array, noise: Array | None, grid: Array) -> Array:
         """On the grid, which is coarse: ``noise`` in [0, 1) decides which way a number is rounded

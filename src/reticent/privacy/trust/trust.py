@@ -34,6 +34,7 @@ class Trust(abc.ABC):
       noised_reports: whether every report is private by itself, so that all the server does is post-processing.
       noised_rounds: whether a round's sum is noised when it is released, by whomever.
       grouped: whether rounds are groups of users whatever the counter is.
+      silence: what it shows if nothing comes from a user; a sentence with a leading space, or nothing.
     """
 
     name: ClassVar[str]
@@ -43,6 +44,7 @@ class Trust(abc.ABC):
     noised_reports: ClassVar[bool] = False
     noised_rounds: ClassVar[bool] = True
     grouped: ClassVar[bool] = False
+    silence: ClassVar[str] = ""
 
     # -- what users send ----------------------------------------------------------------------------------------------
 

@@ -28,15 +28,15 @@ def clip_norm(x: Array, bound: Array, xp: Namespace = np) -> Array:
     """
     x = floating(x, xp)
     kind = np.finfo(x.dtype)
-    x = xp.where(xp.isfinite(x) & (xp.abs(x) > math.sqrt(kind.tiny)), x, xp.zeros_like(x))
+    x = xp.where(xp.isfinite(x) & (xp.abs(x) > math.sqrt(kind.tiny)), x, 0.0)
     with np.errstate(over="ignore"):  # an infinite norm makes the vector 0, which is within every bound
-        square = xp.sum(x * x, axis=-1, keepdims=True)
-    limit = xp.asarray(bound, dtype=x.dtype)[..., None]
+        square = (x * x).sum(axis=-1, keepdims=True)
     # Rounding of a sum of n squares, its root and the two products is below (n/2 + 3) units.
     shave = 1.0 - (x.shape[-1] + 4) * float(kind.eps)
-    inside = square <= (limit * shave) ** 2
-    norm = xp.sqrt(xp.where(inside, xp.ones_like(square), square))
-    return x * xp.where(inside, xp.ones_like(square), limit * shave / norm)
+    limit = xp.asarray(bound, dtype=x.dtype)[..., None] * shave
+    inside = square <= limit**2
+    norm = xp.sqrt(xp.where(inside, 1.0, square))
+    return x * xp.where(inside, 1.0, limit / norm)
 
 
 def clip_interval(x: Array, low: Array, high: Array, xp: Namespace = np) -> Array:

@@ -26,7 +26,10 @@ from reticent.cli import app
 from reticent.errors import InvalidInput
 from reticent.privacy.accounting.binomial import BinomialAccount, account_of
 from reticent.privacy.noise import SecureNoise
-from reticent.privacy.trust.shuffle_protocol import (
+from reticent.service.embedded import DeployedAgent
+from reticent.worlds import make_world_from
+from reticent_client.wire.grid import round_at
+from reticent_client.wire.shuffling import (
     Messages,
     analyse,
     coin_excess,
@@ -35,11 +38,8 @@ from reticent.privacy.trust.shuffle_protocol import (
     encode,
     messages_per_user,
     mix,
-    round_at,
     secure_coins,
 )
-from reticent.service.embedded import DeployedAgent
-from reticent.worlds import make_world_from
 
 FALSE_ALARM = 1e-6
 WORLD = make_world_from("random-blend:states=3,actions=2,horizon=2,d1=2,d2=2,per_step=true")

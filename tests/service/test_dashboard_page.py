@@ -14,8 +14,8 @@ import pytest
 from serving import ADMIN, APP, KEYS, settings
 from watching import browser, come, running, watch, why_not
 
-from reticent.service import arrays
 from reticent.worlds.registry import make_world_from
+from reticent_client.wire import arrays
 
 pytestmark = pytest.mark.skipif(why_not() is not None, reason=f"THE DASHBOARD IS NOT TESTED: {why_not()}")
 

@@ -124,7 +124,7 @@ class Guarantee(Promise):
         return (
             f"For every user{times}, {self.trust.exposed}{self.also_seen} is ({self.epsilon:g}, {self.delta:g})-indistinguishable from what it "
             f"would be if {CHANGES[self.adjacency]} ({self.trust.name} differential privacy, {self.adjacency} adjacency"
-            f"{law}; really spent: epsilon = {self.spent:.4g} at the same delta{remark}).{self.reliance}"
+            f"{law}; really spent: epsilon = {self.spent:.4g} at the same delta{remark}).{self.reliance}{self.trust.silence}"
         )
 
     def for_contributions(self, epsilon: float, factor: float, *, contributions: int, also_seen: str = "") -> Guarantee:

@@ -21,6 +21,7 @@ import math
 from typing import Literal, get_args
 
 from reticent.errors import InvalidInput, UnknownName
+from reticent_client.wire.forms.regressions import pair_distance
 
 __all__ = [
     "Adjacency",
@@ -96,11 +97,7 @@ def joint_sensitivity(
     ratio = (_check("weight", weight) * _check("target", target) / bound) ** 2
     if not _replaces(adjacency):
         return square * math.sqrt(1.0 + ratio)
-    if nonnegative:
-        return math.sqrt(2.0) * square * math.sqrt(1.0 + ratio)
-    if ratio <= 2.0:
-        return math.sqrt(2.0) * square * (1.0 + ratio / 2.0)
-    return 2.0 * square * math.sqrt(ratio)
+    return pair_distance(bound, target, weight, nonnegative=nonnegative)
 
 
 def accounted_moment_sensitivity(

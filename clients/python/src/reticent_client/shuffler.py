@@ -16,7 +16,6 @@ from __future__ import annotations
 
 import dataclasses
 import functools
-import math
 import threading
 import uuid
 from types import TracebackType
@@ -25,11 +24,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from reticent.client.connection import Connection
-from reticent.client.messages import require_shuffle
-from reticent.client.published import Model, ShuffleRules
-from reticent.errors import InvalidInput
-from reticent.service.arrays import to_json
+from reticent_client.connection import Connection
+from reticent_client.messages import require_shuffle
+from reticent_client.wire.arrays import to_json
+from reticent_client.wire.errors import InvalidInput
+from reticent_client.wire.model import Model
+from reticent_client.wire.shuffle_rules import ShuffleRules
+from reticent_client.wire.shuffling import Tally
 
 Integers = NDArray[np.int64]
 
@@ -60,24 +61,23 @@ class Shuffler:
         """Take the messages of user ``within`` of round ``number``, once; with the last user's the batch is posted.
 
         Raises:
-          InvalidInput: the place does not exist, or the round's batch is fixed already; nothing was added.
+          InvalidInput: the place does not exist, the messages are not as many as its user sends, or the round's batch is
+            fixed already; nothing was added.
           ServiceError, Unreachable: the batch could not be posted; the messages are kept, and it may be called again.
         """
-        size = self._size(number)
-        shape = self._rules.reach.shape
-        if not (0 <= within < size and ones.shape == messages.shape == shape):
-            raise InvalidInput("messages", (number, within), "of a user of the round", "send what the client made")
+        size = self._rules.size(number)
+        self._rules.require_tally(number, within, Tally(ones, messages))
         with self._lock:
-            found = self._round(number)
-            if within not in found.numbers:
-                if found.batch is not None:
+            gathered = self._round(number)
+            if within not in gathered.numbers:
+                if gathered.batch is not None:
                     raise InvalidInput(
                         "round", number, "one whose batch is not fixed", "the round is over; do not send"
                     )
-                found.numbers.add(within)
-                found.ones += ones
-                found.messages += messages
-            if len(found.numbers) == size:
+                gathered.numbers.add(within)
+                gathered.ones += ones
+                gathered.messages += messages
+            if len(gathered.numbers) == size:
                 self.finish(number)
 
     def finish(self, number: int) -> None:
@@ -87,21 +87,21 @@ class Shuffler:
           InvalidInput: too few users have sent to hide each other; nothing was posted, and more may send.
           ServiceError, Unreachable: the service refused, or did not answer.
         """
-        size = self._size(number)
+        size = self._rules.size(number)
         with self._lock:
-            found = self._round(number)
-            fewest = math.ceil(self._rules.honest * size)
-            if len(found.numbers) < fewest:
+            gathered = self._round(number)
+            fewest = self._rules.fewest(number)
+            if len(gathered.numbers) < fewest:
                 bound = f"at least {fewest} of {size} users"
-                raise InvalidInput(f"users of round {number}", len(found.numbers), bound, "wait for more of them")
-            if found.batch is None:
-                found.batch = {
-                    "batch": uuid.uuid4().hex, "round": number, "users": len(found.numbers),
-                    "ones": to_json(found.ones), "messages": to_json(found.messages),
+                raise InvalidInput(f"users of round {number}", len(gathered.numbers), bound, "wait for more of them")
+            if gathered.batch is None:
+                gathered.batch = {
+                    "batch": uuid.uuid4().hex, "round": number, "users": len(gathered.numbers),
+                    "ones": to_json(gathered.ones), "messages": to_json(gathered.messages),
                 }  # fmt: skip
-            if not found.posted:
-                self._connection.post("/v1/batches", found.batch)
-                found.posted = True
+            if not gathered.posted:
+                self._connection.post("/v1/batches", gathered.batch)
+                gathered.posted = True
 
     def close(self) -> None:
         """Close the connection; what was handed over and not posted is kept."""
@@ -118,12 +118,6 @@ class Shuffler:
     @functools.cached_property
     def _rules(self) -> ShuffleRules:
         return require_shuffle(Model.read(self._connection.get("/v1/model")))
-
-    def _size(self, number: int) -> int:
-        sizes = self._rules.round_sizes
-        if not 0 <= number < len(sizes):
-            raise InvalidInput("round", number, f"from 0 to {len(sizes) - 1}", "see the service's model")
-        return sizes[number]
 
     def _round(self, number: int) -> _Round:
         empty = np.zeros(self._rules.reach.shape, np.int64)

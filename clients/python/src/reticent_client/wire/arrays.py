@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from reticent.errors import InvalidInput
+from reticent_client.wire.errors import InvalidInput
 
 DTYPES = ("<f8", "<i4", "<i8")
 

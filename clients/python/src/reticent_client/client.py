@@ -8,13 +8,15 @@ import threading
 from types import TracebackType
 from typing import Any, Literal, get_args
 
-from reticent.client.connection import Connection, Observer
-from reticent.client.episode import FORMS, Episode, Receipt, Submission
-from reticent.client.messages import Handover, require_shuffle
-from reticent.client.promise import require_promise
-from reticent.client.published import Billboard, Model
-from reticent.errors import InvalidInput
-from reticent.service.arrays import from_json
+from reticent_client.connection import Connection, Observer
+from reticent_client.episode import Episode
+from reticent_client.messages import Handover, require_shuffle
+from reticent_client.submission import SUBMISSIONS, Receipt, Submission
+from reticent_client.wire.arrays import from_json
+from reticent_client.wire.billboard import Billboard
+from reticent_client.wire.errors import InvalidInput
+from reticent_client.wire.model import Model
+from reticent_client.wire.promise import require_promise
 
 Acting = Literal["device", "server"]
 
@@ -34,10 +36,10 @@ class Client:
       trust: demand this trust model; by default whatever the service says. A device that was promised the local model
         should demand it: otherwise a service that says ``joint`` is sent raw trajectories.
       epsilon, delta: in the local model, demand that one report is (ε, δ)-private; by default any noise will do. The
-        device works it out itself (:mod:`reticent.client.promise`). It cannot with a shuffler, where others flip the coins.
-      shuffler: in the shuffle model, who gets an episode's messages: a :class:`~reticent.client.shuffler.Shuffler` or any
+        device works it out itself (:mod:`reticent_client.wire.promise`). It cannot with a shuffler: others flip the coins.
+      shuffler: in the shuffle model, who gets an episode's messages: a :class:`~reticent_client.shuffler.Shuffler` or any
         callable ``(round, number, ones, messages)``. Whoever gives one demands the shuffle model.
-      deadline, timeout, plain_http, observer: of the connection (:class:`~reticent.client.connection.Connection`).
+      deadline, timeout, plain_http, observer: of the connection (:class:`~reticent_client.connection.Connection`).
     """
 
     def __init__(
@@ -118,18 +120,20 @@ class Client:
             if version in self._billboards:
                 self._billboards.move_to_end(version)
                 return self._billboards[version]
-        found = Billboard.read(self.connection.get(f"/v1/billboards/{version}", route="/v1/billboards/{version}"))
-        if found.version != version:
-            raise InvalidInput("billboard.version", found.version, str(version), "ask the service's operator")
-        if self.trust != "joint" and found.model != self.model.digest:
-            raise InvalidInput(
-                "billboard.model", found.model, self.model.digest, "make a new Client: the model changed"
-            )
+        board = Billboard.read(self.connection.get(f"/v1/billboards/{version}", route="/v1/billboards/{version}"))
+        if board.version != version:
+            raise InvalidInput("billboard.version", board.version, str(version), "ask the service's operator")
+        if self.trust != "joint":
+            if board.model != self.model.digest:
+                raise InvalidInput(
+                    "billboard.model", board.model, self.model.digest, "make a new Client: the model changed"
+                )
+            self.model.rules.form.require_version(self.model, board)
         with self._lock:
-            self._billboards[version] = found
+            self._billboards[version] = board
             while len(self._billboards) > VERSIONS_KEPT:
                 self._billboards.popitem(last=False)
-        return found
+        return board
 
     def require_trustworthy(self) -> None:
         """Check the service's trust model, and what its rules promise, before a user is named to it.
@@ -139,8 +143,8 @@ class Client:
         """
         if self._demanded is not None and self.trust != self._demanded:
             raise InvalidInput("trust", self.trust, f"{self._demanded}, as demanded", "do not send; ask its operator")
-        if self.trust not in FORMS:
-            raise InvalidInput("trust", self.trust, f"one of {', '.join(FORMS)}", "use a newer client")
+        if self.trust not in SUBMISSIONS:
+            raise InvalidInput("trust", self.trust, f"one of {', '.join(SUBMISSIONS)}", "use a newer client")
         if self.trust != "joint":
             if self.act == "server":
                 raise InvalidInput(

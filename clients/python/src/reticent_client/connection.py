@@ -17,8 +17,8 @@ import urllib.parse
 from collections.abc import Callable
 from typing import Any
 
-from reticent.client.problems import ServiceError, Unreachable
-from reticent.errors import InvalidInput
+from reticent_client.problems import ServiceError, Unreachable
+from reticent_client.wire.errors import InvalidInput
 
 FIRST_PAUSE, LONGEST_PAUSE = 0.1, 5.0
 """Seconds: pauses are uniform between 0 and a bound that starts at the first and doubles up to the second."""
@@ -153,11 +153,11 @@ def is_loopback(host: str) -> bool:
 
 def _json_object(status: int, content: bytes) -> dict[str, Any]:
     try:
-        found = json.loads(content)
+        answer = json.loads(content)
     except ValueError:
-        found = None
-    if not isinstance(found, dict):
+        answer = None
+    if not isinstance(answer, dict):
         raise ServiceError(
             status, title="the answer is not a JSON object", remedy="check that the address is a service"
         )
-    return found
+    return answer

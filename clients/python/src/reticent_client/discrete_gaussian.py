@@ -9,6 +9,11 @@ Formal guarantee. Given uniform random integers, every law here is exact, not ap
 cut off. Randomness is the operating system's, drawn when it is needed; there is no seed and no buffer, so there is
 nothing to log, to restore, or to share after a ``fork``. Time does depend on the noise that is drawn (as in every
 rejection sampler): who can time a device to the microsecond is not covered.
+
+Why not OpenDP, which draws the service's noise: it is a compiled library of more than 20 MB with wheels for desktop
+systems only, none for phones or browsers, and this client is to run wherever Python and NumPy do. The two samplers draw
+the same law, to which tests hold both; the *rounding* before the noise has one implementation
+(:mod:`reticent_client.wire.grid`).
 """
 
 from __future__ import annotations
@@ -21,13 +26,11 @@ from fractions import Fraction
 import numpy as np
 from numpy.typing import NDArray
 
-from reticent.errors import InvalidInput
+from reticent_client.wire.errors import InvalidInput
+from reticent_client.wire.grid import LARGEST_SCALE
 
 Uniform = Callable[[int], int]
 """A uniform integer from 0 to n − 1, given n."""
-
-LARGEST_SCALE = 2**56
-"""Scales above would let noise of a few standard deviations leave 64 bits."""
 
 
 def draw(scale: NDArray[np.float64], grid: float) -> NDArray[np.int64]:
@@ -36,7 +39,7 @@ def draw(scale: NDArray[np.float64], grid: float) -> NDArray[np.int64]:
     The quotient is exact: both numbers are fractions as they stand.
 
     Raises:
-      InvalidInput: a scale is negative, not finite, or too large for 64-bit integers.
+      InvalidInput: a scale is negative, not finite, or so large that noise might reach 2^53.
     """
     if not (np.isfinite(scale).all() and (scale >= 0).all() and 0 < grid < float("inf")):
         raise InvalidInput(

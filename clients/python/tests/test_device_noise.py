@@ -18,9 +18,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.stats import chi2, norm
 
-from reticent.client import discrete_gaussian
-from reticent.client.discrete_gaussian import DiscreteGaussian, discrete_laplace, draw, exponential_coin
 from reticent.errors import InvalidInput
+from reticent_client import discrete_gaussian
+from reticent_client.discrete_gaussian import DiscreteGaussian, discrete_laplace, draw, exponential_coin
 
 FALSE_ALARM = 1e-6
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from reticent.errors import ReticentError
+from reticent_client.wire.errors import ReticentError
 
 
 class ServiceError(ReticentError):

@@ -2,73 +2,52 @@
 
 Nothing but actions' requests (if the server acts) leaves before the last step. What is sent at the end is formed once and
 kept: a retry sends the same bytes, so noise is never drawn twice for one episode, which would let the two be averaged.
+
+What a user did never stops an episode: rewards and states out of range are clipped, since an exception would abandon it and
+the service would see that nothing came. For the same reason an episode that is left early sends an empty submission where
+the service may not know (:mod:`reticent_client.submission`).
 """
 
 from __future__ import annotations
 
-import dataclasses
-import math
 import operator
 import uuid
 import warnings
-from collections.abc import Callable
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Literal, SupportsIndex
+from typing import TYPE_CHECKING, Literal, SupportsFloat, SupportsIndex
 
 import numpy as np
 
-from reticent.client.messages import form_messages
-from reticent.client.published import Billboard
-from reticent.client.report import Trajectory, noised_report
-from reticent.errors import InvalidInput
-from reticent.service.arrays import to_json
+from reticent_client.submission import SUBMISSIONS, Played, Receipt, Submission
+from reticent_client.wire.billboard import Billboard
+from reticent_client.wire.errors import InvalidInput
+from reticent_client.wire.trajectory import Trajectory, clip_index, clip_reward
 
 if TYPE_CHECKING:
-    from reticent.client.client import Client
+    from reticent_client.client import Client
 
-Status = Literal["new", "open", "counted", "sent", "served", "abandoned"]
-Kind = Literal["trajectory", "report", "messages"]
+Status = Literal["new", "open", "counted", "sent", "served", "empty", "abandoned"]
 
 
 class EpisodeAbandoned(UserWarning):
-    """An episode was left before its last step; nothing was submitted."""
-
-
-@dataclasses.dataclass(frozen=True)
-class Submission:
-    """What an episode sends at its end, ready to be sent again: keep it to finish after an outage or a restart."""
-
-    episode: str
-    kind: Kind
-    content: dict[str, Any]
-    """For the service; ``messages`` are for the shuffler, and the service must not see them."""
-
-    @property
-    def path(self) -> str:
-        return f"/v1/episodes/{self.episode}/{self.kind}"
-
-
-@dataclasses.dataclass(frozen=True)
-class Receipt:
-    """The service has counted the episode, or the shuffler has its messages; ``version`` is the policy she was served."""
-
-    episode: str
-    status: str
-    version: int
+    """An episode was left before its last step; nothing of it was submitted."""
 
 
 class Episode:
     """One episode; use it as a context manager, which opens it and submits it at the end.
 
-    Leaving early, or with an exception, abandons it: nothing is submitted, and the user's place is used up. Not safe to
-    share between threads.
+    Leaving early, or with an exception, submits nothing of it: in the local and the shuffle model an empty submission is
+    sent instead, so that nobody sees that she left; in the joint model nothing is, and the user's place is used up. Not
+    safe to share between threads.
 
     Attributes:
       id: chosen here, so that opening may be repeated safely.
       status: ``new``, ``open``, ``counted`` (learned from), ``sent`` (in the shuffler's hands), ``served`` (finished, but
-        not learned from) or ``abandoned``.
+        not learned from), ``empty`` (an empty submission was sent) or ``abandoned``.
       version: the policy version she is served. horizon: number of steps. learning: whether she will be learned from,
       and if not, ``reason`` why. These are known once it is open.
+      clipped: how many states and rewards were out of range so far, and were taken for the nearest that are not. This
+        is about the user: it is for tests on the device, and must not leave it.
       receipt: what the service answered, if it was counted.
     """
 
@@ -78,6 +57,7 @@ class Episode:
         self.status: Status = "new"
         self.version = self.horizon = -1
         self.learning, self.reason = False, None
+        self.clipped = 0
         self.receipt: Receipt | None = None
         self._token = ""
         self._place = (-1, -1)
@@ -85,7 +65,9 @@ class Episode:
         self._states: list[int] = []
         self._actions: list[int] = []
         self._rewards: list[float] = []
+        self._observed = 0
         self._submission: Submission | None = None
+        self._empty = False
 
     # -- the episode --------------------------------------------------------------------------------------------------
 
@@ -118,7 +100,7 @@ class Episode:
     @property
     def step(self) -> int:
         """How many steps have been observed."""
-        return len(self._rewards)
+        return self._observed
 
     @property
     def complete(self) -> bool:
@@ -128,31 +110,32 @@ class Episode:
     def act(self, state: SupportsIndex) -> int:
         """The action in ``state``, by the policy version she is served. Asked again in the same step, it is the same."""
         self._require_open()
-        here = self._checked_state(state)
+        here = self._clipped_state(state)
         if self.complete:
             raise InvalidInput("step", self.step, f"below the horizon {self.horizon}", "the episode is over")
         if self._states and here != self._states[-1]:
-            raise InvalidInput("state", here, f"{self._states[-1]}, as observed last", "act where she is")
+            raise InvalidInput("state", "another one", "the one that was observed last", "act where she is")
         if not self._states:
             self._states.append(here)
         if len(self._actions) == self.step:
             self._actions.append(self._choose(here))
         return self._actions[-1]
 
-    def observe(self, reward: float, next_state: SupportsIndex) -> None:
-        """What followed the last action: its reward in [0, 1], and the state it led to."""
+    def observe(self, reward: SupportsFloat, next_state: SupportsIndex) -> None:
+        """What followed the last action: its reward, clipped to [0, 1], and the state it led to."""
         self._require_open()
         if len(self._actions) == self.step:
             raise InvalidInput("observation", "without an action", "after act()", "call act(state) first")
         number = float(reward)
-        if not (math.isfinite(number) and 0 <= number <= 1):
-            raise InvalidInput("reward", reward, "in [0, 1]", "rescale rewards before they are observed")
-        there = self._checked_state(next_state)
-        self._rewards.append(number)
+        inside = float(clip_reward(number))
+        there = self._clipped_state(next_state)
+        self.clipped += inside != number
+        self._rewards.append(inside)
         self._states.append(there)
+        self._observed += 1
 
     def abandon(self) -> None:
-        """End it without submitting anything."""
+        """End it without submitting anything, which the service can see; :meth:`submit_empty` does not show it."""
         if self.status in ("new", "open"):
             self.status = "abandoned"
             self._forget()
@@ -166,27 +149,38 @@ class Episode:
           InvalidInput: not all steps were observed.
           ServiceError, Unreachable: the service refused, or did not answer.
         """
-        if self.status in ("counted", "sent", "served"):
+        if self.status in ("counted", "sent", "served", "empty"):
             return self.receipt
         self._require_open()
-        if not self.complete:
+        if not self.complete and not self._empty:
             raise InvalidInput("steps", self.step, f"{self.horizon}, the horizon", "observe every step first")
-        if not self.learning:
-            self.status = "served"
-        else:
-            self.receipt = self._client.send(self.submission)
-            self.status = "sent" if self.submission.kind == "messages" else "counted"
-        self._forget()
-        return self.receipt
+        return self._send()
+
+    def submit_empty(self) -> Receipt | None:
+        """End it, at whatever step, by sending what shows nothing of it: leaving looks like staying.
+
+        Once a submission has been formed there is no other: a second one, with other noise, could be averaged with it.
+
+        Raises:
+          InvalidInput: it is not open.
+          ServiceError, Unreachable: the service refused, or did not answer; it may be called again.
+        """
+        if self.status in ("counted", "sent", "served", "empty"):
+            return self.receipt
+        self._require_open()
+        self._empty = self._submission is None or self._empty
+        return self._send()
 
     @property
     def submission(self) -> Submission:
         """What is sent at the end; formed, and in the local model noised, when first asked for, and then kept."""
         if self._submission is None:
             self._require_open()
-            if not (self.complete and self.learning):
+            if not ((self.complete or self._empty) and self.learning):
                 raise InvalidInput("episode", "not complete, or not learned from", "both", "see .step and .learning")
-            kind, content = FORMS[self._client.trust](self)
+            seen = None if self._empty else self.trajectory
+            played = Played(self._token, self.version, self._place, self._billboard, seen)
+            kind, content = SUBMISSIONS[self._client.trust](lambda: self._client.model, played)
             self._submission = Submission(self.id, kind, content)
         return self._submission
 
@@ -200,15 +194,27 @@ class Episode:
     ) -> None:
         if self.status != "open":
             return
-        if problem is not None or not self.complete:
-            said = f"episode {self.id} was abandoned after {self.step} of {self.horizon} steps; nothing was submitted"
-            self.abandon()
-            if problem is None:
-                warnings.warn(said, EpisodeAbandoned, stacklevel=2)
-            else:
-                problem.add_note(said)
+        if problem is None and self.complete:
+            self.submit()
             return
-        self.submit()
+        said = f"episode {self.id} was left after {self.step} of {self.horizon} steps; {self._leave(problem)}"
+        if problem is None:
+            warnings.warn(said, EpisodeAbandoned, stacklevel=2)
+        else:
+            problem.add_note(said)
+
+    def _leave(self, problem: BaseException | None) -> str:
+        """End it early; says what was sent. Whatever goes wrong on the way must not hide why she left."""
+        stopped = problem is not None and not isinstance(problem, Exception)  # Ctrl-C waits for no network
+        if self._client.trust != "joint" and not stopped:
+            try:
+                self.submit_empty()
+            except Exception as failure:  # of the service, or of whatever hands messages to a shuffler
+                self.abandon()
+                return f"an empty submission failed ({type(failure).__name__}): nothing was submitted"
+            return "an empty submission was sent"
+        self.abandon()
+        return "nothing was submitted"
 
     # -- inside -------------------------------------------------------------------------------------------------------
 
@@ -221,6 +227,16 @@ class Episode:
             np.asarray(self._rewards, np.float64),
         )
 
+    def _send(self) -> Receipt | None:
+        if not self.learning:
+            self.status = "served"
+        else:
+            self.receipt = self._client.send(self.submission)
+            sent: Status = "sent" if self.submission.kind == "messages" else "counted"
+            self.status = "empty" if self._empty else sent
+        self._forget()
+        return self.receipt
+
     def _choose(self, state: int) -> int:
         if self._billboard is not None:
             return self._billboard.act(self.step, state)
@@ -230,13 +246,13 @@ class Episode:
         )
         return int(answer["action"])
 
-    def _checked_state(self, state: SupportsIndex) -> int:
+    def _clipped_state(self, state: SupportsIndex) -> int:
         number = operator.index(state)
-        states = None if self._billboard is None else self._billboard.states  # else the service checks
-        if number < 0 or (states is not None and number >= states):
-            most = "" if states is None else f" to {states - 1}"
-            raise InvalidInput("state", number, f"an integer from 0{most}", "number states as the model does")
-        return number
+        # Without a billboard the number of states is unknown here, and the service sees to it.
+        most = max(number, 0) if self._billboard is None else self._billboard.states - 1
+        inside = int(clip_index(number, most + 1))
+        self.clipped += inside != number
+        return inside
 
     def _require_open(self) -> None:
         if self.status != "open":
@@ -244,39 +260,4 @@ class Episode:
 
     def _forget(self) -> None:
         """Raw data are kept no longer than they are needed."""
-        self._states, self._actions = [], []
-
-
-def _trajectory_form(episode: Episode) -> tuple[Literal["trajectory"], dict[str, Any]]:
-    seen = episode.trajectory
-    return "trajectory", {
-        "token": episode._token,
-        "states": seen.states.tolist(),
-        "actions": seen.actions.tolist(),
-        "rewards": seen.rewards.tolist(),
-    }
-
-
-def _report_form(episode: Episode) -> tuple[Literal["report"], dict[str, Any]]:
-    assert episode._billboard is not None  # opening fetched it: the local model acts on the device
-    report = noised_report(episode._client.model, episode._billboard, episode.trajectory)
-    return "report", {"token": episode._token, "report": to_json(report)}
-
-
-def _messages_form(episode: Episode) -> tuple[Literal["messages"], dict[str, Any]]:
-    assert episode._billboard is not None  # as above
-    number, within = episode._place
-    sent = form_messages(episode._client.model, episode._billboard, episode.trajectory, number, within)
-    # No token and no name: whatever could tie the numbers to a person stays here.
-    return "messages", {
-        "round": number, "number": within, "version": episode.version,
-        "ones": to_json(sent.ones), "messages": to_json(sent.messages),
-    }  # fmt: skip
-
-
-FORMS: dict[str, Callable[[Episode], tuple[Kind, dict[str, Any]]]] = {
-    "joint": _trajectory_form,
-    "local": _report_form,
-    "shuffle": _messages_form,
-}
-"""What leaves the device at the end, by trust model. A trust model that is not here is refused before it begins."""
+        self._states, self._actions, self._rewards = [], [], []

@@ -33,7 +33,7 @@ from reticent.privacy.ledger import CounterShare, Ledger
 from reticent.privacy.noise import grid_for
 from reticent.privacy.sensitivity import Adjacency
 from reticent.privacy.trust import Law, Trust
-from reticent.privacy.trust.shuffle_protocol import coin_excess, coins_for
+from reticent_client.wire.shuffling import coin_excess, coins_for
 
 ROUNDING = 0.1
 """The most by which a shuffled user's rounding may raise the sensitivity; halving it quadruples the messages."""

@@ -70,7 +70,8 @@ class PrivateScoreOptions(ScoreOptions):
       adjacency: what may change about one user: everything (``replace``), or whether she contributes, her place being kept
         (``zero-out``).
       clip: radius to which whole vectors are clipped, in units of √D, the length of a typical whitened vector.
-      free: in units of √n, the radius that costs less than sampling noise does; the larger of the two radii is taken.
+      free: how large noise may be beside the sampling noise √n of a sum; a radius that makes it so large is taken where it
+        is larger, so that clipping ends where there are so many users that it would cost more than noise does.
       deployment: account for the integer grid of the secure noise source.
       honest: in the shuffle model, the share of every round's users who can be relied upon to follow the protocol.
     """
@@ -80,7 +81,7 @@ class PrivateScoreOptions(ScoreOptions):
     delta: float = 1e-5
     adjacency: Adjacency = "replace"
     clip: float = 0.7
-    free: float = 0.067
+    free: float = 0.5
     deployment: bool = False
     honest: float = 1.0
 
@@ -139,7 +140,7 @@ def make_private_score(model: Model, episodes: int, options: PrivateScoreOptions
     )  # fmt: skip
     ends = schedule.ends[: schedule.releases]
     return _learner(
-        model, frame, schedule, options, _unit_ball(noise, len(sizes)), noise.scale_in_use,
+        model, frame, schedule, options, _unit_ball(model, frame, noise, len(sizes), options.score), noise.scale_in_use,
         radii(schedule.round_sizes, frame.dimension, trust, options), trust.noised_reports,
         noise.guarantee(ends, dataclasses.asdict(options), options.honest),
     )  # fmt: skip
@@ -155,7 +156,8 @@ def private_schedule(episodes: int, dimension: int, trust: Trust, options: Priva
 
 def radii(sizes: np.ndarray, dimension: int, trust: Trust, options: PrivateScoreOptions) -> np.ndarray:
     """R of every round: it never falls, so that an earlier round's vector is within every later radius."""
-    free = 0.0 if trust.noised_reports else options.free
+    strength = mu_of(options.epsilon, options.delta) / unit_sensitivity(options.adjacency)
+    free = 0.0 if trust.noised_reports else options.free * strength
     wanted = np.maximum(options.clip * math.sqrt(dimension), free * np.sqrt(sizes))
     return np.asarray(np.maximum.accumulate(wanted))
 
@@ -165,8 +167,12 @@ def _schedule(episodes: int, options: ScoreOptions, first: float) -> Schedule:
     return Schedule(episodes, geometric_sizes(episodes, users, options.growth), options.final_release)
 
 
-def _unit_ball(noise: VectorNoise, releases: int) -> UnitBall:
+def _unit_ball(model: Model, frame: Frame, noise: VectorNoise, releases: int, score: Score) -> UnitBall:
     return UnitBall(
+        basis=frame.transitions.basis,
+        reward_basis=frame.rewards.basis,
+        pooled=model.stationary,
+        likelihood=score == "likelihood",
         noise_scale=jnp.full((1, noise.dimension), noise.scale_in_use),
         grid=jnp.asarray(noise.grid),
         counter=noise.counter(releases),

@@ -13,14 +13,17 @@ import dataclasses
 from typing import Any, NamedTuple
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 from jax import Array
 
+from reticent.agents.score.sweeps import frame
 from reticent.learning.aggregator import Noise
-from reticent.privacy.clipping import clip_norm
+from reticent.learning.plan import Plan
 from reticent.privacy.counters.counter import Counter
 from reticent.privacy.sums import PrivateSums, SumState
 from reticent.privacy.trust import Law, Trust
+from reticent_client.wire.forms.score import clipped
 
 
 @jax.tree_util.register_dataclass
@@ -31,19 +34,24 @@ class UnitBall(PrivateSums):
     Attributes:
       noise_scale: standard deviation of the noise per coordinate, ``(1, D)``.
       grid: spacing to which vectors are rounded in deployment and by shuffled users; 0 keeps them as they are.
+      basis, reward_basis, pooled, likelihood: how vectors are formed, for devices (:mod:`reticent_client.wire.forms.score`).
     """
 
     noise_scale: Array
     grid: Array
+    basis: Array
+    reward_basis: Array
     counter: Counter = dataclasses.field(metadata={"static": True})
     trust: Trust = dataclasses.field(metadata={"static": True})
     law: Law = dataclasses.field(default="gaussian", metadata={"static": True})
+    pooled: bool = dataclasses.field(default=True, metadata={"static": True})
+    likelihood: bool = dataclasses.field(default=False, metadata={"static": True})
 
     # -- the user's side ----------------------------------------------------------------------------------------------
 
     def clip(self, seen: Array) -> Array:
         """The vector ``(D,)`` inside the unit ball; unchanged if it was."""
-        return clip_norm(seen, 1.0)
+        return jnp.asarray(clipped(seen, jnp))
 
     def report(self, seen: Array, noise: Array | None) -> Array:
         """One user's contribution ``(1, D)``: clipped always, and noised in the local model."""
@@ -55,7 +63,22 @@ class UnitBall(PrivateSums):
 
     @property
     def device_rules(self) -> dict[str, Any]:
-        return {"form": "score"}
+        return {
+            "form": "score", "basis": self.basis, "reward_basis": self.reward_basis,
+            "pooled": self.pooled, "likelihood": self.likelihood,
+        }  # fmt: skip
+
+    def version_rules(self, plan: Plan) -> dict[str, Array]:
+        extension = plan.extension
+        reference = extension.reference
+        return {
+            "curious": extension.curious.astype(self.noise_scale.dtype),
+            "framed_values": frame(plan.values[1:])[0],
+            "framed_hopes": frame(extension.hoped[1:])[0],
+            "explorers": extension.explorers.astype(self.noise_scale.dtype),
+            "at_random": extension.at_random.astype(self.noise_scale.dtype),
+            **reference._asdict(),
+        }
 
     # -- the server's side --------------------------------------------------------------------------------------------
 

@@ -27,6 +27,7 @@ from reticent.agents.score.coordinates import Coordinates
 from reticent.agents.score.sweeps import HIGHEST, SMALLEST, Score, group_of
 from reticent.worlds import Episode
 from reticent.worlds.model import Model
+from reticent_client.wire.forms.score import Surprises, Weights, weigh
 
 
 class Reference(NamedTuple):
@@ -74,24 +75,25 @@ def user_vector(
     if score == "values":
         if tables is None:
             features = jax.vmap(model.value_features_at)(framed, here, episode.actions)
-            x = jnp.matmul(features, coordinates.basis, precision=HIGHEST)
+            contrasts = jnp.matmul(features, coordinates.basis, precision=HIGHEST)
             predicted = (features * theta).sum(axis=-1)
         else:
-            x = tables.contrasts[steps, :, here, episode.actions]
+            contrasts = tables.contrasts[steps, :, here, episode.actions]
             predicted = tables.predictions[steps, here, episode.actions]
-        moved = x * (framed[steps, there] - predicted)[:, None]
+        surprises = framed[steps, there] - predicted
     else:
         psi = jax.vmap(_likelihoods, in_axes=(None, 0, 0, 0))(model, here, episode.actions, there)
         stated = (psi * theta).sum(axis=-1, keepdims=True)
         ratio = jnp.where(stated > SMALLEST, psi / jnp.where(stated > SMALLEST, stated, 1.0), 0.0)
-        moved = jnp.matmul(ratio, coordinates.basis, precision=HIGHEST)
-    parts = [_whitened(reference.whiten, moved, pooled)]
-    if reward_coordinates.size:
-        features = jax.vmap(model.reward_features_at)(here, episode.actions)
-        surprise = episode.rewards - (features * reward_theta).sum(axis=-1)
-        contrast = jnp.matmul(features, reward_coordinates.basis, precision=HIGHEST)
-        parts.append(_whitened(reference.whiten_rewards, contrast * surprise[:, None], pooled))
-    return jnp.concatenate(parts) / reference.radius
+        contrasts, surprises = jnp.matmul(ratio, coordinates.basis, precision=HIGHEST), jnp.ones(model.horizon)
+    pays = jax.vmap(model.reward_features_at)(here, episode.actions)
+    seen = Surprises(
+        contrasts, surprises,
+        jnp.matmul(pays, reward_coordinates.basis, precision=HIGHEST),
+        episode.rewards - (pays * reward_theta).sum(axis=-1),
+    )  # fmt: skip
+    weights = Weights(reference.whiten, reference.whiten_rewards, reference.radius)
+    return jnp.asarray(weigh(seen, weights, pooled, jnp))
 
 
 def tabulate(model: Model, coordinates: Coordinates, theta: Array, framed: Array) -> VectorTables:
@@ -112,10 +114,3 @@ def _likelihoods(model: Model, state: Array, action: Array, following: Array) ->
     if model.successors is None:
         return row[:, following]
     return (row * (model.successors[state, action] == following)).sum(axis=-1)
-
-
-def _whitened(whiten: Array, steps: Array, pooled: bool) -> Array:
-    """Sums of steps ``(H, k)`` by group, each multiplied by its W ``(T, k, k)``, as one vector."""
-    groups = whiten.shape[0]
-    sums = steps.sum(axis=0, keepdims=True)[:groups] if pooled else steps[:groups]
-    return jnp.einsum("gij,gj->gi", whiten, sums, precision=HIGHEST).ravel()

@@ -26,21 +26,36 @@ def to_json(array: Any) -> dict[str, Any]:
 
 
 def from_json(field: str, content: Mapping[str, Any], *, dtype: str, shape: tuple[int, ...]) -> np.ndarray:
-    """The array of :func:`to_json`, which must have this type and shape.
+    """The array of :func:`to_json`, which must have this type and shape; −1 in a shape stands for any size.
 
     Raises:
       InvalidInput: it has not, or the bytes are not as many as the shape says.
     """
-    if content.get("dtype") != dtype or tuple(content.get("shape", ())) != shape:
+    stated = tuple(content.get("shape", ()))
+    if content.get("dtype") != dtype or not fits(stated, shape):
         given = f"{content.get('dtype')} {content.get('shape')}"
         raise InvalidInput(field, given, f"{dtype} {list(shape)}", "see the service's model for the shape")
     try:
         data = base64.b64decode(str(content.get("data", "")), validate=True)
     except (binascii.Error, ValueError):
         raise InvalidInput(f"{field}.data", "not base64", "standard base64", "encode the array's bytes") from None
-    if len(data) != math.prod(shape) * np.dtype(dtype).itemsize:
+    if len(data) != math.prod(stated) * np.dtype(dtype).itemsize:
         raise InvalidInput(f"{field}.data", f"{len(data)} bytes", "as many as the shape says", "send the whole array")
-    return np.frombuffer(data, dtype=dtype).reshape(shape)
+    return np.frombuffer(data, dtype=dtype).reshape(stated)
+
+
+def fits(stated: tuple[Any, ...], shape: tuple[int, ...]) -> bool:
+    """Whether a shape is what was asked for, −1 standing for any size.
+
+    >>> fits((3, 2), (3, -1)), fits((3,), (3, -1))
+    (True, False)
+    """
+    whole = all(isinstance(size, int) and size >= 0 for size in stated)
+    return (
+        whole
+        and len(stated) == len(shape)
+        and all(want in (-1, size) for size, want in zip(stated, shape, strict=True))
+    )
 
 
 def to_bytes(arrays: Mapping[str, Any]) -> bytes:

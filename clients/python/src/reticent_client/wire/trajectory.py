@@ -16,11 +16,15 @@ from reticent_client.wire.errors import InvalidInput
 
 
 class Trajectory(NamedTuple):
-    """One episode: ``states`` (H + 1), ``actions`` (H), ``rewards`` (H)."""
+    """One episode: ``states`` (H + 1), ``actions`` (H), ``rewards`` (H).
+
+    ``place`` is its user's 0-based place in her round, where what she is served depends on it; it is public.
+    """
 
     states: NDArray[np.int64]
     actions: NDArray[np.int64]
     rewards: NDArray[np.float64]
+    place: int | None = None
 
 
 class Sizes(Protocol):
@@ -34,7 +38,7 @@ class Sizes(Protocol):
     def actions(self) -> int: ...
 
 
-def well_formed(sizes: Sizes, states: Any, actions: Any, rewards: Any) -> Trajectory:
+def well_formed(sizes: Sizes, states: Any, actions: Any, rewards: Any, place: int | None = None) -> Trajectory:
     """The episode as arrays with every value in range: what is not a state, an action or a reward is clipped to one.
 
     Raises:
@@ -47,6 +51,7 @@ def well_formed(sizes: Sizes, states: Any, actions: Any, rewards: Any) -> Trajec
         _indices("states", states, sizes.horizon + 1, sizes.states),
         _indices("actions", actions, sizes.horizon, sizes.actions),
         clip_reward(given),
+        place,
     )
 
 

@@ -6,10 +6,11 @@ from reticent_client.wire.errors import InvalidInput
 from reticent_client.wire.forms.counts import VisitCounts
 from reticent_client.wire.forms.form import Form
 from reticent_client.wire.forms.regressions import Regressions
+from reticent_client.wire.forms.score import ScoreVector
 
 __all__ = ["FORMS", "Form", "form_named"]
 
-FORMS: dict[str, Form] = {form.name: form for form in (Regressions(), VisitCounts())}
+FORMS: dict[str, Form] = {form.name: form for form in (Regressions(), VisitCounts(), ScoreVector())}
 
 
 def form_named(name: object) -> Form:

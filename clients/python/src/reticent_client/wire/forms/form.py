@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from reticent_client.wire.arrays import from_json
+from reticent_client.wire.arrays import fits, from_json
 from reticent_client.wire.errors import InvalidInput
 
 if TYPE_CHECKING:
@@ -49,6 +49,12 @@ class Form(abc.ABC):
     def of_version(self, sizes: Dimensions) -> dict[str, tuple[int, ...]]:
         """Names and shapes of the arrays that a billboard carries for it: what contributions under it are made of."""
 
+    def act(self, billboard: Billboard, step: int, state: int, place: int | None, actions: int, uniform: float) -> int:
+        """The action at 0-based ``step`` of the user at ``place`` of her round; ``uniform`` in [0, 1) decides where it is
+        random."""
+        del place, actions
+        return billboard.act(step, state, uniform)
+
     @abc.abstractmethod
     def contribution(self, model: Model, billboard: Billboard, seen: Trajectory) -> Floats:
         """The clipped contribution, before any rounding. Raw data: in the local model it stays on the device.
@@ -80,6 +86,6 @@ class Form(abc.ABC):
         """
         for name, shape in self.of_version(model.sizes).items():
             given = billboard.report.get(name)
-            if given is None or given.shape != shape:
+            if given is None or not fits(given.shape, shape):
                 kind = "missing" if given is None else given.shape
                 raise InvalidInput(f"billboard.report.{name}", kind, f"of shape {shape}", "ask the service's operator")

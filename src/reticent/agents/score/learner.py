@@ -30,7 +30,7 @@ import jax
 import jax.numpy as jnp
 from jax import Array
 
-from reticent.agents.score.beliefs import Belief, Summary, gaussian_summary, no_belief, posterior_summary, symmetric
+from reticent.agents.score.beliefs import Belief, Summary, no_belief, summarize, symmetric
 from reticent.agents.score.coordinates import Coordinates
 from reticent.agents.score.replicas import ClipEffect, clip_effect, no_clip_effect
 from reticent.agents.score.small import solved_transposed
@@ -155,14 +155,9 @@ class ScoreLearner(Learner[Array, Array, Array]):
     def plan(self, state: AgentState, *, action_values: bool = False) -> Plan:
         del action_values
         beliefs: Beliefs = state.past
-        moving, paying = jax.random.split(self._public_key(state.rounds, 0))
-        transitions = posterior_summary(self.coordinates, beliefs.transitions, moving)
-        rewards = posterior_summary(self.reward_coordinates, beliefs.rewards, paying)
+        transitions = summarize(self.coordinates, beliefs.transitions)
+        rewards = summarize(self.reward_coordinates, beliefs.rewards)
         first = state.rounds == 0
-        # Before the first release the mean is the prior's, exactly.
-        transitions, rewards = (
-            summary._replace(mean=jnp.where(first, 0.0, summary.mean)) for summary in (transitions, rewards)
-        )
         estimate = self._estimate(transitions.mean, rewards.mean)
         simplex = self.coordinates.total is not None
         greedy, values = plan_backward(self.model, estimate, None, simplex)
@@ -261,8 +256,8 @@ class ScoreLearner(Learner[Array, Array, Array]):
         beliefs = self._learn(state.past, extension, extension.moments, summed, variance, effect, count)
         # The Jacobian follows the estimate: once more with the new one, but for the first round, whose users act at random.
         estimate = self._estimate(
-            gaussian_summary(self.coordinates, beliefs.transitions).mean,
-            gaussian_summary(self.reward_coordinates, beliefs.rewards).mean,
+            summarize(self.coordinates, beliefs.transitions).mean,
+            summarize(self.reward_coordinates, beliefs.rewards).mean,
         )
         statistic = Statistic(self.coordinates, self.contrasts, extension.reference.theta)
         share = extension.share
@@ -276,8 +271,8 @@ class ScoreLearner(Learner[Array, Array, Array]):
 
     # -- inside -------------------------------------------------------------------------------------------------------
 
-    def _public_key(self, rounds: Array, purpose: int) -> Array:
-        return jax.random.fold_in(jax.random.fold_in(jax.random.key(self.seed), purpose), rounds)
+    def _public_key(self, rounds: Array) -> Array:
+        return jax.random.fold_in(jax.random.key(self.seed), rounds)
 
     def estimate_of(self, extension: ScorePlan) -> Estimate:
         """The estimate that a plan was made from."""
@@ -306,7 +301,7 @@ class ScoreLearner(Learner[Array, Array, Array]):
         paying = self.groups, self.reward_coordinates.size
         if not self.clipped:
             return no_clip_effect((moving, paying), self.noise_scale.dtype)
-        return clip_effect(self, plan, self._public_key(state.rounds, 1), (moving, paying))
+        return clip_effect(self, plan, self._public_key(state.rounds), (moving, paying))
 
     def _learn(
         self,

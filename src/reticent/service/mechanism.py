@@ -45,7 +45,7 @@ from reticent_client.wire.model import Model as PublishedModel
 from reticent_client.wire.model import Rules
 from reticent_client.wire.promise import require_promise
 from reticent_client.wire.shuffle_rules import ShuffleRules
-from reticent_client.wire.trajectory import well_formed
+from reticent_client.wire.trajectory import plain_array, well_formed
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -141,7 +141,7 @@ class Mechanism:
         Raises:
           InvalidInput: it cannot: another shape, fractions, or farther out than any honest report.
         """
-        numbers, limit = np.asarray(report), self.report_limit
+        numbers, limit = plain_array("report", report), self.report_limit
         if numbers.shape != limit.shape or not np.issubdtype(numbers.dtype, np.integer):
             kind = type(report).__name__
             raise InvalidInput("report", kind, f"whole numbers of shape {limit.shape}", "send what report() returned")
@@ -280,9 +280,12 @@ def make_deployable(spec: str, model: Model, episodes: int, factor: float) -> An
     Raises:
       InvalidInput: it cannot be deployed; the message says why.
     """
+    import reticent.agents  # noqa: F401  (registers every agent)
+
     name, raw = split(spec)
     entry = AGENTS.find(name)
     if "deployment" not in entry.options:
+        _guarantee(make_agent(spec, model, episodes))  # that it promises nothing is the better reason
         raise InvalidInput(
             "agent", name, "one whose noise can be drawn on an integer grid",
             f"deploy one of {', '.join(other.name for other in AGENTS.entries() if 'deployment' in other.options)}",

@@ -40,7 +40,7 @@ def well_formed(sizes: Sizes, states: Any, actions: Any, rewards: Any) -> Trajec
     Raises:
       InvalidInput: its public form is wrong: lengths, or what kind of numbers there are. No value is quoted.
     """
-    given = np.asarray(rewards)
+    given = plain_array("rewards", rewards)
     if given.shape != (sizes.horizon,) or given.dtype.kind not in "iuf":
         raise InvalidInput("rewards.shape", given.shape, f"{sizes.horizon} numbers", "send one reward per step")
     return Trajectory(
@@ -48,6 +48,20 @@ def well_formed(sizes: Sizes, states: Any, actions: Any, rewards: Any) -> Trajec
         _indices("actions", actions, sizes.horizon, sizes.actions),
         clip_reward(given),
     )
+
+
+def plain_array(field: str, values: Any) -> NDArray[Any]:
+    """``values`` as an array of whatever kind.
+
+    Raises:
+      InvalidInput: they are no array, such as lists of different lengths.
+    """
+    try:
+        return np.asarray(values)
+    except ValueError:
+        raise InvalidInput(
+            field, type(values).__name__, "an array of numbers", "send numbers, all of one kind"
+        ) from None
 
 
 def clip_reward(reward: Any) -> NDArray[np.float64]:
@@ -62,7 +76,7 @@ def clip_index(index: Any, below: int) -> NDArray[np.int64]:
 
 
 def _indices(field: str, values: Any, length: int, below: int) -> NDArray[np.int64]:
-    numbers = np.asarray(values)
+    numbers = plain_array(field, values)
     if numbers.shape != (length,):
         raise InvalidInput(f"{field}.shape", numbers.shape, f"({length},)", "send one whole episode of H steps")
     if numbers.dtype.kind not in "iu":

@@ -191,10 +191,14 @@ class Mechanism:
 
     def _draw(self, prefix: tuple[int, ...]) -> np.ndarray:
         scale = np.broadcast_to(self.noise_scale, prefix + self.noise_scale.shape)
-        share = math.sqrt(0.5) if self.pan_private else 1.0
         noise = np.zeros(scale.shape, np.int64)
-        noise[scale > 0] = self.source.draw(share * scale[scale > 0], grid=self.grid).integers
+        noise[scale > 0] = self.source.draw(self._share * scale[scale > 0], grid=self.grid).integers
         return noise
+
+    @property
+    def _share(self) -> float:
+        """Of the planned noise in one draw: a round's comes in two halves if the server adds it pan-privately."""
+        return math.sqrt(0.5) if self.pan_private and self._server_noises else 1.0
 
     def require_exact_sums(self) -> None:
         """Refuse a grid on which sums would not be exact, or noise not what it is accounted as. A public matter.
@@ -208,7 +212,7 @@ class Mechanism:
         noise = TAIL * math.sqrt(users) * self.noise_scale
         require_exact((users * self.sums.contribution_bound + noise) / grid)
         if self.wire != "messages":
-            require_fine((math.sqrt(0.5) if self.pan_private else 1.0) * self.noise_scale, grid)
+            require_fine(self._share * self.noise_scale, grid)
         if self.wire == "report":
             promised = self.guarantee.epsilon if self.guarantee.adjacency == "replace" else None
             require_promise(self.published, promised, self.guarantee.delta)

@@ -40,13 +40,13 @@ def well_formed(sizes: Sizes, states: Any, actions: Any, rewards: Any) -> Trajec
     Raises:
       InvalidInput: its public form is wrong: lengths, or what kind of numbers there are. No value is quoted.
     """
-    given = plain_array("rewards", rewards)
-    if given.shape != (sizes.horizon,) or given.dtype.kind not in "iuf":
-        raise InvalidInput("rewards.shape", given.shape, f"{sizes.horizon} numbers", "send one reward per step")
+    earned = plain_array("rewards", rewards)
+    if earned.shape != (sizes.horizon,) or earned.dtype.kind not in "iuf":
+        raise InvalidInput("rewards.shape", earned.shape, f"{sizes.horizon} numbers", "send one reward per step")
     return Trajectory(
         _indices("states", states, sizes.horizon + 1, sizes.states),
         _indices("actions", actions, sizes.horizon, sizes.actions),
-        clip_reward(given),
+        clip_reward(earned),
     )
 
 

@@ -361,6 +361,25 @@ def test_the_version_she_was_served_stays_hers(joint) -> None:
         assert early.submit().version == early.version
 
 
+def test_a_device_reports_under_the_version_it_was_served(local_proxy, local, monkeypatch) -> None:
+    """She opens early and submits late: her report is made of her own billboard, whatever is in force by then."""
+    monkeypatch.setattr("reticent_client.discrete_gaussian.draw", lambda scale, grid: np.zeros(scale.shape, np.int64))
+    with Client(local_proxy.url, APP_KEY) as client, Client(local, APP_KEY) as others:
+        early = client.episode(next(names)).open()
+        for _ in range(200):
+            with others.episode(next(names)) as other:
+                play(other)
+            if other.version > early.version:
+                break
+        assert other.version > early.version
+        seen = play(early)
+        early.submit()
+        sent = local_proxy.posts("/report")[-1].content["report"]
+        report = from_json("report", sent, dtype="<i8", shape=client.model.rules.noise_scale.shape)
+        np.testing.assert_array_equal(report, client.model.steps(client.billboard(early.version), seen))
+        assert not np.array_equal(report, client.model.steps(client.billboard(other.version), seen))
+
+
 def test_misuse_is_refused_and_changes_nothing(joint) -> None:
     with Client(joint, APP_KEY) as client, client.episode(next(names)) as episode:
         for call, message in (

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import concurrent.futures
 import math
+import threading
 import uuid
 from pathlib import Path
+from typing import Any
 
 import jax
 import numpy as np
@@ -17,6 +19,7 @@ from reticent.errors import InvalidInput
 from reticent.privacy.accounting.gaussian import mu_of
 from reticent.service import published
 from reticent.service.deployment import Deployment
+from reticent.service.mechanism import Mechanism
 from reticent.service.refusals import Refusal
 from reticent.service.secrets import Secrets
 from reticent.service.storage import records
@@ -223,6 +226,47 @@ def test_requests_repeated_at_the_same_time_are_one_admission(database: str) -> 
     assert service.clock()[0].admitted == 1
     with service.store.read() as tx:
         assert records.admissions(tx, service.secrets.name("ann")) == 1
+
+
+def test_a_submission_repeated_at_the_same_time_counts_once(database: str) -> None:
+    """Twenty users, each of whose report is sent by eight threads at once. Without the row's lock most count twice."""
+    service = deployment(database, "private-linopt-vi:first=64,growth=1,trust=local", 64, inline=False)
+    whole = (service.mechanism.noise_scale > 0).astype(np.int64)
+    gate = threading.Barrier(8)
+
+    def insist(opened: Any, user: int) -> int:
+        gate.wait()
+        return service.submit_report(opened.token, opened.episode, whole * (user + 1))
+
+    with concurrent.futures.ThreadPoolExecutor(8) as pool:
+        for user in range(20):
+            opened = service.admit(f"user {user}", uuid.uuid4().hex)
+            assert set(pool.map(insist, [opened] * 8, [user] * 8)) == {0}
+    np.testing.assert_array_equal(open_sum(service), whole * (20 * 21 // 2))
+
+
+@pytest.mark.parametrize("agent", ["private-linopt-vi:first=4,growth=1", "private-linopt-vi:counter=tree"])
+def test_without_noise_releases_are_the_counters_of_exact_reports(
+    tmp_path: Path, agent: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(
+        Mechanism, "_draw", lambda self, prefix: np.zeros(prefix + self.noise_scale.shape, np.int64), raising=True
+    )
+    service = deployment(tmp_path, agent, 6)
+    mechanism, shape = service.mechanism, service.mechanism.noise_scale.shape
+    counter, ends = mechanism.sums.counter, mechanism.agent.schedule.ends
+    by_hand, total = counter.init(shape, np.dtype(np.float64)), np.zeros(shape)
+    noise = np.zeros(counter.noise_shape_prefix + shape)
+    for user in range(6):
+        version = serve(service, user)
+        played = Episode(**{name: np.asarray(values) for name, values in episode(user).items()})
+        total = total + mechanism.contribution(service.billboard(version), played) * mechanism.grid
+        if user + 1 in ends[: service.releases]:
+            service._end_full_round()
+            by_hand, total = counter.close(by_hand, total, noise), np.zeros(shape)
+            with service.store.read() as tx:
+                row = records.round_of(tx, int(np.searchsorted(ends, user + 1)))
+            np.testing.assert_array_equal(np.frombuffer(row.release, "<f8"), np.ravel(counter.release(by_hand)))
 
 
 def test_nobody_is_counted_beyond_the_horizon(database: str) -> None:

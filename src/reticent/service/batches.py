@@ -1,8 +1,8 @@
 r"""A shuffled batch: what a shuffler hands over of one round, and what it must look like to be believed.
 
 By the theorem of :mod:`reticent_client.wire.shuffling` a permuted sequence of bits says exactly how many bits and how many
-ones there are, so a batch *is* two numbers per coordinate: ``ones`` and ``messages``. What they must be and what they say is
-:meth:`reticent_client.wire.shuffle_rules.ShuffleRules.doubled_sum`; here are the rules of an agent's noisy sums.
+ones there are, so a batch *is* two numbers per coordinate: ``ones`` and ``messages``. What they must be and what they say
+is :meth:`reticent_client.wire.shuffle_rules.ShuffleRules.doubled_sum`; here are the rules of an agent's noisy sums.
 """
 
 from __future__ import annotations

@@ -87,12 +87,14 @@ class Deployment(Rounds):
     def fingerprint(self) -> str:
         """What must not change in the life of a deployment: model, promise, schedule and noise."""
         mechanism, guarantee = self.mechanism, self.mechanism.guarantee
+        rules = mechanism.published.rules
         facts = [
             tables.FORMAT, self.model_digest, mechanism.agent.method, self.contributions, mechanism.pan_private,
             mechanism.grid, guarantee.trust.name, guarantee.epsilon, guarantee.delta, guarantee.adjacency,
             mechanism.sums.counter.name, self.releases, mechanism.agent.schedule.ends.tolist(),
             [f"{sigma:.6e}" for sigma in mechanism.noise_scale.flat],
             {key: str(value) for key, value in sorted(guarantee.settings.items())},
+            rules.form.name, {name: [f"{bound:.6e}" for bound in np.ravel(rules.bounds[name])] for name in rules.bounds},
         ]  # fmt: skip
         return hashlib.sha256(json.dumps(facts).encode()).hexdigest()
 

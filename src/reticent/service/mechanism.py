@@ -46,7 +46,7 @@ from reticent_client.wire.model import Model as PublishedModel
 from reticent_client.wire.model import Rules
 from reticent_client.wire.promise import require_promise
 from reticent_client.wire.shuffle_rules import ShuffleRules
-from reticent_client.wire.trajectory import well_formed
+from reticent_client.wire.trajectory import plain_array, well_formed
 
 
 @double_precision_methods
@@ -143,7 +143,7 @@ class Mechanism:
         Raises:
           InvalidInput: it cannot: another shape, fractions, or farther out than any honest report.
         """
-        numbers, limit = np.asarray(report), self.report_limit
+        numbers, limit = plain_array("report", report), self.report_limit
         if numbers.shape != limit.shape or not np.issubdtype(numbers.dtype, np.integer):
             kind = type(report).__name__
             raise InvalidInput("report", kind, f"whole numbers of shape {limit.shape}", "send what report() returned")
@@ -193,10 +193,14 @@ class Mechanism:
 
     def _draw(self, prefix: tuple[int, ...]) -> np.ndarray:
         scale = np.broadcast_to(self.noise_scale, prefix + self.noise_scale.shape)
-        share = math.sqrt(0.5) if self.pan_private else 1.0
         noise = np.zeros(scale.shape, np.int64)
-        noise[scale > 0] = self.source.draw(share * scale[scale > 0], grid=self.grid).integers
+        noise[scale > 0] = self.source.draw(self._share * scale[scale > 0], grid=self.grid).integers
         return noise
+
+    @property
+    def _share(self) -> float:
+        """Of the planned noise in one draw: a round's comes in two halves if the server adds it pan-privately."""
+        return math.sqrt(0.5) if self.pan_private and self._server_noises else 1.0
 
     def require_exact_sums(self) -> None:
         """Refuse a grid on which sums would not be exact, or noise not what it is accounted as. A public matter.
@@ -210,7 +214,7 @@ class Mechanism:
         noise = TAIL * math.sqrt(users) * self.noise_scale
         require_exact((users * self.sums.contribution_bound + noise) / grid)
         if self.wire != "messages":
-            require_fine((math.sqrt(0.5) if self.pan_private else 1.0) * self.noise_scale, grid)
+            require_fine(self._share * self.noise_scale, grid)
         if self.wire == "report":
             promised = self.guarantee.epsilon if self.guarantee.adjacency == "replace" else None
             require_promise(self.published, promised, self.guarantee.delta)
@@ -283,9 +287,12 @@ def make_deployable(spec: str, model: Model, episodes: int, factor: float) -> An
     Raises:
       InvalidInput: it cannot be deployed; the message says why.
     """
+    import reticent.agents  # noqa: F401  (registers every agent)
+
     name, raw = split(spec)
     entry = AGENTS.find(name)
     if "deployment" not in entry.options:
+        _guarantee(make_agent(spec, model, episodes))  # that it promises nothing is the better reason
         raise InvalidInput(
             "agent", name, "one whose noise can be drawn on an integer grid",
             f"deploy one of {', '.join(other.name for other in AGENTS.entries() if 'deployment' in other.options)}",

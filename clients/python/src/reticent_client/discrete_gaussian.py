@@ -73,12 +73,12 @@ class DiscreteGaussian:
 
     def draw(self, uniform: Uniform) -> int:
         r"""One draw: a proposal y is kept with probability :math:`\exp(-(|y|-s^2/t)^2/2s^2)`, t being the width."""
-        square, one, width = self.numerator, self.denominator, self.width
-        # (|y| − s²/t)² / 2s² with s² = square/one, over one denominator.
-        below = 2 * square * one * width * width
+        square, unit, width = self.numerator, self.denominator, self.width
+        # (|y| − s²/t)² / 2s² with s² = square/unit, over one denominator.
+        below = 2 * square * unit * width * width
         while True:
             proposal = discrete_laplace(width, uniform)
-            if exponential_coin((abs(proposal) * width * one - square) ** 2, below, uniform):
+            if exponential_coin((abs(proposal) * width * unit - square) ** 2, below, uniform):
                 return proposal
 
 

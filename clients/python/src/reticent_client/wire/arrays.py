@@ -33,8 +33,8 @@ def from_json(field: str, content: Mapping[str, Any], *, dtype: str, shape: tupl
     """
     stated = tuple(content.get("shape", ()))
     if content.get("dtype") != dtype or not fits(stated, shape):
-        given = f"{content.get('dtype')} {content.get('shape')}"
-        raise InvalidInput(field, given, f"{dtype} {list(shape)}", "see the service's model for the shape")
+        kind = f"{content.get('dtype')} {content.get('shape')}"
+        raise InvalidInput(field, kind, f"{dtype} {list(shape)}", "see the service's model for the shape")
     try:
         data = base64.b64decode(str(content.get("data", "")), validate=True)
     except (binascii.Error, ValueError):

@@ -44,15 +44,29 @@ def well_formed(sizes: Sizes, states: Any, actions: Any, rewards: Any, place: in
     Raises:
       InvalidInput: its public form is wrong: lengths, or what kind of numbers there are. No value is quoted.
     """
-    given = np.asarray(rewards)
-    if given.shape != (sizes.horizon,) or given.dtype.kind not in "iuf":
-        raise InvalidInput("rewards.shape", given.shape, f"{sizes.horizon} numbers", "send one reward per step")
+    earned = plain_array("rewards", rewards)
+    if earned.shape != (sizes.horizon,) or earned.dtype.kind not in "iuf":
+        raise InvalidInput("rewards.shape", earned.shape, f"{sizes.horizon} numbers", "send one reward per step")
     return Trajectory(
         _indices("states", states, sizes.horizon + 1, sizes.states),
         _indices("actions", actions, sizes.horizon, sizes.actions),
-        clip_reward(given),
+        clip_reward(earned),
         place,
     )
+
+
+def plain_array(field: str, values: Any) -> NDArray[Any]:
+    """``values`` as an array of whatever kind.
+
+    Raises:
+      InvalidInput: they are no array, such as lists of different lengths.
+    """
+    try:
+        return np.asarray(values)
+    except ValueError:
+        raise InvalidInput(
+            field, type(values).__name__, "an array of numbers", "send numbers, all of one kind"
+        ) from None
 
 
 def clip_reward(reward: Any) -> NDArray[np.float64]:
@@ -67,7 +81,7 @@ def clip_index(index: Any, below: int) -> NDArray[np.int64]:
 
 
 def _indices(field: str, values: Any, length: int, below: int) -> NDArray[np.int64]:
-    numbers = np.asarray(values)
+    numbers = plain_array(field, values)
     if numbers.shape != (length,):
         raise InvalidInput(f"{field}.shape", numbers.shape, f"({length},)", "send one whole episode of H steps")
     if numbers.dtype.kind not in "iu":

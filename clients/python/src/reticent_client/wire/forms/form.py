@@ -85,7 +85,7 @@ class Form(abc.ABC):
           InvalidInput: an array is missing, or has another shape.
         """
         for name, shape in self.of_version(model.sizes).items():
-            given = billboard.report.get(name)
-            if given is None or not fits(given.shape, shape):
-                kind = "missing" if given is None else given.shape
+            array = billboard.report.get(name)
+            if array is None or not fits(array.shape, shape):
+                kind = "missing" if array is None else array.shape
                 raise InvalidInput(f"billboard.report.{name}", kind, f"of shape {shape}", "ask the service's operator")

@@ -53,18 +53,39 @@ def target_matrix(counter) -> np.ndarray:
     )
 
 
-@functools.cache
-def probed(counter) -> tuple[np.ndarray, np.ndarray]:
-    """A and B, measured: the releases in terms of the items and of the noise draws, which are ordered by round."""
+@functools.partial(jax.jit, static_argnums=0)
+def states(counter, items, noise):
+    """What the state holds after every round, (rounds, arrays, ...): all its arrays that have an item's axes."""
+
+    def one_round(state, drawn):
+        state = counter.close(state, *drawn)
+        held = [leaf.reshape(-1, *items.shape[1:]) for leaf in jax.tree.leaves(state) if leaf.ndim]
+        return state, jnp.concatenate(held)
+
+    return jax.lax.scan(one_round, counter.init(items.shape[1:], items.dtype), (items, noise))[1]
+
+
+def unit_stream(counter) -> tuple[jax.Array, jax.Array]:
+    """Every item and every noise draw as a coordinate of its own, noise draws ordered by round."""
     n = counter.rounds
     draws = n * math.prod(counter.noise_shape_prefix)
     items = np.concatenate([np.eye(n), np.zeros((n, draws))], axis=1)
     noise = np.concatenate([np.zeros((draws, n)), np.eye(draws)], axis=1)
-    seen = np.array(
-        releases(counter, jnp.asarray(items), jnp.asarray(noise.reshape(n, *counter.noise_shape_prefix, -1)))
-    )
+    return jnp.asarray(items), jnp.asarray(noise.reshape(n, *counter.noise_shape_prefix, -1))
+
+
+@functools.cache
+def probed(counter) -> tuple[np.ndarray, np.ndarray]:
+    """A and B, measured: the releases in terms of the items and of the noise draws, which are ordered by round."""
+    seen = np.array(releases(counter, *unit_stream(counter)))
     seen.flags.writeable = False
-    return seen[:, :n], seen[:, n:]
+    return seen[:, : counter.rounds], seen[:, counter.rounds :]
+
+
+def probed_states(counter) -> tuple[np.ndarray, np.ndarray]:
+    """The state after every round in terms of the items and of the noise draws, ``(rounds, arrays, ...)`` each."""
+    seen = np.array(states(counter, *unit_stream(counter)))
+    return seen[..., : counter.rounds], seen[..., counter.rounds :]
 
 
 def probed_noise(counter) -> np.ndarray:

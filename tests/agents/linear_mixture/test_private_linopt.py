@@ -12,7 +12,7 @@ import pytest
 from reticent.agents import AGENTS, make_agent
 from reticent.agents.linear_mixture.frame import PAPER_FRAME, Frame
 from reticent.agents.linear_mixture.learner import LinOptLearner
-from reticent.agents.linear_mixture.privacy_plan import PrivateOptions
+from reticent.agents.linear_mixture.privacy_plan import PrivateOptions, plan_privacy
 from reticent.agents.linear_mixture.private_linopt import make_private
 from reticent.errors import InvalidInput, UnknownName
 from reticent.simulation.rollout import episode_uniforms, rollout
@@ -35,7 +35,7 @@ def agent_of(options: str = "", method: str = "vi", world: World | None = None) 
 
 
 def test_defaults_are_the_best_known():
-    _, plan = make_private(the_world().model, 20_000, "value-iteration", PrivateOptions())
+    plan = plan_privacy(the_world().model, 20_000, "value-iteration", PrivateOptions())
     chosen = plan.options
     assert (chosen.trust, chosen.counter, chosen.calibration, chosen.adjacency) == (
         "joint",
@@ -52,7 +52,7 @@ def test_defaults_are_the_best_known():
 
 
 def test_policy_optimization_has_shorter_epochs():
-    _, plan = make_private(the_world().model, 20_000, "policy-optimization", PrivateOptions())
+    plan = plan_privacy(the_world().model, 20_000, "policy-optimization", PrivateOptions())
     assert plan.options.growth == 1.2
 
 
@@ -60,11 +60,11 @@ def test_paper_means_the_paper_whatever_else_is_asked_for():
     options = PrivateOptions(
         calibration="paper", shift_scale=0.1, final_release=True, centred=True, span="seen", pool=True, normalize=True
     )
-    agent, plan = make_private(the_world().model, EPISODES, "value-iteration", options)
-    chosen = plan.options
+    agent = make_private(the_world().model, EPISODES, "value-iteration", options)
+    chosen = agent.theory.privacy.options
     assert chosen.counter == "tree"
     assert chosen.shift_scale == 1.0
-    assert plan.frame == PAPER_FRAME == agent.frame
+    assert agent.theory.privacy.frame == PAPER_FRAME == agent.frame
     assert (chosen.pool, chosen.normalize, chosen.final_release) == (False, False, False)
     assert agent.schedule.sizes is None
     assert agent.schedule.releases == EPISODES - 1

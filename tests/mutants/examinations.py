@@ -37,8 +37,7 @@ def tiny_world() -> World:
 
 
 def subject(episodes: int = 4, **options: Any) -> Subject:
-    agent, plan = private.make_private(tiny_world().model, episodes, "value-iteration", PrivateOptions(**options))
-    return Subject(agent, plan)
+    return Subject(private.make_private(tiny_world().model, episodes, "value-iteration", PrivateOptions(**options)))
 
 
 def replayed(random: int = 0, users: int = 4, **options: Any) -> Examination:
@@ -47,7 +46,7 @@ def replayed(random: int = 0, users: int = 4, **options: Any) -> Examination:
     def examine() -> list[str]:
         one = subject(users, **options)
         pair, _ = worst_pair(one, random=random or 4, gradient=False)
-        return list(replay(one, [seen_as(pair.one)] * users, 1, seen_as(pair.other)).findings)
+        return list(replay(one, [seen_as(pair.canary)] * users, 1, seen_as(pair.replacement)).findings)
 
     return _named(examine, "replay", options)
 
@@ -69,8 +68,8 @@ def audited(trials: int, learn: bool = False, **options: Any) -> Examination:
         one = subject(**options)
         pair, _ = worst_pair(one, random=4, gradient=False)
         scores = play_releases(one, pair, trials, seed=3, learn=learn)
-        bound = lower_bounds(*scores, one.plan.options.delta, 0.999).lower_bound
-        claimed = one.plan.options.epsilon
+        bound = lower_bounds(scores.without, scores.present, one.guarantee.delta, 0.999).lower_bound
+        claimed = one.guarantee.epsilon
         return [f"epsilon is at least {bound.epsilon:.3f}, claimed {claimed}"] if bound.epsilon > claimed else []
 
     return _named(examine, "audit", options)

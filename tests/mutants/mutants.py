@@ -23,9 +23,11 @@ from reticent.agents.linear_mixture import private_linopt as private
 from reticent.agents.linear_mixture.learner import LinOptLearner
 from reticent.agents.linear_mixture.privatizer import Privatizer
 from reticent.privacy import noise
+from reticent.privacy.accounting.account import GaussianAccount, gaussian_strength
+from reticent.privacy.clipping import clip_interval, clip_norm
 from reticent.privacy.counters import EpochCounter, TreeCounter
 from reticent.privacy.counters.tree import TreeState
-from reticent.privacy.clipping import clip_interval, clip_norm
+from reticent.privacy.ledger import Ledger
 from reticent.privacy.sums import SumState
 from reticent.service import embedded as deployed
 from reticent.worlds import Episode
@@ -176,22 +178,24 @@ def no_horizon_factor(patch: Patch) -> None:
     def each_step_alone(one: Any, mus: Any, *rest: Any) -> Any:
         return real(one, mus * np.sqrt(len(mus)), *rest)
 
-    def accounted_alone(self: Any) -> float:
-        shares = self.shares()
-        return float((sum(share.mu_squared for share in shares) / max(share.step for share in shares)) ** 0.5)
+    def accounted_alone(self: Any, costs: Any, exposure: float) -> float:
+        return float(gaussian_strength(costs, exposure) / max(cost.step for cost in costs) ** 0.5)
 
     patch.setattr(calibration, "_regression_noise", each_step_alone)
-    patch.setattr(calibration.Calibration, "mu", property(accounted_alone))
+    patch.setattr(GaussianAccount, "strength", accounted_alone)
 
 
 @mutant("the tree's levels are not counted", TREE, MU)
 def no_level_factor(patch: Patch) -> None:
     patch.setattr(TreeCounter, "sensitivity", property(lambda self: 1.0))
+    patch.setattr(TreeCounter, "exposure", lambda self: np.ones(self.rounds))
 
 
 @mutant("one level too few is counted", TREE, r"a round's exposure is")
 def off_by_one_levels(patch: Patch) -> None:
+    real = TreeCounter.exposure
     patch.setattr(TreeCounter, "sensitivity", property(lambda self: (self.levels - 1) ** 0.5))
+    patch.setattr(TreeCounter, "exposure", lambda self: np.minimum(real(self), self.levels - 1))
 
 
 @mutant("the release after the last user is not counted", TREE, r"a round's exposure is")
@@ -201,9 +205,18 @@ def last_release_uncounted(patch: Patch) -> None:
     def before_the_last(sizes: Any, frame: Any, schedule: Any, options: Any) -> Any:
         shorter = dataclasses.replace(schedule, final_release=False)
         found = real(sizes, frame, shorter, options)
-        return dataclasses.replace(found, counter=plan.make_counter(options, schedule))
+        released = tuple(schedule.round_sizes[: schedule.releases].tolist())
+        return dataclasses.replace(found, counter=plan.make_counter(options.counter, released))
+
+    def ledger(self: Any, round_ends: Any) -> Any:
+        counted = self.trust.exposure(self.counter)[:-1]
+        return Ledger.of(
+            self.shares(), self.counter.name, np.append(counted, counted[-1]), round_ends,
+            epsilon=self.epsilon, delta=self.delta,
+        )  # fmt: skip
 
     patch.setattr(plan, "make_calibration", before_the_last)
+    patch.setattr(calibration.Calibration, "ledger", ledger)
 
 
 @mutant("the reward counters get no noise", EPOCHS, MU)
@@ -431,6 +444,21 @@ def local_noise_drawn_once(patch: Patch) -> None:
 def scales_swapped(patch: Patch) -> None:
     real = private.coordinate_scales
     patch.setattr(private, "coordinate_scales", lambda found, d1, d2: real(found, d1, d2)[:, ::-1])
+
+
+@mutant("scales shrink where they are laid out over coordinates", JOINT_NOISE, "calibrated scale")
+def scales_shrunk_in_the_layout(patch: Patch) -> None:
+    real = plan.coordinate_scales
+    for module in (plan, private):
+        patch.setattr(module, "coordinate_scales", lambda found, d1, d2: 0.6 * real(found, d1, d2))
+
+
+@mutant("the privatizer is made with less noise than was calibrated", LOCAL_NOISE, "calibrated scale")
+def privatizer_with_less_noise(patch: Patch) -> None:
+    def make(**fields: Any) -> Privatizer:
+        return Privatizer(**{**fields, "noise_scale": 0.85 * fields["noise_scale"]})
+
+    patch.setattr(private, "Privatizer", make)
 
 
 @mutant("the noise is uniform, of the right variance", JOINT_NOISE, "not Gaussian")

@@ -12,9 +12,11 @@ from pathlib import Path
 import jax
 import pytest
 
-from reticent.backend import enable_compilation_cache
+from reticent.runtime import enable_compilation_cache
 from reticent.simulation import engine
 
+# Tests compute with arrays of their own beside the library's, in whose precision.
+jax.config.update("jax_enable_x64", True)
 enable_compilation_cache(Path(__file__).parent.parent / ".pytest_cache" / "jax")
 
 MAPS = Path("/proc/self/maps")

@@ -14,9 +14,15 @@ from hypothesis.extra import numpy as hnp
 from scipy.optimize import minimize
 
 from reticent.errors import InvalidInput, UnknownName
-from reticent.privacy.sensitivity import Adjacency, accounted_moment_sensitivity, gram_sensitivity, joint_sensitivity, moment_sensitivity
 from reticent.privacy.clipping import clip_interval, clip_norm
 from reticent.privacy.packing import pack_symmetric, packed_size, unpack_symmetric
+from reticent.privacy.sensitivity import (
+    Adjacency,
+    accounted_moment_sensitivity,
+    gram_sensitivity,
+    joint_sensitivity,
+    moment_sensitivity,
+)
 
 Distance = Callable[[np.ndarray, np.ndarray, np.ndarray, np.ndarray], np.ndarray]
 ADJACENCIES: tuple[Adjacency, ...] = ("replace", "zero-out")

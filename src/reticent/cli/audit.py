@@ -52,8 +52,8 @@ def audit(
     proves a lower bound on ε. Exit code 1 if the bound is above the claim.
     """
     from reticent.audit import audit as run_audit
-    from reticent.backend import enable_compilation_cache
     from reticent.cli.output import print_json
+    from reticent.runtime import enable_compilation_cache
     from reticent.simulation.rollout import rollout
     from reticent.worlds import make_world_from
 

@@ -30,11 +30,11 @@ def serve(
         import sqlalchemy  # noqa: F401
         import uvicorn
 
-        from reticent.service import app, published
+        from reticent.service import app
         from reticent.service.config import DevelopmentSecrets, read_settings
     except ModuleNotFoundError as missing:
         raise MissingExtra("reticent serve", str(missing.name), "service") from None
-    from reticent.backend import enable_compilation_cache
+    from reticent.runtime import enable_compilation_cache
 
     enable_compilation_cache()
     settings = read_settings(config)
@@ -46,7 +46,7 @@ def serve(
     for warning in dict.fromkeys(str(one.message) for one in heard):
         note(warning)
     deployment = application.state.deployment
-    note(published.promise(deployment))
+    note(deployment.mechanism.guarantee.sentence())
     if check:
         deployment.store.close()
         return

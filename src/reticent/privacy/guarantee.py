@@ -71,6 +71,8 @@ class Guarantee(Promise):
       sums: the noise on every sum.
       groups: what one user is declared to move; the audit holds the code to it.
       arrival_ratio: by how much the noise falls short if reports may come late or never; 1 is not at all.
+      contributions: how often a user may contribute; the promise is about all of them together.
+      also_seen: what the adversary sees besides, as a clause of the sentence; nothing if nothing.
       remark: what else must be said in the sentence, such as how often data are used.
       reliance: on whom the promise relies besides mathematics; a sentence, or nothing.
       not_covered: what is not promised.
@@ -86,6 +88,8 @@ class Guarantee(Promise):
     groups: tuple[DeclaredGroup, ...] = ()
     calibration: str = "exact"
     arrival_ratio: float = 1.0
+    contributions: int = 1
+    also_seen: str = ""
     remark: str = ""
     reliance: str = ""
     not_covered: tuple[str, ...] = NOT_COVERED
@@ -119,10 +123,26 @@ class Guarantee(Promise):
         """The guarantee in one plain sentence."""
         law = "" if self.ledger.account.law == "Gaussian" else f", {self.ledger.account.law} noise"
         remark = f"; {self.remark}" if self.remark else ""
+        times = "" if self.contributions == 1 else f", who contributes at most {self.contributions} times"
         return (
-            f"For every user, {self.trust.exposed} is ({self.epsilon:g}, {self.delta:g})-indistinguishable from what it "
+            f"For every user{times}, {self.trust.exposed}{self.also_seen} is ({self.epsilon:g}, {self.delta:g})-indistinguishable from what it "
             f"would be if {CHANGES[self.adjacency]} ({self.trust.name} differential privacy, {self.adjacency} adjacency"
             f"{law}; really spent: epsilon = {self.spent:.4g} at the same delta{remark}).{self.reliance}"
+        )
+
+    def for_contributions(self, epsilon: float, factor: float, *, contributions: int, also_seen: str = "") -> Guarantee:
+        """The promise of (``epsilon``, δ) to users who are charged ``factor`` times what this one charges.
+
+        Raises:
+          InvalidInput: the noise does not keep that promise.
+        """
+        shares = tuple(
+            dataclasses.replace(share, sensitivity=factor * share.sensitivity) for share in self.ledger.shares
+        )
+        ledger = dataclasses.replace(self.ledger, epsilon=epsilon, shares=shares)
+        settings = {**self.settings, "epsilon": epsilon}
+        return dataclasses.replace(
+            self, epsilon=epsilon, ledger=ledger, contributions=contributions, also_seen=also_seen, settings=settings
         )
 
     def to_dict(self) -> dict[str, Any]:

@@ -34,7 +34,6 @@ from jax import Array
 from jax.typing import ArrayLike
 from numpy.typing import NDArray
 
-import reticent.backend  # noqa: F401  (double precision before the first array)
 from reticent.errors import InvalidInput
 
 __all__ = [

@@ -15,6 +15,7 @@ from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jax import Array
 
 from reticent.errors import InvalidInput
@@ -50,6 +51,16 @@ class PrivateSums:
     counter: Counter
     trust: Trust
     law: Law = "gaussian"
+
+    @property
+    def contribution_bound(self) -> np.ndarray:
+        """The most that a clipped contribution is away from 0 in each coordinate, ``(H, D)``."""
+        raise NotImplementedError
+
+    @property
+    def device_rules(self) -> dict[str, Any]:
+        """What a device needs to form a contribution besides model and billboard: arrays and numbers by name."""
+        raise NotImplementedError
 
     @property
     def horizon(self) -> int:

@@ -22,11 +22,10 @@ import math
 import numpy as np
 from numpy.typing import NDArray
 
-from reticent.agents.linear_mixture.privacy_plan import PrivacyPlan, coordinate_scales, make_regressions
-from reticent.agents.linear_mixture.shuffle_calibration import reach_of
 from reticent.errors import InvalidInput
+from reticent.learning.schedule import Schedule
+from reticent.privacy.sums import PrivateSums
 from reticent.privacy.trust.shuffle_protocol import coins_for
-from reticent.worlds import Model
 
 Integers = NDArray[np.int64]
 
@@ -86,13 +85,12 @@ class BatchRules:
         return 2 * np.asarray(ones, np.int64) - np.asarray(messages, np.int64)
 
 
-def batch_rules(plan: PrivacyPlan, model: Model) -> BatchRules:
-    """The rules that follow from a plan with ``trust=shuffle``."""
-    grid = plan.calibration.grid
-    sizes = plan.schedule.round_sizes[: plan.schedule.releases]
+def batch_rules(sums: PrivateSums, schedule: Schedule, honest: float) -> BatchRules:
+    """The rules that follow from noisy sums with ``trust=shuffle``."""
+    grid = float(sums.grid)
     return BatchRules(
-        reach=reach_of(make_regressions(model, plan.frame), grid),
-        coins=coins_for(coordinate_scales(plan.calibration, model.d1, model.d2), grid),
-        sizes=tuple(sizes.tolist()),
-        honest=plan.options.honest,
+        reach=np.ceil(sums.contribution_bound / grid).astype(np.int64),
+        coins=coins_for(np.asarray(sums.noise_scale), grid),
+        sizes=tuple(schedule.round_sizes[: schedule.releases].tolist()),
+        honest=honest,
     )

@@ -10,11 +10,13 @@ import jax.numpy as jnp
 import numpy as np
 
 from reticent.learning.plan import Plan
+from reticent.runtime import double_precision_methods
 from reticent.service import arrays
 
 FIELDS = ("policy", "values", "centres", "scales", "action_values")
 
 
+@double_precision_methods
 @dataclasses.dataclass(frozen=True, eq=False)  # arrays have no single truth value to compare by
 class Billboard:
     """One version of the plan; see :class:`reticent.learning.Plan` for the fields."""

@@ -34,6 +34,7 @@ from reticent.service.rounds import Rounds
 from reticent.service.secrets import EpisodeToken, Secrets
 from reticent.service.storage import records, tables
 from reticent.service.storage.engine import Store
+from reticent.worlds import Episode
 
 
 class _NotAdmitted(Exception):
@@ -84,15 +85,14 @@ class Deployment(Rounds):
 
     def fingerprint(self) -> str:
         """What must not change in the life of a deployment: model, promise, schedule and noise."""
-        mechanism, promised = self.mechanism, self.mechanism.promised
+        mechanism, guarantee = self.mechanism, self.mechanism.guarantee
         facts = [
             tables.FORMAT, self.model_digest, mechanism.agent.method, self.contributions, mechanism.pan_private,
-            mechanism.grid, promised.trust, promised.epsilon, promised.delta, promised.adjacency,
-            mechanism.privacy.calibration.counter.name, self.releases, mechanism.agent.schedule.ends.tolist(),
+            mechanism.grid, guarantee.trust.name, guarantee.epsilon, guarantee.delta, guarantee.adjacency,
+            mechanism.sums.counter.name, self.releases, mechanism.agent.schedule.ends.tolist(),
             [f"{sigma:.6e}" for sigma in mechanism.noise_scale.flat],
+            {key: str(value) for key, value in sorted(guarantee.settings.items())},
         ]  # fmt: skip
-        if mechanism.shuffled:
-            facts.append(promised.honest)
         return hashlib.sha256(json.dumps(facts).encode()).hexdigest()
 
     def set_up(self) -> None:
@@ -174,7 +174,7 @@ class Deployment(Rounds):
             if ended:
                 self._seal(tx, clock.open_round)
             records.open_episode(tx, id=identity, user=name, version=clock.served_version, expires_at=until)
-            if self.mechanism.shuffled:
+            if self.mechanism.wire == "messages":
                 records.insert_new(tx, tables.PLACES, episode=identity, admission=clock.admitted - 1)
         if ended:
             self.sealed.set()
@@ -198,19 +198,11 @@ class Deployment(Rounds):
         Raises:
           InvalidInput, Refusal: it was not counted, and nothing was changed.
         """
-        if not self.mechanism.joint:
+        if self.mechanism.wire != "trajectory":
             raise Refusal("wrong-trust", f"the server must not see trajectories in the {self._trust} model")
-        model = self.mechanism.agent.model
-        _whole_numbers("states", states, model.horizon + 1, model.states)
-        _whole_numbers("actions", actions, model.horizon, model.actions)
-        numbers = np.asarray(rewards, np.float64)
-        if numbers.shape != (model.horizon,):
-            raise InvalidInput("rewards", f"of length {numbers.size}", f"{model.horizon} numbers", "send one per step")
-        if not ((numbers >= 0) & (numbers <= 1)).all():  # also false for NaN
-            raise InvalidInput("rewards", "out of range", "numbers from 0 to 1", "scale rewards before they are sent")
+        played = self.mechanism.well_formed(Episode(states, actions, rewards))
         pinned = self._learning_token(token, episode)
-        report = self.mechanism.report(self.billboard(pinned.version), states, actions, numbers)
-        return self._count(pinned, report)
+        return self._count(pinned, self.mechanism.contribution(self.billboard(pinned.version), played))
 
     def submit_report(self, token: str, episode: str, report: np.ndarray) -> int:
         """Learn from a report that was noised on the device, in units of the grid; says its version.
@@ -218,18 +210,11 @@ class Deployment(Rounds):
         Raises:
           InvalidInput, Refusal: it was not counted, and nothing was changed.
         """
-        if self.mechanism.joint:
+        if self.mechanism.wire == "trajectory":
             raise Refusal("wrong-trust", "no clip can be checked on a report; send the trajectory in the joint model")
-        if self.mechanism.shuffled:
+        if self.mechanism.wire == "messages":
             raise Refusal("wrong-trust", "the server must not see one user's report; send messages to the shuffler")
-        limit = self.mechanism.report_limit
-        if report.shape != limit.shape:
-            raise InvalidInput("report.shape", report.shape, str(limit.shape), "see the service's model")
-        if not ((report >= -limit) & (report <= limit)).all():
-            raise InvalidInput(
-                "report", "out of range", "within the model's limit", "send what the client library made"
-            )
-        return self._count(self._learning_token(token, episode), np.asarray(report, np.int64))
+        return self._count(self._learning_token(token, episode), self.mechanism.checked_report(report))
 
     def submit_batch(self, batch: str, number: int, users: int, ones: np.ndarray, messages: np.ndarray) -> int:
         """Take a shuffler's batch of a sealed round; says of how many users. The first batch of a round is the only one.
@@ -237,7 +222,7 @@ class Deployment(Rounds):
         Raises:
           InvalidInput, Refusal: it was not taken, and nothing was changed.
         """
-        if not self.mechanism.shuffled:
+        if self.mechanism.wire != "messages":
             raise Refusal("wrong-trust", f"there is no shuffler in the {self._trust} model")
         total = self.mechanism.batches.doubled_sum(number, users, ones, messages)
         with self.store.write() as tx:
@@ -270,7 +255,7 @@ class Deployment(Rounds):
         if row is not None:
             if row.user != name:
                 raise Refusal("episode-taken", "this episode id belongs to another user; draw a random one")
-            admission = records.admission_of(tx, identity) if self.mechanism.shuffled else None
+            admission = records.admission_of(tx, identity) if self.mechanism.wire == "messages" else None
             return self._opened(row.id, row.version, row.expires_at, admission=admission)
         if records.admissions(tx, name) >= self.contributions:
             return self._opened(identity, clock.served_version, None, "user-already-counted")
@@ -290,14 +275,14 @@ class Deployment(Rounds):
     ) -> Opened:
         token = self.secrets.sign(EpisodeToken(identity, int(version), reason is None, expires_at or 0.0))
         opened = Opened(identity, token, int(version), reason is None, reason, expires_at)
-        if self.mechanism.shuffled and admission is not None:
+        if self.mechanism.wire == "messages" and admission is not None:
             number, within = self.mechanism.batches.place(admission)
             return dataclasses.replace(opened, round=number, number=within)
         return opened
 
     @property
     def _trust(self) -> str:
-        return self.mechanism.promised.trust
+        return self.mechanism.guarantee.trust.name
 
     def _token(self, text: str, episode: str) -> EpisodeToken:
         token = self.secrets.read(text)
@@ -338,11 +323,3 @@ class Deployment(Rounds):
                 raise Refusal("round-over", "the last round has ended; the policy is final")
             if clock.open_round >= self.releases:
                 return None
-
-
-def _whole_numbers(field: str, values: Any, length: int, below: int) -> None:
-    numbers = np.asarray(values)
-    if numbers.shape != (length,):
-        raise InvalidInput(field, f"of length {numbers.size}", f"{length} integers", "send one whole episode")
-    if not (np.issubdtype(numbers.dtype, np.integer) and ((numbers >= 0) & (numbers < below)).all()):
-        raise InvalidInput(field, "out of range", f"integers from 0 to {below - 1}", "correct the episode")

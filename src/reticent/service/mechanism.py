@@ -24,92 +24,117 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from reticent.agents.linear_mixture.learner import LinOptLearner
-from reticent.agents.linear_mixture.privacy_plan import PrivacyPlan, PrivateOptions
-from reticent.agents.linear_mixture.private_linopt import make_private
-from reticent.agents.registry import AGENTS
+from reticent.agents.registry import AGENTS, make_agent
 from reticent.errors import InvalidInput
-from reticent.learning.learner import AgentState, Method
-from reticent.naming import split
+from reticent.learning.learner import AgentState, AnyLearner
+from reticent.naming import join, split
 from reticent.privacy.accounting.gaussian import epsilon_of, mu_of
-from reticent.privacy.ledger import Ledger
+from reticent.privacy.counters import COUNTERS, make_counter
+from reticent.privacy.guarantee import Guarantee, guarantee_of
 from reticent.privacy.noise import SecureNoise, require_deployable
+from reticent.privacy.sums import PrivateSums, private_sums
+from reticent.runtime import double_precision, double_precision_methods
 from reticent.service import arrays
 from reticent.service.batches import BatchRules, batch_rules
 from reticent.service.billboards import Billboard
-from reticent.service.embedded import EXACT_COUNTERS
 from reticent.worlds import Episode, Model
 
 TAIL = 13.0
 """Standard deviations that an honest report may be away from its statistic: exceeded with probability below 1e-37."""
 
 
+@double_precision_methods
 @dataclasses.dataclass(frozen=True, eq=False)
 class Mechanism:
     """Everything that a deployment computes; it holds no state.
 
     Attributes:
       agent: calibrated for one contribution.
-      privacy: its plan.
-      promised: the options with the ε that each *user* is promised.
+      guarantee: what each *user* is promised, all her contributions and (pan-private) one intrusion included.
       noise_factor: how many times as much noise as for one contribution and no intrusion: g, or √2·g.
       pan_private: whether a round's noise comes in two halves, the first before its first user.
     """
 
-    agent: LinOptLearner
-    privacy: PrivacyPlan
-    promised: PrivateOptions
+    agent: AnyLearner
+    guarantee: Guarantee
     noise_factor: float
     pan_private: bool
     source: SecureNoise
 
-    @property
-    def joint(self) -> bool:
-        return self.promised.trust == "joint"
+    @functools.cached_property
+    def sums(self) -> PrivateSums:
+        return private_sums(self.agent)
 
     @property
-    def shuffled(self) -> bool:
-        return self.promised.trust == "shuffle"
+    def wire(self) -> str:
+        """What users send: ``trajectory``, ``report`` or ``messages``."""
+        return self.guarantee.trust.wire
 
     @property
     def grid(self) -> float:
-        return float(self.privacy.calibration.grid)
+        return float(self.sums.grid)
 
     @property
     def unit(self) -> float:
         """What one in a round's stored sum stands for: the grid, or half of it, since coins may be odd in number."""
-        return self.grid / 2 if self.shuffled else self.grid
+        return self.grid / 2 if self.wire == "messages" else self.grid
 
     @functools.cached_property
     def batches(self) -> BatchRules:
         """What batches must look like, in the shuffle model."""
-        return batch_rules(self.privacy, self.agent.model)
+        return batch_rules(self.sums, self.agent.schedule, float(self.guarantee.settings["honest"]))
 
     @functools.cached_property
     def noise_scale(self) -> np.ndarray:
         """σ per coordinate, ``(H, D)``."""
-        return np.asarray(self.agent.aggregator.noise_scale)
+        return np.asarray(self.sums.noise_scale)
 
     @functools.cached_property
     def report_limit(self) -> np.ndarray:
         """The largest integer that an honest local report has in each coordinate, ``(H, D)``."""
-        privatizer, d1, d2 = self.agent.aggregator, self.agent.model.d1, self.agent.model.d2
-        bound = np.asarray(privatizer.feature_bound)
-        target = np.maximum(np.abs(privatizer.target_low), np.abs(privatizer.target_high))
-        transition = np.maximum(bound**2, bound * target)[:, None]
-        wide = np.concatenate(
-            [np.repeat(transition, d1 * (d1 + 3) // 2, axis=1), np.ones((len(bound), d2 * (d2 + 3) // 2))], axis=1
-        )
-        return np.ceil((wide + TAIL * self.noise_scale) / self.grid).astype(np.int64)
+        return np.ceil((self.sums.contribution_bound + TAIL * self.noise_scale) / self.grid).astype(np.int64)
 
     # -- one user -----------------------------------------------------------------------------------------------------
 
-    def report(self, billboard: Billboard, states: Any, actions: Any, rewards: Any) -> np.ndarray:
-        """An episode's clipped statistics in the joint model, in units of the grid; the episode has been checked."""
-        episode = Episode(
-            np.asarray(states, np.int32), np.asarray(actions, np.int32), np.asarray(rewards, np.float64)  # type: ignore[arg-type]
-        )  # fmt: skip
-        return self.integers(_report(self.agent, billboard.plan, episode))
+    def well_formed(self, episode: Episode) -> Episode:
+        """The episode as arrays with every value in range: what is not a state, an action or a reward is clipped to one.
+
+        Values are a user's own business: refusing them would show them (:mod:`reticent.service.embedded`).
+
+        Raises:
+          InvalidInput: its public form is wrong: lengths, or what kind of numbers there are. No value is quoted.
+        """
+        model = self.agent.model
+        states = _whole_numbers("states", episode.states, model.horizon + 1, model.states)
+        actions = _whole_numbers("actions", episode.actions, model.horizon, model.actions)
+        rewards = np.asarray(episode.rewards)
+        if rewards.shape != (model.horizon,) or not np.issubdtype(rewards.dtype, np.number):
+            raise InvalidInput("rewards.shape", rewards.shape, f"{model.horizon} numbers", "send one reward per step")
+        inside = np.clip(np.nan_to_num(rewards.astype(np.float64), nan=0.0, posinf=1.0, neginf=0.0), 0.0, 1.0)
+        return Episode(states, actions, inside)  # type: ignore[arg-type]
+
+    def contribution(self, billboard: Billboard, episode: Episode) -> np.ndarray:
+        """What the user of ``episode`` adds, in units of the grid: clipped and rounded, and noised in the local model."""
+        own = self._draw(()) if self.guarantee.trust.noised_reports else None
+        silent = None if own is None else jnp.zeros_like(self.sums.noise_scale)
+        exact = self.integers(_report(self.agent, billboard.plan, self.well_formed(episode), silent))
+        return exact if own is None else exact + own
+
+    def checked_report(self, report: Any) -> np.ndarray:
+        """A local report as integers, if it can be one.
+
+        Raises:
+          InvalidInput: it cannot: another shape, fractions, or farther out than any honest report.
+        """
+        numbers, limit = np.asarray(report), self.report_limit
+        if numbers.shape != limit.shape or not np.issubdtype(numbers.dtype, np.integer):
+            kind = type(report).__name__
+            raise InvalidInput("report", kind, f"whole numbers of shape {limit.shape}", "send what report() returned")
+        if not ((numbers >= -limit) & (numbers <= limit)).all():
+            raise InvalidInput(
+                "report", "out of range", "within the model's limit", "send what the client library made"
+            )
+        return numbers.astype(np.int64)
 
     def integers(self, values: Any) -> np.ndarray:
         """Multiples of the grid as integers; exact."""
@@ -119,7 +144,7 @@ class Mechanism:
 
     def first_sum(self) -> np.ndarray:
         """What a round's sum starts with: zero, or in pan-private mode the first half of its noise."""
-        if self.pan_private and self.joint:
+        if self.pan_private and self._server_noises:
             return self._draw(())
         return np.zeros(self.noise_scale.shape, np.int64)
 
@@ -128,10 +153,14 @@ class Mechanism:
 
         It is zero in the shuffle model, where the sum came with the coins of its users.
         """
-        prefix = self.agent.aggregator.counter.noise_shape_prefix
-        if self.shuffled:
+        prefix = self.sums.counter.noise_shape_prefix
+        if self.wire == "messages":
             return np.zeros(prefix + self.noise_scale.shape, np.int64)
-        return self._draw(prefix) if self.joint else None
+        return self._draw(prefix) if self._server_noises else None
+
+    @property
+    def _server_noises(self) -> bool:
+        return self.wire == "trajectory"
 
     def close(
         self, state: AgentState, billboard: Billboard, total: np.ndarray, noise: np.ndarray | None
@@ -140,8 +169,7 @@ class Mechanism:
         size = int(self.agent.schedule.round_sizes[billboard.version])
         values = None if noise is None else jnp.asarray(noise * self.grid)
         closed = _close(self.agent, state, billboard.plan, jnp.asarray(total * self.unit), size, values)
-        counter = self.agent.aggregator.counter
-        return closed, np.asarray(counter.release(closed.aggregate.counter))
+        return closed, np.asarray(self.sums.released(closed.aggregate))
 
     def billboard(self, version: int, state: AgentState) -> Billboard:
         """The plan after ``version`` releases."""
@@ -169,25 +197,21 @@ class Mechanism:
 
     # -- the account --------------------------------------------------------------------------------------------------
 
-    @functools.cached_property
-    def ledger(self) -> Ledger:
-        """The account of one contribution."""
-        return self.privacy.ledger
+    def spent(self, releases: int) -> tuple[float | None, float]:
+        """μ² (None where there is no δ) and ε per user after so many releases."""
+        ledger = self.guarantee.ledger
+        strength = ledger.strength(releases)
+        if strength not in self._epsilons:
+            self._epsilons[strength] = ledger.account.epsilon_of(strength, ledger.delta) if strength else 0.0
+        return (None if ledger.account.pure else strength**2), self._epsilons[strength]
 
     @functools.cached_property
-    def _mu_squared(self) -> np.ndarray:
-        one = self.ledger.mu_squared(1) / float(self.ledger.exposure[0])
-        return np.concatenate([[0.0], self.ledger.exposure]) * one * self.noise_factor**2
-
-    def spent(self, releases: int) -> tuple[float, float]:
-        """μ² and ε per user after so many releases, all her contributions and (pan-private) one intrusion included."""
-        mu_squared = float(self._mu_squared[releases])
-        account = self.privacy.calibration.account
-        if account is not None:
-            return mu_squared, account.epsilon_of(math.sqrt(mu_squared), self.promised.delta)
-        return mu_squared, _epsilon(mu_squared, self.promised.delta)
+    def _epsilons(self) -> dict[float, float]:
+        """ε by strength: most releases of a counter expose users equally, and few strengths are asked for."""
+        return {}
 
 
+@double_precision
 def make_mechanism(
     spec: str, model: Model, episodes: int, source: SecureNoise, *, contributions: int = 1, pan_private: bool = False
 ) -> Mechanism:
@@ -196,67 +220,109 @@ def make_mechanism(
     Raises:
       InvalidInput: the agent is not private, or its noise cannot be drawn exactly, or two settings exclude each other.
     """
-    import reticent.agents  # noqa: F401  (registers every agent)
-
     require_deployable(source)
-    name, raw = split(spec)
-    if not name.startswith("private-linopt-"):
-        raise InvalidInput("agent", name, "private-linopt-vi or private-linopt-po", "serve real users privately")
-    promised = PrivateOptions(**{**AGENTS.find(name).read(raw), "deployment": True})
-    method: Method = "policy-optimization" if name.endswith("-po") else "value-iteration"
-    if promised.calibration == "paper":
-        raise InvalidInput("calibration", "paper", "'exact' in a deployment", "the paper's noise has no integer grid")
-    if promised.trust == "shuffle":
-        _require_shuffled_once(promised, contributions, pan_private)
-    halves = pan_private and promised.trust == "joint"
+    agent = make_deployable(spec, model, episodes, 1.0)
+    trust = _guarantee(agent).trust
+    if trust.wire == "messages":
+        _require_shuffled_once(_guarantee(agent), contributions, pan_private)
+    halves = pan_private and trust.wire == "trajectory"
     factor = contributions * (math.sqrt(2) if halves else 1.0)
-    epsilon = promised.epsilon
+    promised = _guarantee(agent).epsilon
     if factor > 1:
-        epsilon = epsilon_of(mu_of(promised.epsilon, promised.delta) / factor, promised.delta)
-    agent, privacy = make_private(model, episodes, method, dataclasses.replace(promised, epsilon=epsilon))
-    counter = privacy.calibration.counter.name
-    if counter not in EXACT_COUNTERS:
+        agent = make_deployable(spec, model, episodes, factor)
+    if halves and not private_sums(agent).counter.keeps_noisy_sums_only:
         raise InvalidInput(
-            "counter", counter, f"one of {', '.join(EXACT_COUNTERS[:-1])} in a deployment",
+            "counter", private_sums(agent).counter.name, "epochs in pan-private mode",
+            "a tree keeps exact sums of past rounds",
+        )  # fmt: skip
+    guarantee = _guarantee(agent).for_contributions(
+        promised, factor, contributions=contributions,
+        also_seen=", together with one look into the sums in the server's store in every round," if halves else "",
+    )  # fmt: skip
+    return Mechanism(agent, guarantee, factor, pan_private, source)
+
+
+def make_deployable(spec: str, model: Model, episodes: int, factor: float) -> AnyLearner:
+    """The agent of ``spec`` on an integer grid, calibrated to 1/``factor`` of the strength that its promise allows.
+
+    Raises:
+      InvalidInput: it cannot be deployed; the message says why.
+    """
+    name, raw = split(spec)
+    entry = AGENTS.find(name)
+    if "deployment" not in entry.options:
+        raise InvalidInput(
+            "agent", name, "one whose noise can be drawn on an integer grid",
+            f"deploy one of {', '.join(other.name for other in AGENTS.entries() if 'deployment' in other.options)}",
+        )  # fmt: skip
+    chosen = entry.read(raw)
+    if factor > 1:
+        epsilon, delta = (chosen.get(key, entry.options[key].default) for key in ("epsilon", "delta"))
+        chosen["epsilon"] = epsilon_of(mu_of(epsilon, delta) / factor, delta)
+    agent = make_agent(join(name, {**chosen, "deployment": True}), model, episodes)
+    agent = dataclasses.replace(agent, name=spec)
+    guarantee, sums = _guarantee(agent), private_sums(agent)
+    if guarantee.calibration != "exact":
+        raise InvalidInput(
+            "calibration", guarantee.calibration, "'exact' in a deployment", "an author's noise has no integer grid"
+        )
+    if not sums.counter.integer_strategy:
+        whole = [other for other in COUNTERS if make_counter(other, (1,)).integer_strategy]
+        raise InvalidInput(
+            "counter", sums.counter.name, f"one of {', '.join(whole)} in a deployment",
             "its factorization leaves the integer grid that secure noise needs",
         )  # fmt: skip
-    if halves and counter != "epochs":
-        raise InvalidInput("counter", counter, "epochs in pan-private mode", "a tree keeps exact sums of past rounds")
-    if privacy.calibration.arrival_ratio > 1:
+    if guarantee.arrival_ratio > 1:
         raise InvalidInput(
-            "arrival_ratio", privacy.calibration.arrival_ratio, "1 for users who overlap",
+            "arrival_ratio", guarantee.arrival_ratio, "1 for users who overlap",
             "the noise covers users in order only; see reticent.privacy.arrivals",
         )  # fmt: skip
-    kept = dataclasses.replace(privacy.options, epsilon=promised.epsilon)
-    return Mechanism(dataclasses.replace(agent, name=spec), privacy, kept, factor, pan_private, source)
+    return agent
 
 
-def _require_shuffled_once(promised: PrivateOptions, contributions: int, pan_private: bool) -> None:
+def _guarantee(agent: AnyLearner) -> Guarantee:
+    guarantee = guarantee_of(agent)
+    if guarantee is None:
+        raise InvalidInput("agent", agent.name, "one that promises privacy", "serve real users privately")
+    return guarantee
+
+
+def _require_shuffled_once(guarantee: Guarantee, contributions: int, pan_private: bool) -> None:
     """Refuse settings that the shuffle model's account does not cover, or that would waste users' messages."""
     for field, value, wanted, remedy in (
         ("contributions", contributions, 1, "coins are counted for one contribution per user"),
         ("pan_private", pan_private, False, "drop it: no sum is ever in the store without its users' coins"),
-        ("final_release", promised.final_release, True, "the last round's messages would be sent for nothing"),
+        (
+            "final_release",
+            guarantee.settings["final_release"],
+            True,
+            "the last round's messages would be sent for nothing",
+        ),
     ):
         if value != wanted:
             raise InvalidInput(field, value, f"{wanted} with trust=shuffle", remedy)
 
 
-@functools.lru_cache(maxsize=4096)  # most releases of a counter expose users equally
-def _epsilon(mu_squared: float, delta: float) -> float:
-    return epsilon_of(math.sqrt(mu_squared), delta) if mu_squared else 0.0
+def _whole_numbers(field: str, values: Any, length: int, below: int) -> np.ndarray:
+    """``values`` as integers from 0 to ``below`` − 1, those outside clipped."""
+    numbers = np.asarray(values)
+    if numbers.shape != (length,):
+        raise InvalidInput(f"{field}.shape", numbers.shape, f"({length},)", "send one whole episode of H steps")
+    if not np.issubdtype(numbers.dtype, np.integer):
+        raise InvalidInput(f"{field}.dtype", numbers.dtype, "integers", "number states and actions from 0")
+    return np.asarray(np.clip(numbers, 0, below - 1), np.int32)
 
 
 @jax.jit
-def _report(agent: LinOptLearner, plan: Any, episode: Episode) -> Any:
-    return agent.report(plan, episode)
+def _report(agent: AnyLearner, plan: Any, episode: Episode, noise: Any) -> Any:
+    return agent.report(plan, episode, noise)
 
 
 @jax.jit
-def _close(agent: LinOptLearner, state: AgentState, plan: Any, total: Any, users: Any, noise: Any) -> AgentState:
+def _close(agent: AnyLearner, state: AgentState, plan: Any, total: Any, users: Any, noise: Any) -> AgentState:
     return agent.close(agent.absorb(state, total), plan, users, noise)
 
 
 @jax.jit
-def _plan(agent: LinOptLearner, state: AgentState) -> Any:
+def _plan(agent: AnyLearner, state: AgentState) -> Any:
     return agent.plan(state)

@@ -103,7 +103,7 @@ class Rounds:
                     version = records.learner_version(tx)
                     published = records.deployment(tx).served_version >= version
                     row = records.round_of(tx, version) if version < self.releases else None
-                    complete = not self.mechanism.shuffled or records.batch_of(tx, version) is not None
+                    complete = self.mechanism.wire != "messages" or records.batch_of(tx, version) is not None
                 if not published:
                     self._publish(version)
                 if row is None or row.state != "sealed" or not complete:

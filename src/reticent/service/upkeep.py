@@ -13,6 +13,7 @@ import numpy as np
 
 from reticent.service.deployment import Deployment
 from reticent.service.refusals import Refusal
+from reticent.worlds import Episode
 
 LOG = logging.getLogger("reticent.service")
 EXPIRY_INTERVAL = 30.0
@@ -53,10 +54,11 @@ class Upkeep:
         """Compile before the first report comes."""
         deployment = self._deployment
         model = deployment.mechanism.agent.model
-        if deployment.mechanism.joint:
+        if deployment.mechanism.wire == "trajectory":
             board = deployment.billboard(deployment.clock()[0].served_version)
-            steps = np.zeros(model.horizon)
-            deployment.mechanism.report(board, np.zeros(model.horizon + 1), steps, steps)
+            steps = np.zeros(model.horizon, np.int32)
+            nobody = Episode(np.zeros(model.horizon + 1, np.int32), steps, np.zeros(model.horizon))  # type: ignore[arg-type]
+            deployment.mechanism.contribution(board, nobody)
 
     def once(self) -> None:
         """One turn."""

@@ -24,8 +24,8 @@ from reticent.errors import InvalidInput
 from reticent.learning.aggregator import Noise
 from reticent.learning.learner import AgentState, Learner, mirror_step
 from reticent.learning.plan import Plan
-from reticent.learning.promise import Statement
 from reticent.learning.ridge import Estimate
+from reticent.statement import Statement
 from reticent.worlds import Episode, Model
 from reticent.worlds.continuous.model import ContinuousModel
 from reticent.worlds.model import Sizes
@@ -33,6 +33,8 @@ from reticent.worlds.model import Sizes
 if TYPE_CHECKING:
     from reticent.agents.linear_mixture.audit_hooks import LinearMixtureHooks, OffGridHooks
     from reticent.agents.linear_mixture.bounds import Bound
+    from reticent.agents.linear_mixture.insights import Insights
+    from reticent.agents.linear_mixture.privacy_plan import PrivacyPlan
 
 
 class Beliefs(NamedTuple):
@@ -55,6 +57,7 @@ class Theory(Statement):
       bonus_scale, shift_scale: multiples of the theory's radii and shifts.
       learning_rate: η where it is not the paper's, else None.
       misspecification: how wrong the model may be.
+      privacy: the plan of a private learner.
     """
 
     certificate: Certificate
@@ -64,6 +67,7 @@ class Theory(Statement):
     shift_scale: float = 1.0
     learning_rate: float | None = None
     misspecification: float = 0.0
+    privacy: PrivacyPlan | None = None
 
 
 @jax.tree_util.register_dataclass
@@ -119,6 +123,11 @@ class LinOptLearner(Learner[Observation, Any, Statistics]):
         from reticent.agents.linear_mixture.audit_hooks import LinearMixtureHooks
 
         return LinearMixtureHooks(self)
+
+    def insights(self, released: np.ndarray, version: int, policy: np.ndarray) -> Insights | None:
+        from reticent.agents.linear_mixture.insights import insights_of
+
+        return insights_of(self, released, version, policy)
 
     def for_many(self, plan: Plan) -> Plan:
         if planner.states_at_once(self.model) < self.model.states:

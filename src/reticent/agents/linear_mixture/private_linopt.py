@@ -71,6 +71,7 @@ def assemble(model: Model, episodes: int, method: Method, plan: PrivacyPlan) -> 
             options.shift_scale,
             options.learning_rate,
             options.misspecification,
+            plan,
         ),
     )
 

@@ -13,6 +13,7 @@ and nowhere else. The regularized statistics are a function of the counter's rel
 from __future__ import annotations
 
 import dataclasses
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -21,7 +22,6 @@ from jax import Array
 
 from reticent.agents.linear_mixture.regularizer import for_every_step
 from reticent.agents.linear_mixture.statistics import Observation, Statistics, products
-from reticent.errors import InvalidInput
 from reticent.learning.small_matrices import raise_eigenvalues
 from reticent.privacy.clipping import clip_interval, clip_norm
 from reticent.privacy.counters.counter import Counter
@@ -79,6 +79,28 @@ class Privatizer(PrivateSums):
         """One user's contribution ``(H, D)``: clipped always, and noised in the local model."""
         return self.send(self.pack(products(self.clip(seen))), noise)
 
+    @property
+    def contribution_bound(self) -> np.ndarray:
+        """Grams of features of norm L are at most L² in every packed entry, moments at most L·V."""
+        feature = np.asarray(self.feature_bound)[:, None]
+        target = np.maximum(np.abs(self.target_low), np.abs(self.target_high))[:, None]
+        horizon = len(feature)
+        blocks = [
+            np.repeat(feature**2, packed_size(self.d1), axis=1), np.repeat(feature * target, self.d1, axis=1),
+            np.ones((horizon, packed_size(self.d2) + self.d2)),
+        ]  # fmt: skip
+        return np.concatenate(blocks, axis=1)
+
+    @property
+    def device_rules(self) -> dict[str, Any]:
+        return {
+            "form": "regressions",
+            "feature_bound": self.feature_bound,
+            "target_low": self.target_low,
+            "target_high": self.target_high,
+            "nonnegative_rewards": self.nonnegative_rewards,
+        }
+
     # -- the server's side --------------------------------------------------------------------------------------------
 
     def regularized(self, state: SumState) -> Statistics:
@@ -115,32 +137,6 @@ class Privatizer(PrivateSums):
         ends = np.cumsum([packed_size(self.d1), self.d1, packed_size(self.d2)])
         gram_p, moment_p, gram_r, moment_r = jnp.split(packed, ends, axis=-1)
         return Statistics(unpack_symmetric(gram_p), moment_p, unpack_symmetric(gram_r), moment_r)
-
-    # -- strict mode --------------------------------------------------------------------------------------------------
-
-    def require_within_bounds(self, seen: Observation) -> None:
-        """Raise if an observation would be clipped (not for use under ``jit``). Nothing is spent by it."""
-        checks = (
-            ("‖φ(s,a)‖", np.linalg.norm(seen.value_features, axis=-1), 0 * self.feature_bound, self.feature_bound),
-            ("next state's value", seen.targets, self.target_low, self.target_high),
-            ("‖ϕ(s,a)‖", np.linalg.norm(seen.reward_features, axis=-1), 0.0, 1.0),
-            ("reward", seen.rewards, 0.0, 1.0),
-        )
-        for field, values, low, high in checks:
-            numbers = np.asarray(values)
-            slack = 1e-9 * (1 + np.abs(np.asarray(high)))
-            bad = ~((numbers >= np.asarray(low) - slack) & (numbers <= np.asarray(high) + slack))
-            if bad.any():
-                step = int(np.argmax(bad))
-                bounds = (
-                    np.broadcast_to(np.asarray(low), numbers.shape),
-                    np.broadcast_to(np.asarray(high), numbers.shape),
-                )
-                raise InvalidInput(
-                    f"{field} at step {step + 1}", f"{numbers[step]:.6g}",
-                    f"in [{bounds[0][step]:.6g}, {bounds[1][step]:.6g}]",
-                    "correct the features or declare larger bounds; the episode was not counted",
-                )  # fmt: skip
 
 
 def lift(gram: Array, shift: Array, floor: Array) -> Array:

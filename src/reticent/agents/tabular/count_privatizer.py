@@ -14,6 +14,7 @@ in each table of each step, and one user's is at most 1 away from nothing in bot
 from __future__ import annotations
 
 import dataclasses
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -22,7 +23,6 @@ from jax import Array
 
 from reticent.agents.tabular.counts import Counts, count_episode, over_steps, pack, unpack
 from reticent.agents.tabular.valid_counts import make_valid
-from reticent.errors import InvalidInput
 from reticent.privacy.clipping import clip_interval
 from reticent.privacy.counters.counter import Counter
 from reticent.privacy.sums import PrivateSums, SumState
@@ -62,26 +62,20 @@ class CountPrivatizer(PrivateSums):
         counts = count_episode(self.clip(seen), self.states, self.actions, self.noise_scale.dtype)
         return self.send(pack(counts), noise)
 
+    @property
+    def contribution_bound(self) -> np.ndarray:
+        return np.ones(self.noise_scale.shape)
+
+    @property
+    def device_rules(self) -> dict[str, Any]:
+        return {"form": "counts"}
+
     # -- the server's side --------------------------------------------------------------------------------------------
 
     def regularized(self, state: SumState) -> Counts:
         """Valid counts after the last closed round, ``(H, ...)``, or ``(1, ...)`` where steps are pooled."""
         noisy = unpack(self.released(state), self.states, self.actions)
         return make_valid(over_steps(noisy) if self.pooled else noisy)
-
-    # -- strict mode --------------------------------------------------------------------------------------------------
-
-    def require_within_bounds(self, seen: Episode) -> None:
-        """Raise if something of an episode would be dropped or clipped (not for use under ``jit``)."""
-        for field, values, below in (
-            ("states", seen.states, self.states), ("actions", seen.actions, self.actions),
-        ):  # fmt: skip
-            numbers = np.asarray(values)
-            if not ((numbers >= 0) & (numbers < below)).all():
-                raise InvalidInput(field, numbers.tolist(), f"integers from 0 to {below - 1}", "correct the episode")
-        rewards = np.asarray(seen.rewards)
-        if not ((rewards >= 0) & (rewards <= 1)).all():
-            raise InvalidInput("rewards", rewards.tolist(), "in [0, 1]", "rescale rewards; nothing was counted")
 
 
 def table_slices(states: int, actions: int) -> dict[str, slice]:

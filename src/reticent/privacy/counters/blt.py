@@ -12,7 +12,6 @@ import numpy as np
 from jax import Array
 from scipy.signal import lfilter
 
-import reticent.backend  # noqa: F401  (double precision before the first array)
 from reticent.errors import InvalidInput
 from reticent.privacy.counters.blt_parameters import PARAMETERS
 from reticent.privacy.counters.checks import check_floating, check_rounds
@@ -89,6 +88,10 @@ class BltCounter:
         """The decays θ and the weights ω fitted for the next power of two."""
         fits = PARAMETERS[self.buffers]
         return fits[min((size for size in fits if size >= self.rounds), default=max(fits))]
+
+    @property
+    def keeps_noisy_sums_only(self) -> bool:
+        return False
 
     @property
     def integer_strategy(self) -> bool:

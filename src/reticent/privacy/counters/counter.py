@@ -36,6 +36,11 @@ class Counter(Protocol):
         ...
 
     @property
+    def keeps_noisy_sums_only(self) -> bool:
+        """Whether the state between rounds holds no sum without its noise: a look at it shows no more than releases do."""
+        ...
+
+    @property
     def integer_strategy(self) -> bool:
         """Whether all entries of C are 0 or 1: sums of integers stay integers, as exact discrete noise needs them, and an
         item is in ``sensitivity**2`` noised blocks, which is what Laplace noise is charged for."""

@@ -10,7 +10,6 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array
 
-import reticent.backend  # noqa: F401  (double precision before the first array)
 from reticent.privacy.counters.checks import check_rounds
 
 
@@ -37,6 +36,10 @@ class RunningSum:
     @property
     def name(self) -> str:
         return "sum"
+
+    @property
+    def keeps_noisy_sums_only(self) -> bool:
+        return False
 
     @property
     def integer_strategy(self) -> bool:

@@ -11,7 +11,6 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array
 
-import reticent.backend  # noqa: F401  (double precision before the first array)
 from reticent.privacy.counters.checks import check_floating, check_rounds
 from reticent.privacy.counters.registry import register_counter
 
@@ -70,6 +69,10 @@ class ToeplitzCounter:
     @property
     def name(self) -> str:
         return "toeplitz"
+
+    @property
+    def keeps_noisy_sums_only(self) -> bool:
+        return False
 
     @property
     def integer_strategy(self) -> bool:

@@ -11,7 +11,6 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array
 
-import reticent.backend  # noqa: F401  (double precision before the first array)
 from reticent.errors import InvalidInput
 from reticent.privacy.counters.checks import check_floating, check_rounds
 from reticent.privacy.counters.registry import register_counter
@@ -91,6 +90,10 @@ class TreeCounter:
     def levels(self) -> int:
         r""":math:`m=\lfloor\log_2 n\rfloor+1`."""
         return int(self.rounds).bit_length()
+
+    @property
+    def keeps_noisy_sums_only(self) -> bool:
+        return False
 
     @property
     def integer_strategy(self) -> bool:

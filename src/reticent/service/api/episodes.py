@@ -35,7 +35,7 @@ def open_episode(body: schemas.Open, deployment: Served, response: Response) -> 
     return schemas.Opened.model_validate(
         {
             **dataclasses.asdict(opened),
-            "trust": deployment.mechanism.promised.trust,
+            "trust": deployment.mechanism.guarantee.trust.name,
             "horizon": deployment.mechanism.agent.model.horizon,
         }
     )

@@ -17,7 +17,6 @@ from reticent.service.api.episodes import Served
 from reticent.service.api.problems import documented
 from reticent.service.api.schemas import INDEX
 from reticent.service.api.security import require_reader
-from reticent.service.dashboard import insights
 from reticent.service.deployment import Deployment
 from reticent.service.refusals import Refusal
 from reticent.service.storage import records
@@ -73,7 +72,7 @@ class Insights(BaseModel):
     version: int
     users: int
     signal: SignalFigures | None
-    value: ValueFigures
+    value: ValueFigures | None
 
 
 @router.get("/dashboard", include_in_schema=False)
@@ -107,32 +106,25 @@ def of_version(version: Annotated[int, Path(ge=0, le=INDEX)], deployment: Served
 def _insights(deployment: Deployment, version: int) -> bytes:
     """The answer for one version; only its release is read, never a sum or the agent's state."""
     billboard, mechanism = deployment.billboard(version), deployment.mechanism
-    agent, plan = mechanism.agent, mechanism.privacy
-    released, signal = np.zeros(mechanism.noise_scale.shape), None
-    if version:
-        released = _released(deployment, version - 1)
-        noise = insights.noise_in_release(plan, mechanism.noise_scale, version)
-        figures = insights.signal_to_noise(released, noise, agent.model.d1, agent.model.d2)
-        signal = SignalFigures(
-            pooled=bool(plan.options.pool),
-            transition=[_known(number) for number in figures.transition],
-            reward=[_known(number) for number in figures.reward],
-            transition_together=_known(figures.transition_together),
-            reward_together=_known(figures.reward_together),
-        )
-    value = insights.start_value(agent, plan, released, version, billboard.policy)
-    content = Insights(
-        version=version,
-        users=int(agent.schedule.ends[version - 1]) if version else 0,
-        signal=signal,
-        value=ValueFigures(
-            **vars(value),
-            confidence=max(0.0, 1 - insights.FAILURES * plan.options.alpha),
-            bonus_scale=plan.options.bonus_scale,
+    agent = mechanism.agent
+    released = _released(deployment, version - 1) if version else np.zeros(mechanism.noise_scale.shape)
+    figures = agent.insights(released, version, billboard.policy)
+    signal = value = None
+    if figures is not None:
+        value = ValueFigures(
+            **vars(figures.value), confidence=figures.confidence, bonus_scale=figures.bonus_scale,
             largest=float(agent.model.horizon),
-        ),
-    )
-    return json.dumps(content.model_dump()).encode()
+        )  # fmt: skip
+        if figures.signal is not None:
+            signal = SignalFigures(
+                pooled=figures.pooled,
+                transition=[_known(number) for number in figures.signal.transition],
+                reward=[_known(number) for number in figures.signal.reward],
+                transition_together=_known(figures.signal.transition_together),
+                reward_together=_known(figures.signal.reward_together),
+            )
+    users = int(agent.schedule.ends[version - 1]) if version else 0
+    return json.dumps(Insights(version=version, users=users, signal=signal, value=value).model_dump()).encode()
 
 
 def _released(deployment: Deployment, number: int) -> np.ndarray:

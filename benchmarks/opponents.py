@@ -1,11 +1,14 @@
-"""The others: the NumPy loop of the paper, and rlberry's learners, each in the same world.
+"""This library beside others, in one run: a NumPy loop of the paper, and rlberry's learners, each in the same world.
 
-The loop is ``benchmarks/numpy_loop.py`` of the repository, which knows nothing of this library. rlberry 0.7 cannot be
-imported beside a Gymnasium of 1.0 or later, so ``benchmarks/rlberry_peer.py`` is run by another Python that has it.
+    python benchmarks/opponents.py --seeds 128 [--rlberry PYTHON]
+
+The loop is ``numpy_loop.py`` beside this file, which knows nothing of this library; it is one process on one core. rlberry 0.7
+cannot be imported beside a Gymnasium of 1.0 or later, so ``rlberry_peer.py`` is run by another Python that has it.
 """
 
 from __future__ import annotations
 
+import argparse
 import importlib.util
 import json
 import math
@@ -14,15 +17,16 @@ import sys
 import tempfile
 import time
 from pathlib import Path
-from types import ModuleType
 from typing import Any
 
 import jax
 import jax.numpy as jnp
 import numpy as np
+import numpy_loop as loop
 
 from reticent.agents.linear_mixture.privacy_plan import PrivateOptions
-from reticent.experiments.bench.rows import Row
+from reticent.experiments.bench import bench, default_work, machine, with_agents
+from reticent.experiments.bench.rows import HEAD, Row, markdown
 from reticent.experiments.bench.work import Work
 from reticent.worlds import World
 
@@ -30,26 +34,6 @@ LOOP = "NumPy loop of the paper, replanning every episode"
 PEERS = ("rlberry UCBVI, no privacy", "rlberry LSVI-UCB, no privacy")
 PEER_SECONDS = 300
 WARM_UP = 100
-
-
-def script(name: str) -> Path | None:
-    """A file of the repository's ``benchmarks``: beside the package's sources, or under the working directory."""
-    roots = (Path(__file__).parents[4], Path.cwd())
-    return next((path for root in roots if (path := root / "benchmarks" / name).is_file()), None)
-
-
-def load_loop() -> ModuleType | None:
-    """The loop's module; None where there is no checkout of the repository."""
-    path = script("numpy_loop.py")
-    if path is None:
-        return None
-    spec = importlib.util.spec_from_file_location("numpy_loop", path)
-    if spec is None or spec.loader is None:
-        return None
-    module = importlib.util.module_from_spec(spec)
-    sys.modules["numpy_loop"] = module  # where dataclasses look their annotations up
-    spec.loader.exec_module(module)
-    return module
 
 
 def plain_arrays(world: World) -> dict[str, np.ndarray]:
@@ -67,9 +51,6 @@ def plain_arrays(world: World) -> dict[str, np.ndarray]:
 
 def measure_loop(work: Work, world: World) -> Row:
     """The row of the loop: one learner, the paper's constants."""
-    loop = load_loop()
-    if loop is None:
-        return Row(LOOP, remark="not here: benchmarks/numpy_loop.py is in the repository only; run in a checkout of it")
     mixture = loop.Mixture(**plain_arrays(world))
     promise = PrivateOptions()
     constants = loop.paper_constants(
@@ -90,9 +71,7 @@ def measure_loop(work: Work, world: World) -> Row:
 
 def measure_peers(work: Work, world: World, python: str | None) -> list[Row]:
     """The rows of rlberry, run by the interpreter ``python``; or what is missing for them."""
-    path = script("rlberry_peer.py")
-    if path is None:
-        return [Row(name, remark="not here: benchmarks/rlberry_peer.py is in the repository only") for name in PEERS]
+    path = Path(__file__).with_name("rlberry_peer.py")
     if python is None and importlib.util.find_spec("rlberry_scool") is None:
         return [Row(name, remark="not installed; --rlberry PYTHON names a Python that has it") for name in PEERS]
     if not world.model.stationary:
@@ -132,3 +111,22 @@ def _run_peer(python: str, path: Path, world: World, repeats: int) -> dict[str, 
 def _last_line(problem: Exception) -> str:
     said = problem.stderr if isinstance(problem, subprocess.CalledProcessError) else ""
     return (said or str(problem)).strip().splitlines()[-1]
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser.add_argument("--seeds", type=int, help="how many learners 'many' are (64; 8192 on a GPU)")
+    parser.add_argument("--episodes", type=int, help="K (20000)")
+    parser.add_argument("--agent", action="append", default=[], help="a further agent; repeat for more")
+    parser.add_argument("--quick", action="store_true", help="shorter measurements")
+    parser.add_argument("--rlberry", metavar="PYTHON", help="a Python that has rlberry-scool")
+    chosen = parser.parse_args()
+    work = default_work(chosen.quick, seeds=chosen.seeds, episodes=chosen.episodes)
+    world = work.make()
+    before, after = [measure_loop(work, world)], measure_peers(work, world, chosen.rlberry)
+    measured = bench(work, contestants=with_agents(chosen.agent), before=before, after=after)
+    print(machine.in_words(measured.machine), "", markdown(HEAD, measured.lines()), "", *measured.notes(), sep="\n")
+
+
+if __name__ == "__main__":
+    main()

@@ -25,9 +25,10 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from reticent.agents.linear_mixture.certificate import regularize, release_multipliers
+from reticent.agents.linear_mixture.certificate import regularize
 from reticent.agents.linear_mixture.learner import LinOptLearner
 from reticent.agents.linear_mixture.privacy_plan import PrivacyPlan
+from reticent.agents.linear_mixture.privatizer import Privatizer
 from reticent.learning.learner import AgentState
 from reticent.privacy.counters.running_sum import RunningSum, RunningSumState
 from reticent.privacy.packing import packed_size
@@ -58,13 +59,43 @@ class StartValue:
     proven_high: float
 
 
+@dataclasses.dataclass(frozen=True)
+class Insights:
+    """What a release says about itself; ``signal`` is None before the first one."""
+
+    signal: Signal | None
+    value: StartValue
+    pooled: bool
+    confidence: float
+    bonus_scale: float
+
+
+def insights_of(agent: LinOptLearner, released: np.ndarray, version: int, policy: np.ndarray) -> Insights | None:
+    """What the sums ``(H, D)`` released as ``version`` say, and what its policy is worth by them; None without privacy."""
+    if agent.theory is None or agent.theory.privacy is None:
+        return None
+    plan, signal = agent.theory.privacy, None
+    if version:
+        noise = noise_in_release(plan, np.asarray(_privatizer(agent).noise_scale), version)
+        signal = signal_to_noise(released, noise, agent.model.d1, agent.model.d2)
+    value = start_value(agent, plan, released, version, policy)
+    confidence = max(0.0, 1 - FAILURES * plan.options.alpha)
+    return Insights(signal, value, agent.pooled, confidence, plan.options.bonus_scale)
+
+
+def _privatizer(agent: LinOptLearner) -> Privatizer:
+    assert isinstance(agent.aggregator, Privatizer)
+    return agent.aggregator
+
+
 def noise_in_release(plan: PrivacyPlan, noise_scale: np.ndarray, version: int) -> np.ndarray:
     """Standard deviation of the noise in the sums released as ``version``, ``(H, D)``; a public number.
 
     In the local model it is that of all admitted users' reports. Lost ones leave less, which nobody may say.
     """
     ends = plan.schedule.ends[: plan.schedule.releases]
-    return np.asarray(noise_scale * release_multipliers(plan.calibration, ends)[version])
+    std = plan.calibration.trust.release_std(plan.calibration.counter, ends)
+    return np.asarray(noise_scale * std[version - 1])
 
 
 def signal_to_noise(released: np.ndarray, noise: np.ndarray, d1: int, d2: int) -> Signal:
@@ -96,7 +127,7 @@ def with_theory(agent: LinOptLearner, plan: PrivacyPlan) -> LinOptLearner:
         pooled=bool(options.pool),
     )  # fmt: skip
     privatizer = dataclasses.replace(
-        agent.aggregator,
+        _privatizer(agent),
         transition_shift=jnp.asarray(tables.transition_shift),
         reward_shift=jnp.asarray(tables.reward_shift),
         transition_floor=jnp.asarray(tables.transition_floor),
@@ -127,7 +158,7 @@ def _log_probabilities(policy: np.ndarray, actions: int) -> jax.Array:
 
 def _evaluator(agent: LinOptLearner) -> LinOptLearner:
     """An agent that evaluates a given policy from a given release: policy optimization over a plain sum."""
-    privatizer = dataclasses.replace(agent.aggregator, counter=RunningSum(agent.aggregator.counter.rounds))
+    privatizer = dataclasses.replace(_privatizer(agent), counter=RunningSum(_privatizer(agent).counter.rounds))
     return dataclasses.replace(agent, aggregator=privatizer, method="policy-optimization")
 
 

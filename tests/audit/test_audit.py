@@ -3,18 +3,15 @@
 from __future__ import annotations
 
 import dataclasses
-import json
 
 import numpy as np
 import pytest
-from typer.testing import CliRunner
 
 from reticent.agents.linear_mixture.privacy_plan import PrivateOptions
 from reticent.agents.linear_mixture.private_linopt import make_private
 from reticent.audit import Evidence, Scores, Subject, audit, lower_bounds, play_releases, worst_pair
 from reticent.audit.page import audit_html
 from reticent.audit.picture import draw_audit
-from reticent.cli import app
 from reticent.errors import InvalidInput, UnknownName
 from reticent.simulation.rollout import rollout
 from reticent.worlds import make_world_from
@@ -102,36 +99,6 @@ def test_bad_input_is_named() -> None:
         audit(one, WORLD, confidence=1.0)
     with pytest.raises(InvalidInput, match="rollout"):
         audit(one, WORLD, adversary="actions")
-
-
-def test_the_command_prints_json_and_writes_a_picture_and_a_page(tmp_path) -> None:
-    given = ["audit", "--world", SMALL, "--trials", "2000", "--episodes", "8", "--out", str(tmp_path), "--json"]
-    run = CliRunner().invoke(app, given)
-    assert run.exit_code == 0, run.output
-    found = json.loads(run.stdout)
-    wanted = {
-        "claimed_epsilon",
-        "lower_bound_epsilon",
-        "method",
-        "confidence",
-        "verdict",
-        "adversary",
-        "trials",
-        "delta",
-    }
-    assert wanted <= found.keys()
-    assert json.loads((tmp_path / "audit.json").read_text()) == found
-    assert (tmp_path / "audit.png").read_bytes().startswith(b"\x89PNG")
-    page = (tmp_path / "audit.html").read_text()
-    assert "No violation found" in page
-    assert "data:image/png;base64," in page
-    assert 'src="http' not in page
-
-
-def test_the_command_says_who_can_be_audited() -> None:
-    run = CliRunner().invoke(app, ["audit", "--agent", "ucrl-vtr"])
-    assert isinstance(run.exception, UnknownName)
-    assert "private-linopt-vi" in str(run.exception)
 
 
 # -- the long ones -------------------------------------------------------------------------------------------------------

@@ -30,6 +30,7 @@ from reticent.privacy.counters.tree import TreeState
 from reticent.privacy.ledger import Ledger
 from reticent.privacy.sums import SumState
 from reticent.service import embedded as deployed
+from reticent.service import mechanism
 from reticent.worlds import Episode
 
 Patch = pytest.MonkeyPatch
@@ -525,17 +526,17 @@ def generator_cloned_by_fork(patch: Patch) -> None:
 
 @mutant("simulated noise may deploy", DEPLOYED, "simulated noise is accepted")
 def simulated_noise_deploys(patch: Patch) -> None:
-    patch.setattr(deployed, "require_deployable", lambda source: source)
+    patch.setattr(mechanism, "require_deployable", lambda source: source)
 
 
 @mutant(
     "a joint deployment takes ready-made statistics, unclipped (we had this one)", DEPLOYED, "ready-made statistics"
 )
 def ready_made_statistics(patch: Patch) -> None:
-    def received(self: Any, contribution: Any) -> Any:
+    def reported(self: Any, board: Any, contribution: Any) -> Any:
         return self.report(contribution) if isinstance(contribution, Episode) else contribution
 
-    patch.setattr(deployed.DeployedAgent, "_received", received)
+    patch.setattr(deployed.DeployedAgent, "_reported", reported)
 
 
 @mutant("a deployment does not remember its users", DEPLOYED, "second contribution")
@@ -556,7 +557,6 @@ def second_visit_accepted(patch: Patch) -> None:
 @mutant("a deployment draws its noise as floats", DEPLOYED, "multiples of the grid")
 def deployment_off_the_grid(patch: Patch) -> None:
     def floats(self: Any, prefix: tuple[int, ...]) -> Any:
-        scale = np.asarray(self.agent.aggregator.noise_scale)
-        return jnp.asarray(np.random.default_rng().normal(size=(*prefix, *scale.shape)) * scale)
+        return np.random.default_rng().normal(size=(*prefix, *self.noise_scale.shape)) * self.noise_scale / self.grid
 
-    patch.setattr(deployed.DeployedAgent, "_noise", floats)
+    patch.setattr(mechanism.Mechanism, "_draw", floats)

@@ -23,6 +23,7 @@ from reticent.learning.aggregator import PyTree
 from reticent.learning.learner import AnyLearner
 from reticent.learning.plan import Plan
 from reticent.privacy.neighbours import Pair, Scores, Tell, realised_strength
+from reticent.runtime import double_precision
 from reticent.worlds import Episode
 
 __all__ = ["Rollout", "play_actions"]
@@ -34,6 +35,7 @@ LIVE_USERS = 6_000
 """Users whose episodes are alive at a time, which bounds the memory of a batch."""
 
 
+@double_precision
 def play_actions(
     subject: Subject,
     pair: Pair[PyTree],

@@ -18,6 +18,7 @@ from reticent.errors import InvalidInput, UnknownName
 from reticent.learning.aggregator import PyTree
 from reticent.privacy.guarantee import Guarantee
 from reticent.privacy.neighbours import Pair, Scores, Tell
+from reticent.runtime import double_precision
 
 __all__ = ["DEFAULT_CONFIDENCE", "Adversary", "Attack", "Audit", "Progress", "audit"]
 
@@ -127,6 +128,7 @@ class Audit:
         }
 
 
+@double_precision
 def audit(
     subject: Subject,
     world: Any,

@@ -27,6 +27,7 @@ from reticent.audit.subject import Subject
 from reticent.errors import InvalidInput
 from reticent.privacy.guarantee import Guarantee
 from reticent.privacy.noise import require_deployable
+from reticent.runtime import double_precision
 
 __all__ = ["FALSE_ALARM", "check_noise", "check_source", "fits", "promised_scales"]
 
@@ -59,6 +60,7 @@ def promised_scales(guarantee: Guarantee, shape: tuple[int, int]) -> np.ndarray:
     return guarantee.ledger.account.excess * scales
 
 
+@double_precision
 def check_noise(subject: Subject, *, draws: int = 4000, seed: int = 0) -> list[str]:
     """Findings about the noise of an agent's sums against its *guarantee*; empty if it is what it should be."""
     sums = subject.sums

@@ -1,7 +1,7 @@
 """What a deployment must refuse: each refusal is tried, and each acceptance is a finding.
 
-The agent is any object with the interface of :class:`reticent.service.embedded.DeployedAgent`; it is not imported, so that
-privacy does not depend on agents.
+The agent is any object with the interface of :class:`reticent.service.embedded.DeployedAgent`; that is not imported, so
+that the audit does not depend on the service.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ def check_refusals(make: Callable[[Any], Any], episode: Episode) -> list[str]:
     if _accepts(lambda: agent.submit("first", episode)):
         findings.append("a user's second contribution is accepted")
     # Where the server forms the statistics, it clips them; ready-made ones would be taken as they are.
-    sums = private_sums(agent.agent)
+    sums = private_sums(agent.mechanism.agent)
     if sums.trust.wire == "trajectory" and _accepts(lambda: agent.submit("made", 1e9 * agent.report(episode))):
         findings.append("ready-made statistics are accepted, whose clip nobody can check")
     others = 0

@@ -34,6 +34,7 @@ from reticent.errors import InvalidInput
 from reticent.learning.aggregator import PyTree
 from reticent.privacy.neighbours import Pair, Scores, Tell, realised_strength, report_of
 from reticent.privacy.sums import PrivateSums, SumState
+from reticent.runtime import double_precision
 
 __all__ = ["MATCHED_LIMIT", "play_releases", "transcript"]
 
@@ -98,6 +99,7 @@ def transcript(sums: PrivateSums, seen: PyTree, at_round: int, key: Array) -> Ar
     return jax.lax.scan(a_round, sums.init(), jnp.arange(sums.counter.rounds))[1]
 
 
+@double_precision
 def play_releases(
     subject: Subject,
     pair: Pair[PyTree],

@@ -36,6 +36,7 @@ from reticent.learning.aggregator import PyTree
 from reticent.learning.learner import AgentState
 from reticent.learning.plan import Plan
 from reticent.privacy.neighbours import Group, Replay, User, cost_of, in_noise, length_of
+from reticent.runtime import double_precision
 from reticent.worlds import Episode
 
 __all__ = ["Group", "Replay", "User", "replay", "seen_as", "user_of"]
@@ -71,6 +72,7 @@ class _Trace:
     findings: list[str] = dataclasses.field(default_factory=list)
 
 
+@double_precision
 def replay(subject: Subject, users: Sequence[User], changed: int, other: User, *, seed: int = 1_845_201_937) -> Replay:
     """Compare the runs of ``users`` and of the same users with number ``changed`` (0-based) replaced by ``other``.
 

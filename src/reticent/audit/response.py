@@ -22,6 +22,7 @@ from jax import Array
 from scipy.optimize import linprog
 
 from reticent.privacy.counters.counter import Counter
+from reticent.runtime import double_precision
 
 __all__ = ["Response", "probe"]
 
@@ -85,6 +86,7 @@ class Response:
         return np.asarray(own.reshape(-1, *[1] * wanted.ndim) * wanted / power)
 
 
+@double_precision
 def probe(counter: Counter) -> Response:
     """Measure a counter's response over all its rounds (sizes to some hundreds)."""
     rounds, prefix = counter.rounds, tuple(getattr(counter, "noise_shape_prefix", ()))

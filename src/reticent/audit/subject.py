@@ -13,10 +13,12 @@ from reticent.errors import InvalidInput
 from reticent.learning.learner import AnyLearner
 from reticent.privacy.guarantee import Guarantee, guarantee_of
 from reticent.privacy.sums import PrivateSums, private_sums
+from reticent.runtime import double_precision_methods
 
 __all__ = ["Subject"]
 
 
+@double_precision_methods
 @dataclasses.dataclass(frozen=True, eq=False)
 class Subject:
     """An agent and what it promises.

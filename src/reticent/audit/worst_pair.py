@@ -17,15 +17,18 @@ from jax import Array
 from reticent.audit.subject import Subject
 from reticent.learning.aggregator import PyTree
 from reticent.privacy.neighbours import Pair, realised_strength, realised_strengths, report_of
+from reticent.runtime import double_precision
 
 __all__ = ["ascend", "realised_mu", "worst_pair"]
 
 
+@double_precision
 def realised_mu(subject: Subject, pair: Pair[PyTree]) -> float:
     """How far the pair's reports are apart, in units of the noise on each coordinate: the strength of one item."""
     return realised_strength(subject.sums, pair)
 
 
+@double_precision
 def worst_pair(
     subject: Subject, *, seed: int = 0, random: int = 16, gradient: bool = True
 ) -> tuple[Pair[PyTree], float]:
@@ -40,6 +43,7 @@ def worst_pair(
     return proposed[best], float(strengths[best])
 
 
+@double_precision
 def ascend(subject: Subject, pairs: Sequence[Pair[PyTree]], steps: int = 60) -> list[Pair[PyTree]]:
     """Follow the gradient of the squared distance in units of noise from each pair of real observations."""
     sums, scale = subject.sums, subject.noise_scale

@@ -22,6 +22,7 @@ from jax import Array
 from reticent.learning.aggregator import PyTree
 from reticent.learning.plan import Plan
 from reticent.privacy.sums import PrivateSums
+from reticent.runtime import double_precision
 
 __all__ = [
     "AtomCount",
@@ -124,6 +125,7 @@ def against(pairs: list[Pair[Seen]], nothing: Seen) -> list[Pair[Seen]]:
     return [Pair(pair.canary, nothing, f"{pair.origin}, against nothing") for pair in pairs]
 
 
+@double_precision
 def report_of(sums: PrivateSums, seen: PyTree) -> Array:
     """The agent's own report of an observation, with the noise that users add themselves set to zero."""
     silence = jnp.zeros_like(sums.noise_scale) if sums.trust.noised_reports else None
@@ -148,6 +150,7 @@ def cost_of(sums: PrivateSums, moved: np.ndarray) -> float:
     return length_of(sums, in_noise(moved, np.asarray(sums.noise_scale)))
 
 
+@double_precision
 def realised_strength(sums: PrivateSums, pair: Pair[Any]) -> float:
     """How far the pair's reports are apart, in units of the noise: the strength of one item; a counter multiplies it."""
     with np.errstate(all="ignore"):  # without a clip there may be infinities
@@ -155,6 +158,7 @@ def realised_strength(sums: PrivateSums, pair: Pair[Any]) -> float:
         return cost_of(sums, sides[0] - sides[1])
 
 
+@double_precision
 def realised_strengths(sums: PrivateSums, pairs: list[Pair[Any]]) -> np.ndarray:
     """:func:`realised_strength` of many pairs of one structure at once; what is no number counts as infinite."""
     stacked = [

@@ -24,6 +24,7 @@ from reticent.agents.evaluation.returns import PrivateReturns, RewardsByPair
 from reticent.agents.linear_mdp.audit_hooks import opposite_users
 from reticent.errors import InvalidInput
 from reticent.privacy.neighbours import Pair, Scores, Tell
+from reticent.runtime import double_precision, double_precision_methods
 from reticent.worlds import World
 
 __all__ = ["Data", "EvaluationHooks", "play_evaluation"]
@@ -32,6 +33,7 @@ Data = tuple[Array, Array]
 """Visits and summed returns per place, as :func:`reticent.agents.evaluation.policy_evaluation.summarise` gives them."""
 
 
+@double_precision_methods
 @dataclasses.dataclass(frozen=True)
 class EvaluationHooks:
     """What the audit must know of an agent that evaluates once (:mod:`reticent.audit.hooks`)."""
@@ -63,6 +65,7 @@ class EvaluationHooks:
         return scores
 
 
+@double_precision
 def play_evaluation(evaluation: Evaluation, canary: Data, replacement: Data, trials: int, seed: int) -> Scores:
     """Scores of ``trials`` releases each from ``replacement`` and from ``canary``; how far apart is in units of noise."""
     places = [

@@ -34,6 +34,7 @@ from reticent.learning.plan import Plan
 from reticent.privacy.guarantee import guarantee_of
 from reticent.privacy.neighbours import Pair, Replay, Scores, Tell, User
 from reticent.privacy.packing import pack_symmetric
+from reticent.runtime import double_precision_methods
 from reticent.worlds import Episode, Model, World
 
 TOLERANCE = 1e-6
@@ -50,6 +51,7 @@ def opposite_users(model: Model, features: Array) -> tuple[Episode, Episode]:
     return Episode(stays, acts, rewards), Episode(stays, acts, 0 * rewards)
 
 
+@double_precision_methods
 @dataclasses.dataclass(frozen=True)
 class LinearMdpHooks:
     """What the audit must know of a model-free learner (:mod:`reticent.audit.hooks`)."""

@@ -29,6 +29,7 @@ from reticent.errors import InvalidInput
 from reticent.privacy.guarantee import guarantee_of
 from reticent.privacy.neighbours import Pair, against, cost_of, realised_strengths, report_of
 from reticent.privacy.packing import packed_size
+from reticent.runtime import double_precision_methods
 from reticent.worlds import Episode, World
 from reticent.worlds.continuous.world import ContinuousWorld
 
@@ -39,6 +40,7 @@ TRIES = 24
 """Episodes drawn where a world's episodes cannot be enumerated; the farthest two are the canary and her replacement."""
 
 
+@double_precision_methods
 @dataclasses.dataclass(frozen=True)
 class LinearMixtureHooks:
     """What the audit must know of a linear learner (:mod:`reticent.audit.hooks`)."""
@@ -162,6 +164,7 @@ class LinearMixtureHooks:
         return against(pairs, self.nothing()) if self.zero_out else pairs
 
 
+@double_precision_methods
 @dataclasses.dataclass(frozen=True)
 class OffGridHooks(LinearMixtureHooks):
     """The same where states are real vectors: a world's episodes can be drawn, not enumerated."""

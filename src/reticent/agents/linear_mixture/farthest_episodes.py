@@ -20,12 +20,14 @@ from reticent.agents.linear_mixture.statistics import Observation, observe
 from reticent.learning.plan import Plan
 from reticent.privacy.neighbours import Pair
 from reticent.privacy.packing import pack_symmetric, packed_size
+from reticent.runtime import double_precision, double_precision_methods
 from reticent.worlds import Episode, World
 
 STARTS = 8
 """Random episodes from which the two take turns."""
 
 
+@double_precision
 def farthest_episodes(
     agent: LinOptLearner, privatizer: Privatizer, world: World, nothing: Observation | None, seed: int
 ) -> Pair[Observation]:
@@ -63,6 +65,7 @@ def long_run_plan(agent: LinOptLearner, world: World) -> Plan:
     return Plan(best.argmax(axis=-1).astype(jnp.int32), values, centres, scales, best)
 
 
+@double_precision_methods
 @dataclasses.dataclass(frozen=True)
 class StepTable:
     """Contributions of every possible step in units of noise: ``(H, S, A, S', p)`` and rewards' ``(H, S, A, R, q)``.

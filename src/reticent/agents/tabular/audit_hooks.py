@@ -17,12 +17,14 @@ from reticent.agents.tabular.count_privatizer import nothing_seen
 from reticent.agents.tabular.learner import CountingLearner
 from reticent.privacy.guarantee import guarantee_of
 from reticent.privacy.neighbours import Pair, against
+from reticent.runtime import double_precision_methods
 from reticent.worlds import Episode, World
 
 TRIES = 24
 """Episodes drawn in a world; the two farthest apart are the canary and her replacement."""
 
 
+@double_precision_methods
 @dataclasses.dataclass(frozen=True)
 class CountingHooks:
     """What the audit must know of an agent that counts (:mod:`reticent.audit.hooks`)."""

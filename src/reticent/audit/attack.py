@@ -9,6 +9,7 @@ from typing import Any, Literal
 import numpy as np
 
 from reticent.audit.actions import Rollout, play_actions
+from reticent.audit.atoms import AtomEvidence, atom_evidence
 from reticent.audit.bounds import Evidence, lower_bounds
 from reticent.audit.hooks import OwnReleases
 from reticent.audit.releases import play_releases
@@ -37,12 +38,13 @@ Progress = Callable[[str, int, int], None]
 
 @dataclasses.dataclass(frozen=True)
 class Attack:
-    """One canary, and what the trials with her say."""
+    """One canary, and what the trials with her say: her scores, and noise that was missing or repeated."""
 
     canary: str
     origin: str
     scores: Scores
     evidence: Evidence
+    atoms: tuple[AtomEvidence, ...] = ()
 
     def to_dict(self) -> dict[str, Any]:
         """Plain values, for JSON."""
@@ -58,6 +60,7 @@ class Attack:
             "lower_bounds": {
                 name: {"epsilon": bound.epsilon, "mu": bound.mu} for name, bound in self.evidence.bounds.items()
             },
+            "atoms": [atom.to_dict() for atom in self.atoms],
         }
 
 
@@ -98,7 +101,12 @@ class Audit:
 
     @property
     def verdict(self) -> Literal["consistent", "violated"]:
-        return "violated" if self.lower_bound_epsilon > self.claimed_epsilon else "consistent"
+        return "violated" if self.lower_bound_epsilon > self.claimed_epsilon or self.atoms else "consistent"
+
+    @property
+    def atoms(self) -> tuple[AtomEvidence, ...]:
+        """The violations by noise that was missing or repeated."""
+        return tuple(atom for attack in self.attacks for atom in attack.atoms if atom.violated)
 
     def to_dict(self) -> dict[str, Any]:
         """Plain values, for JSON."""
@@ -109,6 +117,7 @@ class Audit:
             "method": best.best,
             "confidence": self.confidence,
             "verdict": self.verdict,
+            "missing_noise": [atom.sentence() for atom in self.atoms],
             "tightness": self.lower_bound_epsilon / self.claimed_epsilon,
             "delta": self.delta,
             "mu_claimed": self.claimed_mu,
@@ -146,7 +155,8 @@ def audit(
     The *statistics* canary is the worst pair of observations that the code lets through, at or beyond the declared
     bounds; the *trajectory* canary the worst pair of episodes that ``world`` can produce. An agent that releases something
     else than noisy sums brings its own canaries and its own adversary. The confidence covers all attacks together (each
-    has its share of what may go wrong).
+    has its share of what may go wrong). Noise that is missing or repeated, however rarely, is a violation by itself
+    (:mod:`reticent.audit.atoms`, with a false alarm in 10⁹ beside the confidence).
 
     ``canaries`` replaces the ones that are searched for; ``rollout`` is needed for the actions adversary
     (:func:`reticent.simulation.rollout.rollout`).
@@ -177,7 +187,8 @@ def audit(
         evidence = lower_bounds(
             scores.without, scores.present, subject.guarantee.delta, each, gaussian=not subject.pure
         )
-        attacks.append(Attack(name, pair.origin, scores, evidence))
+        atoms = atom_evidence(scores.atoms, subject.guarantee)
+        attacks.append(Attack(name, pair.origin, scores, evidence, atoms))
     return Audit(
         agent=subject.agent.name,
         world=getattr(world, "name", "custom"),

@@ -90,6 +90,18 @@ def check_noise(subject: Subject, *, draws: int = 4000, seed: int = 0) -> list[s
     if 2 * tails.min() * coordinates <= FALSE_ALARM:
         findings.append(f"coordinate {int(tails.argmin())} has a scale {math.sqrt(power[tails.argmin()] / draws):.3f}")
     findings += _dependences(z, whose)
+    findings += _atoms(z, whose, on_a_grid=sums.law == "binomial")
+    return findings
+
+
+def _atoms(z: np.ndarray, whose: str, *, on_a_grid: bool) -> list[str]:
+    """Draws that are exactly zero or exactly another's, which continuous noise never is and a whole draw on no grid."""
+    zero = z == 0
+    findings = []
+    if zero.all(axis=1).any() or (zero.any() and not on_a_grid):
+        findings.append(f"some {whose} has no noise, or numbers without it")
+    if len(np.unique(z, axis=0)) < len(z) and z.shape[1] > 1:
+        findings.append(f"two draws of noise are the same: some {whose} repeats another's")
     return findings
 
 

@@ -34,7 +34,7 @@ def audit_body(result: Audit, picture: bytes) -> str:
     odds = math.exp(result.claimed_epsilon)
     numbers = escape(json.dumps(result.to_dict(), indent=2, ensure_ascii=False))
     rows = "".join(_attack_row(result, index) for index in range(len(result.attacks)))
-    return f"""<p class=lead>{_lead(result)}</p>
+    return f"""<p class=lead>{_lead(result)}</p>{_missing_noise(result)}
 <p class="{"good" if good else "bad"}">Claimed: ε = {result.claimed_epsilon:g} at δ = {result.delta:g}. Proven by attack:
 ε is at least {result.lower_bound_epsilon:.3f}. Verdict: <b>{result.verdict}</b>
 (confidence {100 * result.confidence:g}%).</p>
@@ -82,6 +82,11 @@ def _lead(result: Audit) -> str:
         f"We attacked {who}. From {sees}, more can be learned about one user than was promised. "
         "<b>Do not use this system for real people</b> until the cause is found."
     )
+
+
+def _missing_noise(result: Audit) -> str:
+    items = "".join(f"<li>{escape(atom.sentence())}</li>" for atom in result.atoms)
+    return f"\n<p class=bad>Noise was missing or repeated:</p><ul>{items}</ul>" if items else ""
 
 
 def _promise(result: Audit) -> str:

@@ -16,6 +16,9 @@ Laplace noise has another best test: the likelihood ratio of the noise that expl
 :math:`\hat z=B^{-1}y` less what the replacement would add, :math:`d=B^{-1}Ae_r` and Δ the canary's difference,
 
 .. math:: s=\sum_{t,c}\big(|\hat z_{t,c}|-|\hat z_{t,c}-d_t\Delta_c|\big)/b_c .
+
+Where B can be inverted, every trial is also searched for noise that is missing or repeated
+(:mod:`reticent.privacy.atoms`).
 """
 
 from __future__ import annotations
@@ -32,6 +35,7 @@ from reticent.audit.response import Response
 from reticent.audit.subject import Subject
 from reticent.errors import InvalidInput
 from reticent.learning.aggregator import PyTree
+from reticent.privacy.atoms import HonestNoise, NoiseReader, RunAtoms, count_atoms, make_reader
 from reticent.privacy.neighbours import Pair, Scores, Tell, realised_strength, report_of
 from reticent.privacy.sums import PrivateSums, SumState
 from reticent.runtime import double_precision
@@ -46,6 +50,9 @@ LEARNED_LIMIT = 1024
 
 MATCHED_LIMIT = 1024
 """Largest number of rounds whose response is measured."""
+
+ATOM_ROUNDS, ATOM_CONDITION = 64, 1e5
+"""Most rounds whose noise is read off releases one by one, and how much rounding may be amplified by that."""
 
 LIVE_NUMBERS = 3_000_000
 """Numbers of one batch of trials that are alive at a time, roughly."""
@@ -116,32 +123,63 @@ def play_releases(
     if learn:
         test = _learned_filter(subject, pair, at_round, jax.random.fold_in(root, 2), min(trials, 20_000), batch)
     program = _program(at_round, batch)
-    sides = []
+    reader = _reader(subject, at_round)
+    sides, atoms = [], []
     done = 0
     for arm, seen in enumerate((pair.replacement, pair.canary)):
-        keys = jax.random.fold_in(root, arm)
+        keys, silent = jax.random.fold_in(root, arm), _noiseless(subject, seen, at_round)
         parts = []
         for start in range(0, trials, batch):
-            parts.append(np.asarray(program(subject.sums, seen, test, jax.random.fold_in(keys, start))))
-            done += min(batch, trials - start)
+            scores, run = program(subject.sums, seen, test, reader, silent, jax.random.fold_in(keys, start))
+            kept = min(batch, trials - start)
+            parts.append(np.asarray(scores)[:kept])
+            atoms.append(jax.tree.map(lambda leaf, kept=kept: np.asarray(leaf)[:kept], run))
+            done += kept
             if tell is not None:
                 tell(done)
         # What is not a number cannot be mistaken for noise.
-        sides.append(np.nan_to_num(np.concatenate(parts)[:trials], nan=1e12, posinf=1e12, neginf=-1e12))
-    return Scores(sides[0], sides[1], realised_strength(subject.sums, pair) * subject.exposure)
+        sides.append(np.nan_to_num(np.concatenate(parts), nan=1e12, posinf=1e12, neginf=-1e12))
+    possible = realised_strength(subject.sums, pair) * subject.exposure
+    if reader is None:
+        return Scores(sides[0], sides[1], possible)
+    sums, scale = subject.sums, subject.noise_scale
+    honest = HonestNoise.of(sums.law, scale, float(sums.grid), len(reader.inverse))
+    return Scores(sides[0], sides[1], possible, count_atoms(atoms, honest))
 
 
-def _program(at_round: int, batch: int) -> Callable[[PrivateSums, PyTree, Test | None, Array], Array]:
+def _program(at_round: int, batch: int) -> Callable[..., tuple[Array, RunAtoms | None]]:
     """The compiled trials; compiled anew for every audit, so that what runs is the code in force."""
 
-    def scores(sums: PrivateSums, seen: PyTree, test: Test | None, key: Array) -> Array:
-        def trial(own: Array) -> Array:
+    def trials(
+        sums: PrivateSums, seen: PyTree, test: Test | None, reader: NoiseReader | None, silent: Array, key: Array
+    ) -> tuple[Array, RunAtoms | None]:
+        def trial(own: Array) -> tuple[Array, RunAtoms | None]:
             released = transcript(sums, seen, at_round, own)
-            return released.ravel() if test is None else test.score(released)
+            score = released.ravel() if test is None else test.score(released)
+            return score, None if reader is None else reader.read(released, silent)
 
         return jax.vmap(trial)(jax.random.split(key, batch))
 
-    return jax.jit(scores)
+    return jax.jit(trials)
+
+
+def _noiseless(subject: Subject, seen: PyTree, at_round: int) -> Array:
+    """What a trial would release without any noise, ``(T, H, D)``: by the measured response, not by running it."""
+    report = report_of(subject.sums, seen)
+    if subject.response is None:
+        idle = report_of(subject.sums, jax.tree.map(jnp.zeros_like, seen))
+        return jnp.stack([report, *[idle] * (LOCAL_REPORTS - 1)])
+    return jnp.asarray(subject.response.items[:, at_round])[:, None, None] * report
+
+
+def _reader(subject: Subject, at_round: int) -> NoiseReader | None:
+    """Reads noise off releases; None where several draws make one release, or there are too many rounds to compare."""
+    if subject.response is None:
+        return make_reader(np.eye(LOCAL_REPORTS), subject.noise_scale, 0)
+    mixing = subject.response.noise
+    if mixing.shape[-1] > 1 or len(mixing) > ATOM_ROUNDS or np.linalg.cond(mixing[..., 0]) > ATOM_CONDITION:
+        return None
+    return make_reader(np.linalg.inv(mixing[..., 0]), subject.noise_scale, at_round)
 
 
 def _matched_filter(subject: Subject, pair: Pair[PyTree]) -> tuple[int, Test]:
@@ -194,9 +232,9 @@ def _learned_filter(subject: Subject, pair: Pair[PyTree], at_round: int, key: Ar
     program = _program(at_round, batch)
     sides = []
     for arm, seen in enumerate((pair.replacement, pair.canary)):
-        own = jax.random.fold_in(key, arm)
+        own, silent = jax.random.fold_in(key, arm), jnp.zeros(())
         parts = [
-            np.asarray(program(subject.sums, seen, None, jax.random.fold_in(own, start)))
+            np.asarray(program(subject.sums, seen, None, None, silent, jax.random.fold_in(own, start))[0])
             for start in range(0, trials, batch)
         ]
         sides.append(np.concatenate(parts)[:trials])
@@ -211,5 +249,6 @@ def _learned_filter(subject: Subject, pair: Pair[PyTree], at_round: int, key: Ar
 
 def _batch(subject: Subject, trials: int) -> int:
     live = subject.noise_scale.size
-    live *= LOCAL_REPORTS * 2 if subject.noised_reports else 2 + subject.sums.counter.memory
+    releases = LOCAL_REPORTS if subject.noised_reports else min(subject.sums.counter.rounds, ATOM_ROUNDS)
+    live *= 2 * releases + (0 if subject.noised_reports else 2 + subject.sums.counter.memory)
     return max(1, min(trials, LIVE_NUMBERS // live))

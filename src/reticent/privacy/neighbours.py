@@ -21,11 +21,11 @@ from jax import Array
 
 from reticent.learning.aggregator import PyTree
 from reticent.learning.plan import Plan
+from reticent.privacy.atoms import AtomCount
 from reticent.privacy.sums import PrivateSums
 from reticent.runtime import double_precision
 
 __all__ = [
-    "AtomCount",
     "Group",
     "Pair",
     "Replay",
@@ -59,21 +59,6 @@ class Pair(NamedTuple, Generic[Seen]):
     canary: Seen
     replacement: Seen
     origin: str
-
-
-class AtomCount(NamedTuple):
-    """How often noise was not there, or had been there before, in so many runs.
-
-    Attributes:
-      what: in words, after "in at least p of the runs".
-      runs, hits: how many runs there were, and in how many it happened.
-      chance: the largest probability that it happens in a run whose noise is as promised.
-    """
-
-    what: str
-    runs: int
-    hits: int
-    chance: float
 
 
 @dataclasses.dataclass(frozen=True)

@@ -23,6 +23,7 @@ from reticent.agents.evaluation.policy_evaluation import Evaluation
 from reticent.agents.evaluation.returns import PrivateReturns, RewardsByPair
 from reticent.agents.linear_mdp.audit_hooks import opposite_users
 from reticent.errors import InvalidInput
+from reticent.privacy.atoms import HonestNoise, RunAtoms, count_atoms, reader_of_units
 from reticent.privacy.neighbours import Pair, Scores, Tell
 from reticent.runtime import double_precision, double_precision_methods
 from reticent.worlds import World
@@ -76,17 +77,25 @@ def play_evaluation(evaluation: Evaluation, canary: Data, replacement: Data, tri
     def log_density(seen: Array, centre: Array, scale: Array) -> Array:
         return -((seen - centre) ** 2).sum() / (2 * scale**2) - evaluation.dimension * jnp.log(scale)
 
+    reader = reader_of_units(1, (1, evaluation.dimension))
+
     @jax.jit
-    def scores(data: Data, key: Array) -> Array:
-        def trial(own: Array) -> Array:
+    def scores(data: Data, centre: Array, scale: Array, key: Array) -> tuple[Array, RunAtoms]:
+        def trial(own: Array) -> tuple[Array, RunAtoms]:
             seen = evaluation.publish(*data, jax.random.normal(own, (evaluation.dimension,)))
-            return log_density(seen, *places[0]) - log_density(seen, *places[1])
+            noise = ((seen - centre) / scale)[None, None]
+            score = log_density(seen, *places[0]) - log_density(seen, *places[1])
+            return score, reader.read(noise, jnp.zeros_like(noise))
 
         return jax.vmap(trial)(jax.random.split(key, trials))
 
     root = jax.random.key(seed)
-    without, present = (
-        np.asarray(scores(data, jax.random.fold_in(root, arm))) for arm, data in enumerate((replacement, canary))
+    (present, with_her), (without, replaced) = (
+        scores(data, *place, jax.random.fold_in(root, arm))
+        for arm, data, place in zip((1, 0), (canary, replacement), places, strict=True)
     )
     apart = float(jnp.linalg.norm(places[0][0] - places[1][0]))
-    return Scores(without, present, apart / float(places[0][1]))
+    honest = HonestNoise.of("gaussian", np.ones((1, evaluation.dimension)), 0.0, 1)
+    return Scores(
+        np.asarray(without), np.asarray(present), apart / float(places[0][1]), count_atoms([replaced, with_her], honest)
+    )

@@ -31,6 +31,7 @@ from reticent.errors import InvalidInput
 from reticent.learning.aggregator import PyTree
 from reticent.learning.learner import AgentState
 from reticent.learning.plan import Plan
+from reticent.privacy.atoms import HonestNoise, RunAtoms, count_atoms, reader_of_units
 from reticent.privacy.guarantee import guarantee_of
 from reticent.privacy.neighbours import Pair, Replay, Scores, Tell, User
 from reticent.privacy.packing import pack_symmetric
@@ -91,22 +92,33 @@ class LinearMdpHooks:
         batch = max(1, min(trials, LIVE_NUMBERS // numbers))
         reports = tuple(moments.report(seen, None) for seen in (pair.canary, pair.replacement))
 
-        @jax.jit
-        def scores(agent: LinearMdpLearner, played: MomentSums, key: Array) -> Array:
-            return jax.vmap(lambda own: _score(agent, played, reports, own))(jax.random.split(key, batch))
+        rounds, width = moments.counter.rounds, moments.packed + moments.dimension
+        reader = reader_of_units(rounds, (moments.horizon, width))
 
-        sides = []
+        @jax.jit
+        def scores(agent: LinearMdpLearner, played: MomentSums, key: Array) -> tuple[Array, RunAtoms]:
+            def run(own: Array) -> tuple[Array, RunAtoms]:
+                score, noise = _score(agent, played, reports, own)
+                return score, reader.read(noise, jnp.zeros_like(noise))
+
+            return jax.vmap(run)(jax.random.split(key, batch))
+
+        sides, atoms = [], []
         for arm, played in enumerate((reports[1], reports[0])):
             own = jax.random.fold_in(jax.random.key(seed), arm)
             parts = []
             for start in range(0, trials, batch):
-                parts.append(np.asarray(scores(agent, played, jax.random.fold_in(own, start))))
+                score, run = scores(agent, played, jax.random.fold_in(own, start))
+                kept = min(batch, trials - start)
+                parts.append(np.asarray(score)[:kept])
+                atoms.append(jax.tree.map(lambda leaf, kept=kept: np.asarray(leaf)[:kept], run))
                 if tell is not None:
                     tell(arm * trials + min(start + batch, trials))
-            sides.append(np.concatenate(parts)[:trials])
+            sides.append(np.concatenate(parts))
         without, present = sides
         distance = float(np.sqrt(max(0.0, present.mean() - without.mean())))  # of two normal log-likelihood ratios: μ
-        return Scores(without, present, distance)
+        honest = HonestNoise.of("gaussian", np.ones((moments.horizon, width)), 0.0, rounds)
+        return Scores(without, present, distance, count_atoms(atoms, honest))
 
     # -- the replay ---------------------------------------------------------------------------------------------------
 
@@ -149,15 +161,20 @@ class LinearMdpHooks:
         return Replay(tuple(findings), realised, promised)
 
 
-def _score(agent: LinearMdpLearner, played: MomentSums, pair: tuple[MomentSums, ...], key: Array) -> Array:
-    """One run with ``played`` in its first epoch and nobody else, and the ratio of what it published."""
+def _score(
+    agent: LinearMdpLearner, played: MomentSums, pair: tuple[MomentSums, ...], key: Array
+) -> tuple[Array, Array]:
+    """One run with ``played`` in its first epoch and nobody else: the ratio of what it published, and its noise.
+
+    The noise is in units of its scale, ``(rounds, H, d(d+1)/2 + d)``: of matrices and moments.
+    """
     moments = agent.aggregator
     assert isinstance(moments, PrivateMoments)
     sizes = jnp.asarray(moments.counter.sizes, agent.features.dtype)
     state = agent.absorb(agent.init(), played)
     idle = agent.plan(state)
 
-    def a_round(state: AgentState, t: Array) -> tuple[AgentState, Array]:
+    def a_round(state: AgentState, t: Array) -> tuple[AgentState, tuple[Array, Array]]:
         noise = moments.simulate_round_noise(jax.random.fold_in(key, t))
         before = moments.counter.release(state.aggregate.counter)
         state = agent.close(state, idle, 1, noise)
@@ -169,9 +186,13 @@ def _score(agent: LinearMdpLearner, played: MomentSums, pair: tuple[MomentSums, 
         seen = jnp.einsum("hij,hkj,hk->hi", published.factor, published.factor, published.weights)
         values, weight = agent.plan(state).values[1:], sizes[0] / sizes[t]
         canary, replacement = (weight * _moments(report, values, published.frame) for report in pair)
-        return state, jnp.where(t == 0, matrices, 0.0) + _ratio(seen, canary, replacement, moments.moment_scale)
+        ratio = jnp.where(t == 0, matrices, 0.0) + _ratio(seen, canary, replacement, moments.moment_scale)
+        of_matrices = (item - jnp.where(t == 0, pack_symmetric(played.gram), 0.0)) / moments.gram_scale[:, None]
+        of_moments = (seen - weight * _moments(played, values, published.frame)) / moments.moment_scale[:, None]
+        return state, (ratio, jnp.concatenate([of_matrices, of_moments], axis=-1))
 
-    return jax.lax.scan(a_round, state, jnp.arange(moments.counter.rounds))[1].sum()
+    ratios, noises = jax.lax.scan(a_round, state, jnp.arange(moments.counter.rounds))[1]
+    return ratios.sum(), noises
 
 
 def _moments(report: MomentSums, values: Array, frame: TargetFrame) -> Array:

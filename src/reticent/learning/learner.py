@@ -136,6 +136,19 @@ class Learner(abc.ABC, Generic[Seen, Report, Released]):
         """What a theorem says of the regret after each of ``points`` users: a curve and the bound; None without one."""
         del points
 
+    def audit_hooks(self) -> object:
+        """What the audit must know of this family: neighbours, and an adversary where the usual one does not do.
+
+        An object with the methods of :mod:`reticent.audit.hooks`, which is not imported here. A family whose agents promise
+        something brings one.
+
+        Raises:
+          InvalidInput: the family has none.
+        """
+        raise InvalidInput(
+            "agent", self.name, "of a family with audit hooks", "override audit_hooks(); see reticent.audit.hooks"
+        )
+
     def insights(self, released: np.ndarray, version: int, policy: np.ndarray) -> Any:
         """What released numbers say about themselves, for a dashboard: a function of what is public. None: nothing."""
         del released, version, policy

@@ -46,13 +46,16 @@ class NoisySum(NamedTuple):
 class DeclaredGroup(NamedTuple):
     """Columns of the sums of one step (1-based) that one user moves by at most ``sensitivity``.
 
-    In the norm that the noise is charged in: the 2-norm under Gaussian noise, the 1-norm under Laplace.
+    In the norm that the noise is charged in: the 2-norm under Gaussian noise, the 1-norm under Laplace. ``name`` and
+    ``step`` are those of its row in the table of noise. ``spread`` is the noise of each column in units of that row's
+    scale, where columns differ; () is 1 for all.
     """
 
     name: str
     step: int
     columns: slice
     sensitivity: float
+    spread: tuple[float, ...] = ()
 
 
 @dataclasses.dataclass(frozen=True, eq=False)

@@ -75,6 +75,10 @@ class PrivateSums:
 
     # -- the user's side ----------------------------------------------------------------------------------------------
 
+    def report(self, seen: Any, noise: Array | None) -> Array:
+        """One user's contribution ``(H, D)`` as it leaves her: within its bounds always. Every subclass forms its own."""
+        raise NotImplementedError
+
     def send(self, contribution: Array, noise: Array | None) -> Array:
         """A contribution ``(H, D)`` as it leaves the user: on the grid, and noised where the trust model says so."""
         return self.trust.send(contribution, noise, self.grid)

@@ -31,6 +31,7 @@ from reticent.worlds.continuous.model import ContinuousModel
 from reticent.worlds.model import Sizes
 
 if TYPE_CHECKING:
+    from reticent.agents.linear_mixture.audit_hooks import LinearMixtureHooks, OffGridHooks
     from reticent.agents.linear_mixture.bounds import Bound
     from reticent.agents.linear_mixture.insights import Insights
     from reticent.agents.linear_mixture.privacy_plan import PrivacyPlan
@@ -118,6 +119,11 @@ class LinOptLearner(Learner[Observation, Any, Statistics]):
 
         return None if self.theory is None else bound_of(self, self.theory, points)
 
+    def audit_hooks(self) -> LinearMixtureHooks:
+        from reticent.agents.linear_mixture.audit_hooks import LinearMixtureHooks
+
+        return LinearMixtureHooks(self)
+
     def insights(self, released: np.ndarray, version: int, policy: np.ndarray) -> Insights | None:
         from reticent.agents.linear_mixture.insights import insights_of
 
@@ -168,6 +174,11 @@ class OffGridLearner(LinOptLearner):
 
     def policy_to_judge(self, plan: Plan, world: Any) -> Array:
         return off_grid.policy_on(self.model, plan.extension, world.judged_states)
+
+    def audit_hooks(self) -> OffGridHooks:
+        from reticent.agents.linear_mixture.audit_hooks import OffGridHooks
+
+        return OffGridHooks(self)
 
     def for_many(self, plan: Plan) -> Plan:
         return plan

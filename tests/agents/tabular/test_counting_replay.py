@@ -7,9 +7,11 @@ import dataclasses
 import numpy as np
 import pytest
 
-from reticent.agents.tabular.counting import RECIPES
+from reticent.agents import make_agent
 from reticent.audit import (
+    Evidence,
     Subject,
+    audit,
     check_noise,
     lower_bounds,
     play_releases,
@@ -17,13 +19,9 @@ from reticent.audit import (
     realised_mu,
     replay,
     seen_as,
-    trajectory_pair,
-    trajectory_plan,
     user_of,
     worst_pair,
 )
-from reticent.audit import attack as audit
-from reticent.audit.neighbours import nothing
 from reticent.privacy.counters import EpochCounter, RunningSum, TreeCounter
 from reticent.worlds import Episode, make_world_from
 
@@ -48,7 +46,7 @@ QUICK = {"epochs", "laplace tree", "laplace local", "zero-out"}
 
 def subject(kind: str, **options: object) -> Subject:
     name, own = KINDS[kind]
-    return Subject(*RECIPES[name].make(WORLD.model, USERS, **{**own, **options}))
+    return Subject(make_agent(name, WORLD.model, USERS, **{**own, **options}))
 
 
 def params() -> list:
@@ -59,13 +57,13 @@ def params() -> list:
 def test_the_worst_pair_found_spends_the_promise_and_no_more(kind: str) -> None:
     one = subject(kind)
     pair, cost = worst_pair(one, random=8)
-    exposure = one.exposure(None if one.local else probe(one.privatizer.counter))
-    assert cost * exposure <= one.promised_mu * (1 + 1e-9)
+    exposure = one.exposure
+    assert cost * exposure <= one.promised * (1 + 1e-9)
     # The reduced tree's releases are a lossy function of its blocks.
-    assert cost * exposure >= (0.8 if "reduced" in kind else 1 - 1e-6) * one.promised_mu
-    found = replay(one, [seen_as(pair.one)] * USERS, 1, seen_as(pair.other))
+    assert cost * exposure >= (0.8 if "reduced" in kind else 1 - 1e-6) * one.promised
+    found = replay(one, [seen_as(pair.canary)] * USERS, 1, seen_as(pair.replacement))
     assert found.findings == ()
-    assert found.realised_mu == pytest.approx(cost * exposure)
+    assert found.realised == pytest.approx(cost * exposure)
 
 
 @pytest.mark.parametrize("kind", params())
@@ -76,11 +74,11 @@ def test_users_of_the_world_in_any_place(kind: str) -> None:
         Episode(draw.integers(0, 3, 3), draw.integers(0, 2, 2), draw.integers(0, 2, 2).astype(float)) for _ in range(5)
     ]
     users = [user_of(one, episode) for episode in episodes]
-    users[4] = seen_as(nothing(one)) if one.zero_out else users[4]
+    users[4] = seen_as(one.neighbours.nothing()) if one.zero_out else users[4]
     for changed in (0, USERS - 1):
         found = replay(one, users[:USERS], changed, users[4], seed=changed + 10**9)
         assert found.findings == ()
-        assert found.realised_mu <= found.promised_mu * (1 + 1e-9)
+        assert found.realised <= found.promised * (1 + 1e-9)
 
 
 @pytest.mark.parametrize("kind", ["epochs", "laplace epochs", "local", "laplace local"])
@@ -91,10 +89,15 @@ def test_the_noise_has_the_calibrated_law_and_scale(kind: str) -> None:
     assert any("scale" in finding for finding in check_noise(with_less_noise(one, 0.9), draws=2000))
 
 
-def with_less_noise(one: Subject, factor: float) -> Subject:
+def with_less_noise(honest: Subject, factor: float) -> Subject:
     """The same promise, kept with too little noise."""
-    privatizer = dataclasses.replace(one.privatizer, noise_scale=factor * one.privatizer.noise_scale)
-    return Subject(dataclasses.replace(one.agent, aggregator=privatizer), one.plan)
+    sums = dataclasses.replace(honest.sums, noise_scale=factor * honest.sums.noise_scale)
+    return Subject(dataclasses.replace(honest.agent, aggregator=sums))
+
+
+def evidence(subject: Subject, pair) -> Evidence:
+    scores = play_releases(subject, pair, 20_000, 5)
+    return lower_bounds(scores.without, scores.present, 0.0, 0.999)
 
 
 def test_a_counters_blocks_are_its_exposure_in_the_1_norm() -> None:
@@ -110,10 +113,10 @@ def test_the_likelihood_ratio_finds_laplace_noise_that_is_too_small() -> None:
     """At ε = 4 with a fifth of the noise; the bound fails for correct code with probability 0.001."""
     honest = subject("laplace epochs", epsilon=4.0)
     pair, _ = worst_pair(honest, random=2)
-    assert lower_bounds(*play_releases(honest, pair, 20_000, 5), 0.0, 0.999).lower_bound.epsilon < 4
-    evidence = lower_bounds(*play_releases(with_less_noise(honest, 0.2), pair, 20_000, 5), 0.0, 0.999)
-    assert evidence.best == "clopper-pearson"
-    assert evidence.lower_bound.epsilon > 4
+    assert evidence(honest, pair).lower_bound.epsilon < 4
+    broken = evidence(with_less_noise(honest, 0.2), pair)
+    assert broken.best == "clopper-pearson"
+    assert broken.lower_bound.epsilon > 4
 
 
 @pytest.mark.parametrize("kind", ["epochs", "laplace epochs", "laplace local"])
@@ -126,10 +129,10 @@ def test_an_audit_of_correct_code_is_consistent(kind: str) -> None:
 
 def test_the_worlds_own_trajectories_are_far_apart_but_possible() -> None:
     world = make_world_from("riverswim:states=3,horizon=4")
-    one = Subject(*RECIPES["private-ucb-vi"].make(world.model, 8, first=2))
-    pair = trajectory_pair(one, world, trajectory_plan(one, world))
-    assert 0.5 * one.promised_mu < realised_mu(one, pair) <= one.promised_mu * (1 + 1e-9)
-    for side in (pair.one, pair.other):
+    one = Subject(make_agent("private-ucb-vi", world.model, 8, first=2))
+    pair = one.neighbours.possible_pair(world, 0)
+    assert 0.5 * one.promised < realised_mu(one, pair) <= one.promised * (1 + 1e-9)
+    for side in (pair.canary, pair.replacement):
         states, actions = np.asarray(side.states), np.asarray(side.actions)
         chances = np.broadcast_to(world.transitions, (4, 3, 2, 3))[np.arange(4), states[:-1], actions, states[1:]]
         assert chances.min() > 0

@@ -10,10 +10,10 @@ They share no base class. A deployment takes a ``SecureNoise``, gets :class:`Gri
 
 **The grid.** A deployment works in integer multiples of a public power of two g. Each *user's* clipped statistics are
 rounded to it by :func:`~reticent_client.wire.grid.quantize` before anything is summed, so that all sums are exact and the
-order of additions cannot show. With :math:`\mathcal N_{\mathbb Z}(0,s^2)` the discrete Gaussian, :math:`P(k)\propto e^{-k^2/2s^2}`, the
-noise is :math:`g\,\mathcal N_{\mathbb Z}(0,(\sigma/g)^2)` per coordinate. Two things change against the continuous
-mechanism, both negligible at the default :math:`\sigma/g\ge2^{24}` and both accounted for: rounding adds to the
-sensitivity (:func:`quantized_sensitivity`), and the discrete Gaussian is not quite a Gaussian
+order of additions cannot show. With :math:`\mathcal N_{\mathbb Z}(0,s^2)` the discrete Gaussian, :math:`P(k)\propto
+e^{-k^2/2s^2}`, the noise is :math:`g\,\mathcal N_{\mathbb Z}(0,(\sigma/g)^2)` per coordinate. Two things change against
+the continuous mechanism, both negligible at the default :math:`\sigma/g\ge2^{24}` and both accounted for: rounding adds
+to the sensitivity (:func:`quantized_sensitivity`), and the discrete Gaussian is not quite a Gaussian
 (:func:`discretization_delta`).
 
 Exactness holds for counters whose strategy C has integer entries (``tree``, ``epochs``): Cx then stays on the grid. For

@@ -1,8 +1,8 @@
 r"""How far one user can move the statistics: sensitivities.
 
 One step of one user's episode contributes a *matrix* :math:`xx^\top` and a *vector* :math:`vx`, where
-:math:`\|x\|_2\le L` (``bound``) and :math:`|v|\le V` (``target``). Both bounds hold because :mod:`reticent.privacy.clipping`
-enforces them, not because anyone assumes them. A release is the pair
+:math:`\|x\|_2\le L` (``bound``) and :math:`|v|\le V` (``target``). Both bounds hold because
+:mod:`reticent.privacy.clipping` enforces them, not because anyone assumes them. A release is the pair
 :math:`[xx^\top,\,w\,vx]` summed over users, measured by the Frobenius norm and the 2-norm.
 
 Two adjacencies, always named:

@@ -1,9 +1,10 @@
 r"""What is believed of a parameter: a Gaussian prior times Gaussian likelihoods, its mean and covariance.
 
 Every release is Gaussian with a mean that is linear in η, so after any number of them the likelihood is
-:math:`\exp(-\tfrac12\eta^\top\Lambda\eta+b^\top\eta)`, one Λ and b per step (one for all steps of a stationary model). Where
-the parameters are weights, the mean is moved to the nearest point of their simplex, in the metric of the posterior. (A
-posterior that is cut off at the faces, by a hit-and-run walk, was tried: it ties within error and costs a sampler.)
+:math:`\exp(-\tfrac12\eta^\top\Lambda\eta+b^\top\eta)`, one Λ and b per step (one for all steps of a stationary model).
+Where the parameters are weights, the mean is moved to the nearest point of their simplex, in the metric of the
+posterior. (A posterior that is cut off at the faces, by a hit-and-run walk, was tried: it ties within error and costs a
+sampler.)
 
 All of it is post-processing of releases.
 """
@@ -61,7 +62,8 @@ def summarize(coordinates: Coordinates, belief: Belief) -> Summary:
 
 
 def nearest_weights(coordinates: Coordinates, theta: Array, strength: Array) -> Array:
-    """The point of the scaled simplex nearest to ``theta`` ``(G, d)`` in the metric of ``strength``, by projected gradients."""
+    """The point of the scaled simplex nearest to ``theta`` ``(G, d)`` in the metric of ``strength``, by projected
+    gradients."""
     total = coordinates.total
     assert total is not None
     basis = coordinates.basis

@@ -10,7 +10,8 @@ exact. In the local model the same noise is on every user's own vector.
 less than g, by the same amount of randomness where rounding is random, hence the difference of the two by less than g.
 
 **Late reports.** A vector formed for an earlier round is in the unit ball too. If it arrives in another round than its
-replacement would have, the transcript moves by :math:`\sqrt{1+1}\le2` (:mod:`reticent.privacy.arrivals`), so nothing changes.
+replacement would have, the transcript moves by :math:`\sqrt{1+1}\le2` (:mod:`reticent.privacy.arrivals`), so nothing
+changes.
 
 **Shuffled** users round to a coarse grid and hide each other with coins; their noise is binomial
 (:mod:`reticent.privacy.accounting.binomial`), on D coordinates instead of the hundreds of a regression.

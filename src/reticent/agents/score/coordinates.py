@@ -1,8 +1,8 @@
 r"""In which coordinates a blend is learned: only directions that can change anything, each with its prior.
 
 A parameter is :math:`\theta=c+B\eta` with an orthonormal basis B of the directions along which every row keeps the sum one.
-For a blend that is :math:`\sum\theta=1`, c its centre and B a basis of the sum-zero vectors. Nothing is spent on the direction
-that everybody knows, and constants drop out of values: :math:`B^\top\phi_1=0`.
+For a blend that is :math:`\sum\theta=1`, c its centre and B a basis of the sum-zero vectors. Nothing is spent on the
+direction that everybody knows, and constants drop out of values: :math:`B^\top\phi_1=0`.
 
 The prior of η has the mean 0 and a variance matched to what is declared: of Dirichlet(1) for weights on a simplex, of rows
 that are Dirichlet(1) on their support elsewhere, and :math:`N(\tfrac12,\tfrac14)` for free reward weights.
@@ -64,7 +64,8 @@ def transition_coordinates(model: Model) -> Coordinates:
 
 
 def reward_coordinates(model: Model) -> Coordinates:
-    """Of the reward parameters: contrasts where their sum is declared, themselves elsewhere, none where rewards are known."""
+    """Of the reward parameters: contrasts where their sum is declared, themselves elsewhere, none where rewards are
+    known."""
     if model.known_rewards is not None:
         return Coordinates(jnp.zeros(model.d2), jnp.zeros((model.d2, 0)), jnp.asarray(1.0), None)
     if model.reward_total is not None:

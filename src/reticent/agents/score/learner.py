@@ -1,8 +1,8 @@
 r"""Score-VI: value iteration from one vector per user.
 
 A round goes: *plans* (greedy in the posterior mean, and a curious one with a bonus of posterior standard deviations for the
-explorers), a *reference* for the users' vectors, the users, one released sum Y, and the *posterior*. With J = n·W·F the model's
-own Jacobian and :math:`\Sigma=\sigma^2I+n\,WCW^\top` the covariance of Y,
+explorers), a *reference* for the users' vectors, the users, one released sum Y, and the *posterior*. With J = n·W·F the
+model's own Jacobian and :math:`\Sigma=\sigma^2I+n\,WCW^\top` the covariance of Y,
 
 .. math:: \Lambda\leftarrow\Lambda+J^\top\Sigma^{-1}J,\qquad
           b\leftarrow b+J^\top\Sigma^{-1}(Y+J\eta_0).
@@ -10,15 +10,16 @@ own Jacobian and :math:`\Sigma=\sigma^2I+n\,WCW^\top` the covariance of Y,
 No Gram matrix is released: F and C follow from the public model's occupancies under the public plans
 (:mod:`reticent.agents.score.sweeps`), with the estimate in the place of the truth and once more with the new estimate.
 
-**Exploration.** In the first round everybody acts at random. In later ones the users at the first places are *explorers*, of
-whom there are :math:`\min(n,\max(n_1,\beta\sqrt n/\Delta))` with Δ the predicted loss of exploring; the others are served the
-greedy plan. Who explores follows from her place, never from data.
+**Exploration.** In the first round everybody acts at random. In later ones the users at the first places are
+*explorers*, of whom there are :math:`\min(n,\max(n_1,\beta\sqrt n/\Delta))` with Δ the predicted loss of exploring; the
+others are served the greedy plan. Who explores follows from her place, never from data.
 
-**The clip's effect** is undone to first order: clipping turns a vector u into a·u plus a rest, on average, with a matrix a and
-an offset that are measured on *replicas*, users who are drawn from the public model with public random numbers
-(:mod:`reticent.agents.score.replicas`).
+**The clip's effect** is undone to first order: clipping turns a vector u into a·u plus a rest, on average, with a
+matrix a and an offset that are measured on *replicas*, users who are drawn from the public model with public random
+numbers (:mod:`reticent.agents.score.replicas`).
 
-Everything but the sum Y is a function of earlier releases and of public numbers. Nothing here knows whether Y carries noise.
+Everything but the sum Y is a function of earlier releases and of public numbers. Nothing here knows whether Y carries
+noise.
 """
 
 from __future__ import annotations
@@ -72,12 +73,11 @@ class ScorePlan(NamedTuple):
 
     Attributes:
       curious, hoped: the explorers' choices ``(H, S)`` and values ``(H + 1, S)``.
-      explorers, share: how many of the round's first places explore, and which share of its users that is. at_random: whether they act at random (the first round).
-      reference: what vectors are made of.
-      eta, reward_eta: coordinates of the reference, ``(G, k)`` and ``(G, r)``.
-      moments: of one user of the round, by the estimate before it.
-      tables: of all pairs under the greedy and the curious values, where it pays to compute them once; else None.
-      exploring: in a plan as one user is served it, whether she explores.
+      explorers, share: how many of the round's first places explore, and which share of its users that is. at_random:
+      whether they act at random (the first round). reference: what vectors are made of. eta, reward_eta: coordinates of
+      the reference, ``(G, k)`` and ``(G, r)``. moments: of one user of the round, by the estimate before it. tables: of
+      all pairs under the greedy and the curious values, where it pays to compute them once; else None. exploring: in a
+      plan as one user is served it, whether she explores.
     """
 
     curious: Array

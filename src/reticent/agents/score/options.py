@@ -33,7 +33,8 @@ class ScoreOptions:
     """Every option of ``score-vi``. One setting serves all worlds; docs/improvements.md has the price of halving each.
 
     Attributes:
-      score: the statistic of transitions: ``values`` (robust where models are wrong) or ``likelihood`` (sharper where one is
+      score: the statistic of transitions: ``values`` (robust where models are wrong) or ``likelihood`` (sharper where
+      one is
         right).
       first: size of the first round in units of the noise on one coordinate of a sum, in users (at least ten).
       growth: ratio of successive rounds.

@@ -1,10 +1,11 @@
 r"""What clipping does to the average vector, measured on replicas: users who are drawn from the public model.
 
 Under the estimate a user's vector u has mean zero. Write the clipped vector of one block as
-:math:`\mathrm{clip}(u)=a\,u+\rho` with a the matrix that makes ρ and u uncorrelated. Then to first order in the distance of the
-truth from the estimate, :math:`E[\mathrm{clip}(u)]=a\,E[u]+E[\rho]`: the released sum is attenuated by a and moved by an
-offset, and both are known from the model. They are averages over a few hundred replicas with public random numbers, and
-how uncertain the offset is enters the posterior as noise. All of it is post-processing; no user is in it.
+:math:`\mathrm{clip}(u)=a\,u+\rho` with a the matrix that makes ρ and u uncorrelated. Then to first order in the
+distance of the truth from the estimate, :math:`E[\mathrm{clip}(u)]=a\,E[u]+E[\rho]`: the released sum is attenuated by
+a and moved by an offset, and both are known from the model. They are averages over a few hundred replicas with public
+random numbers, and how uncertain the offset is enters the posterior as noise. All of it is post-processing; no user is
+in it.
 """
 
 from __future__ import annotations

@@ -3,8 +3,9 @@ r"""Sums of users' vectors, each clipped as a whole to the unit ball: the only t
 Formal guarantee. Whatever a user's episode is, the vector that reaches the round's sum (or leaves her device, in the local
 model) has 2-norm at most 1: it is scaled down if it is longer, and what is not a number counts as zero. A user is in one
 round. Replacing her therefore moves everything that is ever released by at most 2 in 2-norm, in one round; setting her
-contribution to zero by at most 1 (:mod:`reticent.agents.score.calibration`). The matrices and the radius that the vector was
-formed with are functions of earlier releases and of public numbers, so releases compose adaptively as one mechanism.
+contribution to zero by at most 1 (:mod:`reticent.agents.score.calibration`). The matrices and the radius that the
+vector was formed with are functions of earlier releases and of public numbers, so releases compose adaptively as one
+mechanism.
 """
 
 from __future__ import annotations
@@ -34,7 +35,8 @@ class UnitBall(PrivateSums):
     Attributes:
       noise_scale: standard deviation of the noise per coordinate, ``(1, D)``.
       grid: spacing to which vectors are rounded in deployment and by shuffled users; 0 keeps them as they are.
-      basis, reward_basis, pooled, likelihood: how vectors are formed, for devices (:mod:`reticent_client.wire.forms.score`).
+      basis, reward_basis, pooled, likelihood: how vectors are formed, for devices
+      (:mod:`reticent_client.wire.forms.score`).
     """
 
     noise_scale: Array

@@ -11,8 +11,8 @@ reference (θ₀, θ_{r,0}) = the present estimate, whitening matrices W, and th
   :math:`\varphi\varphi^\top(\eta_r^*-\eta_{r,0})`; nothing where rewards are known.
 
 They are summed over the steps of a stationary model and concatenated otherwise; the last step's transition leads to nothing
-that is paid for and is left out. Multiplied by W and divided by R, the vector should lie in the unit ball. That it *does* is
-not assumed: :class:`~reticent.agents.score.unit_ball.UnitBall` clips it as a whole.
+that is paid for and is left out. Multiplied by W and divided by R, the vector should lie in the unit ball. That it
+*does* is not assumed: :class:`~reticent.agents.score.unit_ball.UnitBall` clips it as a whole.
 """
 
 from __future__ import annotations
@@ -47,7 +47,8 @@ class Reference(NamedTuple):
 
 
 class VectorTables(NamedTuple):
-    """Contrasts x ``(H, k, S, A)`` and predictions ``(H, S, A)`` of all pairs, where many users are served the same values."""
+    """Contrasts x ``(H, k, S, A)`` and predictions ``(H, S, A)`` of all pairs, where many users are served the same
+    values."""
 
     contrasts: Array
     predictions: Array

@@ -6,9 +6,10 @@ A user adds to one cell of each of three tables per step: visits, transitions, r
 Formal guarantee. Whatever the trajectory, even one that names states that do not exist or rewards that are no numbers, the
 array that reaches the counter (or leaves the user, in the local model) has at most one entry of 1 in the visits and one in
 the transitions of every step, and at most one entry in the rewards, within [0, 1]: steps outside the tables are dropped and
-rewards clipped by the wire's form ``counts``, which service and devices run too. Two users' arrays are therefore at most 2 apart in the 1-norm and √2 in the 2-norm
-in each table of each step, and one user's is at most 1 away from nothing in both
-(:mod:`reticent.agents.tabular.count_calibration`). Counts are made valid after their release, which reads nothing else.
+rewards clipped by the wire's form ``counts``, which service and devices run too. Two users' arrays are therefore at
+most 2 apart in the 1-norm and √2 in the 2-norm in each table of each step, and one user's is at most 1 away from
+nothing in both (:mod:`reticent.agents.tabular.count_calibration`). Counts are made valid after their release, which
+reads nothing else.
 """
 
 from __future__ import annotations

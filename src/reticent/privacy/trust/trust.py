@@ -1,7 +1,7 @@
 """What a trust model is: who adds the noise, what is exposed to whom, and how a contribution leaves its user.
 
-The rest of the library asks these objects and never compares names. A new trust model is one file beside this one, its entry
-in :data:`reticent.privacy.trust.TRUSTS`, and its form on the wire.
+The rest of the library asks these objects and never compares names. A new trust model is one file beside this one, its
+entry in :data:`reticent.privacy.trust.TRUSTS`, and its form on the wire.
 """
 
 from __future__ import annotations

@@ -5,8 +5,8 @@ explore (at random in the first round); V of either plan, framed to [−1, 1]; t
 W; and the radius R. At every step an episode adds :math:`x\,(\bar V(s')-\langle\phi_{\bar V},\theta_0\rangle)` with
 :math:`x=B^\top\phi_{\bar V}(s,a)` to the transition part (or, with ``likelihood``,
 :math:`B^\top\psi(s'\mid s,a)/\langle\psi(s'\mid s,a),\theta_0\rangle`) and :math:`B_r^\top\varphi\,(r-\langle\varphi,
-\theta_{r,0}\rangle)` to the reward part. Steps are summed (stationary models) or concatenated, the parts multiplied by W and
-divided by R.
+\theta_{r,0}\rangle)` to the reward part. Steps are summed (stationary models) or concatenated, the parts multiplied by
+W and divided by R.
 
 Formal guarantee. Whatever model, billboard and trajectory are, the contribution has 2-norm at most 1
 (:func:`~reticent_client.wire.clipping.clip_norm`), here and nowhere else: simulation, service and device run this source,

@@ -46,7 +46,7 @@ def test_ratios_have_mean_one_and_less_under_larger_noise_or_a_shift(law: str, s
 @pytest.mark.verify
 @pytest.mark.parametrize("law", ["gaussian", "laplace"])
 def test_a_thousand_clean_monitors_of_ten_thousand_looks_keep_their_word(law: str) -> None:
-    """Ville: each of them ever alarms with probability at most α, so at most a share α does on average; the seed is fixed."""
+    """Ville: each ever alarms with probability at most α, so at most a share α does on average; the seed is fixed."""
     draw = np.random.default_rng(20)
     noise = draw.normal(size=(1000, 10_000)) if law == "gaussian" else draw.laplace(size=(1000, 10_000))
     reached = np.concatenate([peaks(NoiseMonitor(law=law), part[..., None]) for part in np.array_split(noise, 10)])

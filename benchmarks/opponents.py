@@ -2,8 +2,9 @@
 
     python benchmarks/opponents.py --seeds 128 [--rlberry PYTHON]
 
-The loop is ``numpy_loop.py`` beside this file, which knows nothing of this library; it is one process on one core. rlberry 0.7
-cannot be imported beside a Gymnasium of 1.0 or later, so ``rlberry_peer.py`` is run by another Python that has it.
+The loop is ``numpy_loop.py`` beside this file, which knows nothing of this library; it is one process on one core.
+rlberry 0.7 cannot be imported beside a Gymnasium of 1.0 or later, so ``rlberry_peer.py`` is run by another Python that
+has it.
 """
 
 from __future__ import annotations

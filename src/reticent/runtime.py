@@ -1,8 +1,8 @@
 """How this library uses JAX without changing the process it is imported into.
 
-Importing sets nothing: no precision, no environment variable, no cache. Every public entry runs in its own *scope* of double
-precision (:func:`double_precision`), whatever the caller's setting is, and gives it back. Commands, whose process is theirs,
-may switch on more.
+Importing sets nothing: no precision, no environment variable, no cache. Every public entry runs in its own *scope* of
+double precision (:func:`double_precision`), whatever the caller's setting is, and gives it back. Commands, whose
+process is theirs, may switch on more.
 """
 
 from __future__ import annotations

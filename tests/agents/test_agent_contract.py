@@ -1,12 +1,16 @@
 """What every agent keeps, whoever wrote it: parametrised over the registry, so a new agent is tested by registering it.
 
 An agent is six pure functions (``init``, ``plan``, ``act``, ``report``, ``absorb``, ``close``; ``update`` is the last
-three for a round of one user) over pytrees of arrays. Noise comes from the regularizer's own simulation.
+three for a round of one user) over pytrees of arrays. Noise comes from the aggregator's own simulation. And every agent
+says what it promises its users, if only that it promises nothing.
 """
 
 from __future__ import annotations
 
+import dataclasses
 import functools
+import json
+import re
 from typing import Any
 
 import jax
@@ -16,6 +20,10 @@ import pytest
 
 from reticent.agents import AGENTS, make_agent
 from reticent.agents.linear_mixture.learner import LinOptLearner
+from reticent.learning.promise import NoPromise, Promise
+from reticent.privacy.guarantee import CHANGES, guarantee_of
+from reticent.privacy.sums import PrivateSums
+from reticent.simulation.engine import program_of
 from reticent.simulation.rollout import episode_uniforms, rollout, streams
 from reticent.simulation.simulate import Curves, simulate
 from reticent.worlds import Episode, World, make_world_from
@@ -230,6 +238,67 @@ def test_the_schedule_is_respected(spec: str) -> None:
     assert set(changes.tolist()) <= set(schedule.ends.tolist())
     closed = schedule.rounds - (not schedule.final_release)
     assert np.asarray(curves.carry.state.rounds).tolist() == [closed] * 3
+
+
+# -- promises -------------------------------------------------------------------------------------------------------------
+
+
+def test_every_agent_says_what_it_promises(spec: str) -> None:
+    promise = agent_of(spec).promise
+    assert isinstance(promise, Promise)
+    assert promise.sentence().endswith(".")
+    guarantee = guarantee_of(agent_of(spec))
+    if guarantee is None:
+        assert isinstance(promise, NoPromise)
+        assert re.search(r"no privacy|nothing about users", promise.sentence())
+        return
+    sentence = guarantee.sentence()
+    assert f"({guarantee.epsilon:g}, {guarantee.delta:g})-indistinguishable" in sentence
+    assert f"{guarantee.trust.name} differential privacy" in sentence
+    assert guarantee.trust.exposed in sentence
+    assert CHANGES[guarantee.adjacency] in sentence
+    assert guarantee.not_covered
+    assert json.loads(json.dumps(guarantee.to_dict()))["sentence"] == sentence
+
+
+def test_a_guarantee_is_kept_by_its_ledger_and_made_of_its_noise(spec: str) -> None:
+    agent = agent_of(spec)
+    guarantee = guarantee_of(agent)
+    if guarantee is None:
+        assert not isinstance(agent.aggregator, PrivateSums)
+        return
+    ledger, schedule = guarantee.ledger, agent.schedule
+    assert 0 < guarantee.spent <= guarantee.epsilon * (1 + 1e-6)
+    assert 0 <= guarantee.delta < 1
+    assert guarantee.releases == schedule.releases
+    np.testing.assert_array_equal(ledger.round_ends, schedule.ends[: schedule.releases])
+    assert all(row.scale > 0 and row.largest >= row.scale * (1 - 1e-9) for row in guarantee.sums)
+    if isinstance(agent.aggregator, PrivateSums):
+        assert agent.aggregator.trust is guarantee.trust
+        scale = np.asarray(agent.aggregator.noise_scale)
+        silent = np.ones(scale.shape, bool)
+        for group in guarantee.groups:
+            silent[group.step - 1, group.columns] = False
+        assert (scale[silent] == 0).all()
+
+
+def test_what_is_promised_is_no_part_of_the_program(spec: str) -> None:
+    """Agents that differ in their promise alone are one compiled program."""
+    agent = agent_of(spec)
+    silent = dataclasses.replace(agent, promise=NoPromise("Nothing at all."))
+    assert program_of(silent) == program_of(agent)
+    assert agent.promise.sentence() != silent.promise.sentence()
+
+
+def test_every_agent_with_an_epsilon_promises_something_or_says_what_else_it_means() -> None:
+    without = [
+        name for name in AGENTS if "epsilon" in AGENTS.find(name).options and guarantee_of(agent_of(name)) is None
+    ]
+    assert without == ["noisy-q-learning"]
+    assert "every reward" in agent_of("noisy-q-learning").promise.sentence()
+
+
+# -- reports --------------------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("name", [entry.name for entry in AGENTS.entries()])

@@ -69,7 +69,7 @@ def test_a_log_becomes_a_model_file(reticent, log, tmp_path):
     assert "note: candidates come from public records (log.csv)" in err
     loaded = load_model(out)
     assert loaded.names.actions == ("nudge", "push", "rest")
-    assert loaded.names.states[0] == "high, steps < 40"
+    assert loaded.names.states[0] == "mood: high, steps < 40"
     assert loaded.model.horizon == 5
     assert loaded.coding.reward_range == (-1.0, 1.0)
     assert int(loaded.coding.state_of(mood="low", steps=50)) == 4

@@ -11,11 +11,10 @@ import pytest
 from typer.testing import CliRunner
 
 from reticent.agents import AGENTS
-from reticent.agents.registry import PLANS
 from reticent.cli import app
 from reticent.errors import InvalidInput, ReticentError, UnknownName
 from reticent.experiments.compare import Comparison, compare
-from reticent.experiments.compare.field import TRUSTED, gather
+from reticent.experiments.compare.field import gather, whom_to_trust
 from reticent.experiments.compare.page import comparison_html, rows
 from reticent.experiments.compare.picture import draw_gaps, draw_regret
 from reticent.worlds import make_world_from
@@ -31,23 +30,27 @@ def found() -> Comparison:
 
 def test_the_field_is_every_agent_under_every_trust_model_it_offers() -> None:
     contestants, absent = gather(make_world_from(WORLD).model, 200, (1.0,), 1e-5)
-    assert {one.name for one in contestants} | {one.name.partition(":")[0] for one in absent} == {
-        entry.name for entry in AGENTS.entries()
-    }
-    ours = {one.guarantee.trust for one in contestants if one.name == "private-linopt-vi"}
+    assert {who.name for who in contestants} | {who.name.partition(":")[0] for who in absent} == set(AGENTS)
+    ours = {who.trust for who in contestants if who.name == "private-linopt-vi"}
     assert ours == {"joint", "local", "shuffle"}
-    for one in contestants:
-        assert one.guarantee.trust in TRUSTED
-        assert (one.guarantee.kind == "none") == (one.name not in PLANS)
-        if one.guarantee.epsilon is not None:  # equal terms for all
-            assert one.guarantee.epsilon == 1.0
-            assert one.guarantee.delta in (0.0, 1e-5)
+    for who in contestants:
+        assert who.trusted == whom_to_trust()[who.trust]
+        assert who.promise.sentence()
+        promises_nothing = who.trust == "none"
+        assert (who.kind == "none") == promises_nothing == (who.guarantee is None)
+        if who.guarantee is not None:  # equal terms for all
+            assert who.guarantee.epsilon == 1.0
+            assert who.guarantee.delta in (0.0, 1e-5)
+            assert who.kind == ("approximate" if who.guarantee.delta else "pure")
+    free = {who.name for who in contestants if who.guarantee is None}
+    assert {"ucrl-vtr", "ucbvi", "noisy-q-learning", "lsvi-ucb"} <= free
+    assert not {name for name in free if name.startswith(("private", "ldp", "dp", "pucb", "lsw", "lsl"))}
 
 
 def test_who_does_not_apply_says_why() -> None:
     """A bandit learner needs episodes of one step."""
     _, absent = gather(make_world_from(WORLD).model, 200, (1.0,), 1e-5, agents=["linucb"])
-    assert [one.name for one in absent] == ["linucb"]
+    assert [who.name for who in absent] == ["linucb"]
     assert absent[0].reason.startswith("horizon is 2, but must be 1")
     with pytest.raises(ReticentError, match="none that applies"):
         compare(WORLD, agents=["linucb"], episodes=50, seeds=1)
@@ -74,7 +77,7 @@ def test_a_wrong_name_is_not_an_absence() -> None:
 
 def test_the_field_can_be_narrowed_to_a_trust_model() -> None:
     contestants, _ = gather(make_world_from(WORLD).model, 200, (1.0,), 1e-5, agents=SOME, trusts=["local"])
-    assert [(one.name, one.guarantee.trust) for one in contestants] == [("private-linopt-vi", "local")]
+    assert [(who.name, who.trust) for who in contestants] == [("private-linopt-vi", "local")]
 
 
 def test_standings_are_by_regret_and_have_every_epsilon(found: Comparison) -> None:
@@ -89,9 +92,9 @@ def test_standings_are_by_regret_and_have_every_epsilon(found: Comparison) -> No
 
 def test_advice_is_the_least_regret_of_each_trust_model_with_its_paired_lead(found: Comparison) -> None:
     advice = {one.trust: one for one in found.advice}
-    assert list(advice) == [trust for trust in reversed(TRUSTED) if trust in advice]
+    assert list(advice) == [trust for trust in reversed(whom_to_trust()) if trust in advice]
     free = advice["none"]
-    rivals = [one for one in found.standings if one.contestant.guarantee.trust == "none"]
+    rivals = [one for one in found.standings if one.contestant.trust == "none"]
     assert free.best is rivals[0]
     assert free.second is rivals[1]
     difference = rivals[1].regret - rivals[0].regret
@@ -113,7 +116,7 @@ def test_pictures_page_and_numbers(found: Comparison) -> None:
         assert picture.startswith(b"\x89PNG")
     page = comparison_html(found, *pictures)
     for one in found.standings:
-        assert one.contestant.guarantee.words[:40] in page.replace("&#x27;", "'").replace("&quot;", '"')
+        assert one.contestant.promise.sentence()[:40] in page.replace("&#x27;", "'").replace("&quot;", '"')
     assert len(rows(found)) == len(found.standings)
     content = json.loads(json.dumps(found.to_dict(), allow_nan=False))
     assert content["recommended"]["local"] == "private-linopt-vi:first=16"

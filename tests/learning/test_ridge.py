@@ -8,8 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from random_models import few
 
-from reticent.agents.linear_mixture.statistics import Statistics
-from reticent.learning.ridge import estimate, estimates, width
+from reticent.agents.linear_mixture.statistics import Statistics, estimates
+from reticent.learning.ridge import estimate, width
 
 solve_all = jax.jit(estimate)
 widths = jax.jit(jax.vmap(width))

@@ -20,6 +20,7 @@ from reticent.errors import InvalidInput
 from reticent.privacy.arrivals import arrival_ratio
 from reticent.privacy.counters import BltCounter, EpochCounter, ToeplitzCounter, TreeCounter
 from reticent.privacy.sensitivity import joint_sensitivity
+from reticent.privacy.trust import JOINT
 from reticent.worlds.registry import make_world_from
 
 ROUNDS = 11
@@ -147,7 +148,7 @@ def test_the_sensitivities_in_use_need_no_more_noise(
 @pytest.mark.parametrize("deployment", [False, True])
 def test_calibrations_state_the_ratio(adjacency, deployment: bool) -> None:
     steps = np.array([1.0, 2.0, 0.0])
-    promise = {"trust": "joint", "adjacency": adjacency, "epsilon": 1.0, "delta": 1e-5}
+    promise = {"trust": JOINT, "adjacency": adjacency, "epsilon": 1.0, "delta": 1e-5}
     for nonnegative, share in itertools.product((False, True), (0.1, 1.0, 2.0, 4.0)):
         regressions = (
             Regression("transition", 3, steps, np.maximum(steps, 1), scale=np.ones(3)),
@@ -164,7 +165,7 @@ def test_calibrations_state_the_ratio(adjacency, deployment: bool) -> None:
 def test_a_calibrated_agent_keeps_its_mu(options) -> None:
     """The real privatizer's reports over its real noise: no two users in any two rounds are more than μ apart."""
     model = make_world_from("random-blend:states=5,actions=2,horizon=2,d=2").model
-    agent, plan = make_private(model, 8, "value-iteration", PrivateOptions(**options))
+    agent = make_private(model, 8, "value-iteration", PrivateOptions(**options))
     draw = np.random.default_rng(3)
     reports = []
     for sign in (1, 1, -1, -1):  # far outside the bounds: clipping takes them to the extremes
@@ -175,8 +176,8 @@ def test_a_calibrated_agent_keeps_its_mu(options) -> None:
         reports.append(np.asarray(agent.aggregator.report(Observation(*map(jnp.asarray, corner)), None)))
     scale = np.asarray(agent.aggregator.noise_scale)
     items = np.where(scale > 0, np.array(reports) / np.where(scale > 0, scale, 1), 0).reshape(len(reports), -1)
-    mu = plan.calibration.mu
-    moved = largest_shift(strategy(plan.calibration.counter), items)
+    mu = agent.promise.mu
+    moved = largest_shift(strategy(agent.aggregator.counter), items)
     assert 0.3 * mu < moved <= mu * (1 + 1e-9)
 
 

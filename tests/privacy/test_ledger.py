@@ -10,7 +10,10 @@ from typing import Any
 import numpy as np
 import pytest
 
-from reticent.errors import InvalidInput, UnknownName
+from reticent.agents.evaluation.evaluation_plan import SmoothAccount
+from reticent.errors import InvalidInput
+from reticent.privacy.accounting.account import GAUSSIAN, LAPLACE, Account
+from reticent.privacy.accounting.binomial import BinomialAccount, account_of
 from reticent.privacy.accounting.gaussian import compose, epsilon_of, mu_of
 from reticent.privacy.ledger import CounterShare, Entry, Ledger
 
@@ -37,13 +40,12 @@ def plan(rounds: int = 8, horizon: int = 3, **changes: Any) -> Ledger:
         for name, sensitivity in (("transition gram", 1.4), ("transition moment", 0.7))
     ]
     arguments: dict[str, Any] = {
-        "counter": counter,
         "shares": shares,
+        "counter": counter.name,
+        "exposure": counter.exposure(),
         "round_ends": 10 * np.arange(1, rounds + 1),
         "epsilon": epsilon,
         "delta": delta,
-        "adjacency": "replace",
-        "trust": "joint",
     }
     return Ledger.of(**{**arguments, **changes})
 
@@ -52,7 +54,9 @@ def test_a_calibrated_plan_ends_at_its_target() -> None:
     ledger = plan()
     assert ledger.spent(8) == pytest.approx(1.0, rel=1e-9)
     assert ledger.spent(0) == 0.0
-    assert ledger.mu_squared(8) == pytest.approx(mu_of(1.0, 1e-5) ** 2, rel=1e-12)
+    assert ledger.spent() == ledger.spent(8)
+    assert ledger.strength(8) == pytest.approx(mu_of(1.0, 1e-5), rel=1e-12)
+    assert ledger.strength(0) == 0.0
 
 
 def test_entries_follow_the_formula() -> None:
@@ -89,13 +93,13 @@ def test_paper_noise_spends_far_less_than_it_says() -> None:
     counter: Any = Growing(2**levels - 1)
     sigma = horizon * math.sqrt(32 * levels * math.log(4 * horizon / delta))
     shares = [CounterShare(str(i), step, 1.0, sigma) for step in range(horizon) for i in range(4)]
-    ledger = plan(counter=counter, shares=shares, round_ends=np.arange(1, 2**levels))
-    assert ledger.spent(ledger.rounds) == pytest.approx(0.087, abs=5e-4)
+    ledger = plan(exposure=counter.exposure(), shares=shares, round_ends=np.arange(1, 2**levels))
+    assert ledger.spent() == pytest.approx(0.087, abs=5e-4)
 
 
 def test_a_plan_over_its_budget_is_refused() -> None:
     shares = [dataclasses.replace(share, sigma=0.99 * share.sigma) for share in plan().shares]
-    with pytest.raises(InvalidInput, match=r"mu² of the plan.*calibrate sigma"):
+    with pytest.raises(InvalidInput, match=r"strength of the plan.*calibrate sigma"):
         plan(shares=shares)
 
 
@@ -108,13 +112,75 @@ def test_bad_plans_are_named() -> None:
         plan(round_ends=np.arange(8))
     with pytest.raises(InvalidInput, match="shares"):
         plan(shares=[])
-    with pytest.raises(UnknownName, match="adjacency"):
-        plan(adjacency="add")
-    with pytest.raises(UnknownName, match="trust"):
-        plan(trust="none")
     with pytest.raises(InvalidInput, match="after_round"):
         plan().spent(9)
     with pytest.raises(InvalidInput, match="sigma of 'gram'"):
         CounterShare("gram", 0, 1.0, 0.0)
     with pytest.raises(InvalidInput, match="sensitivity of 'gram'"):
         CounterShare("gram", 0, -1.0, 1.0)
+
+
+# -- one ledger for every law ---------------------------------------------------------------------------------------------
+
+BINOMIAL = account_of(np.full(6, 10**7), np.full(6, 3.0), 1e-6)
+LAWS: list[Account] = [GAUSSIAN, LAPLACE, BINOMIAL, SmoothAccount(1.0)]
+
+
+def booked(account: Account, epsilon: float = 1.0, delta: float = 1e-5, slack: float = 1.0) -> Ledger:
+    """Six equal sums under a doubling exposure 1, 2, 4, with noise that keeps the promise with nothing to spare."""
+    exposure = np.array([1.0, 2.0, 4.0])
+    strength = account.strength([CounterShare("sum", 1, 1.0, 1.0)] * 6, exposure[-1])
+    scale = slack * strength / account.strength_of(epsilon, delta)
+    shares = [CounterShare("sum", step, 1.0, scale) for step in range(1, 7)]
+    return Ledger.of(shares, "doubling", exposure, [2, 4, 6], epsilon=epsilon, delta=delta, account=account)
+
+
+@pytest.mark.parametrize("account", LAWS, ids=lambda account: account.law)
+def test_every_law_starts_at_nothing_and_ends_at_its_promise(account: Account) -> None:
+    ledger = booked(account)
+    spent = [ledger.spent(index) for index in range(4)]
+    assert spent[0] == 0.0
+    assert spent == sorted(spent)
+    assert spent[-1] == ledger.spent() == pytest.approx(1.0, rel=1e-6)
+    assert ledger.spent() <= 1.0 * (1 + 1e-6)
+    last = ledger.entries()[-1]
+    assert (last.mu_squared is None) == account.pure
+    assert json.loads(json.dumps(ledger.to_rows()))[-1]["epsilon"] == last.epsilon
+
+
+def test_gaussian_squares_add_up_and_laplace_costs_do() -> None:
+    """After the second of three releases half of all charges were made: half of ε, or μ²."""
+    assert booked(LAPLACE).spent(2) == pytest.approx(0.5)
+    assert booked(LAPLACE).spent(1) == pytest.approx(0.25)
+    assert booked(GAUSSIAN).strength(2) == pytest.approx(mu_of(1.0, 1e-5) / math.sqrt(2), rel=1e-9)
+    assert booked(GAUSSIAN).spent(2) == pytest.approx(epsilon_of(mu_of(1.0, 1e-5) / math.sqrt(2), 1e-5), rel=1e-9)
+
+
+def test_laplace_noise_has_no_delta_to_lose() -> None:
+    assert booked(LAPLACE, delta=0.0).spent() == booked(LAPLACE, delta=1e-5).spent()
+
+
+def test_binomial_noise_is_dearer_than_gaussian_noise_of_the_same_spread() -> None:
+    strength = mu_of(1.0, 1e-5)
+    assert BINOMIAL.epsilon_of(strength, 1e-5) > GAUSSIAN.epsilon_of(strength, 1e-5)
+    assert BINOMIAL.strength_of(1.0, 1e-5) < strength
+    assert isinstance(BINOMIAL, BinomialAccount)
+
+
+def test_smooth_noise_is_spent_at_once() -> None:
+    ledger = booked(SmoothAccount(1.0))
+    assert [ledger.spent(index) for index in range(4)] == [0.0, 1.0, 1.0, 1.0]
+
+
+@pytest.mark.parametrize("account", LAWS[:3], ids=lambda account: account.law)
+def test_noise_one_percent_too_small_is_refused_under_every_law(account: Account) -> None:
+    with pytest.raises(InvalidInput, match="strength of the plan"):
+        booked(account, slack=0.99)
+
+
+def test_a_smooth_promise_that_is_larger_than_the_ledgers_is_refused() -> None:
+    with pytest.raises(InvalidInput, match="strength of the plan"):
+        Ledger.of(
+            [CounterShare("weights", 1, 1.0, 1.0)], "one release", [1.0], [9],
+            epsilon=1.0, delta=1e-5, account=SmoothAccount(1.01),
+        )  # fmt: skip

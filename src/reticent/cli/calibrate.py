@@ -79,8 +79,8 @@ def calibrate(
 ) -> None:
     """Print the noise that a promise (ε, δ) needs, or with --noise-multiplier the promise that a noise gives.
 
-    With --agent, for any private agent in a world; without, for private-linopt-vi by the sizes of a model that need not exist
-    yet.
+    With --agent, for any private agent in a world; without, for private-linopt-vi by the sizes of a model that need not
+    exist yet.
     """
     from reticent.errors import InvalidInput
 

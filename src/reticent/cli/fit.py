@@ -122,9 +122,9 @@ def span(text: str) -> int | tuple[int, int]:
         raise InvalidInput("--candidates", text, "a number or a range such as 2-8", "correct it") from None
 
 
-def pairs(option: str, given: list[str] | None) -> list[tuple[str, str]]:
+def pairs(option: str, texts: list[str] | None) -> list[tuple[str, str]]:
     """``COLUMN=…`` options as pairs."""
-    parts = [text.partition("=") for text in given or []]
+    parts = [text.partition("=") for text in texts or []]
     for column, equals, content in parts:
         if not (column and equals and content):
             shown = f"{column}{equals}{content}"

@@ -13,6 +13,7 @@ from reticent.agents import AGENTS, make_agent
 from reticent.errors import InvalidInput, UnknownName
 from reticent.learning.learner import AnyLearner
 from reticent.naming import join, split
+from reticent.privacy.trust import TRUSTS
 from reticent.worlds import Defaults, Model, World, defaults_of, make_world_from
 
 DEFAULT_WORLD = "mobile-health"
@@ -30,8 +31,8 @@ NOT_PRIVATE = {
 }
 """Each private agent's non-private learner, which is always run beside it: the price of privacy is the difference."""
 
-TRUST = ("none", "joint", "shuffle", "local")
-"""Trust models that a run may ask for; ``none`` runs the non-private learner in a private agent's place."""
+NO_TRUST = "none"
+"""As a run's trust model: the non-private learner is run in a private agent's place."""
 
 PRECISIONS = ("float64", "float32")
 """Floating-point precisions of a simulation. Single precision is for accelerators; see docs/performance.md."""
@@ -142,7 +143,7 @@ def resolve(
         raise InvalidInput("episodes", episodes, "at least 1", "give the number of users K")
     numbers = _seed_numbers(seeds)
     specs = list(agents if agents is not None else default_agents())
-    if flags.get("trust") == "none":
+    if flags.get("trust") == NO_TRUST:
         specs = [_without_privacy(spec) for spec in specs]
         del flags["trust"]
     specs = list(dict.fromkeys(specs))
@@ -159,7 +160,7 @@ def resolve(
 def without_effect(config: RunConfig, flags: Mapping[str, Any]) -> list[str]:
     """The flags that no agent of the run has an option for; a user who gave one should hear of it."""
     had = {key for agent in config.agents for key in agent.options}
-    return [key for key, value in flags.items() if value not in (None, "none") and key not in had]
+    return [key for key, value in flags.items() if value not in (None, NO_TRUST) and key not in had]
 
 
 def _seed_numbers(seeds: int | Sequence[int]) -> tuple[int, ...]:
@@ -184,8 +185,8 @@ def _check_flags(flags: Mapping[str, Any]) -> None:
         if key not in PRIVACY_OPTIONS:
             raise UnknownName("option of a run", key, list(PRIVACY_OPTIONS))
     trust = flags.get("trust")
-    if trust is not None and trust not in TRUST:
-        raise UnknownName("trust model", trust, list(TRUST))
+    if trust is not None and trust not in (NO_TRUST, *TRUSTS):
+        raise UnknownName("trust model", trust, [NO_TRUST, *TRUSTS])
     epsilon, delta = flags.get("epsilon"), flags.get("delta")
     if epsilon is not None and not 0 < epsilon < float("inf"):
         raise InvalidInput(

@@ -13,7 +13,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from reticent.errors import MissingExtra
-from reticent.naming import Registry, join, split
+from reticent.naming import Entry, Registry, join, split
 from reticent.runtime import double_precision
 from reticent.worlds.world import World
 
@@ -71,7 +71,7 @@ def register_world(
 
     def add(factory: Callable[..., World]) -> Callable[..., World]:
         WORLDS.register(name)(factory)
-        read = WORLDS.find(name).read
+        read = Entry(name, factory).read  # not looked up: that would load plugins while the zoo is being read
         _DEFAULTS[name] = [({}, defaults)]
         _DEFAULTS[name] += [(read(split(f"{name}:{key}")[1]), value) for key, value in (variants or {}).items()]
         return factory
@@ -81,6 +81,7 @@ def register_world(
 
 def load_zoo() -> None:
     """Import the zoo, so that its worlds are registered. (Here and not at the top: the zoo imports this module.)"""
+    import reticent.worlds.people.worlds
     import reticent.worlds.zoo  # noqa: F401
 
 

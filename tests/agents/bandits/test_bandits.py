@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 
+import audited
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -20,9 +21,7 @@ from reticent.agents.bandits.wishart import (
     sheffet_degrees,
     wishart_epsilon,
 )
-from reticent.agents.registry import privacy_plan_of
-from reticent.audit import Subject, replay, seen_as, worst_pair
-from reticent.audit import attack as audit
+from reticent.agents.linear_mixture.learner import LinOptLearner
 from reticent.errors import InvalidInput
 from reticent.simulation.simulate import simulate
 from reticent.worlds import Episode, make_world_from
@@ -31,9 +30,8 @@ WORLD = make_world_from("contextual-bandit:contexts=6,actions=4,d=3")
 FALSE_ALARM = 1e-6
 
 
-def subject(episodes: int = 8, **options) -> Subject:
-    plan = privacy_plan_of("private-linucb", WORLD.model, episodes, options)
-    return Subject(make_agent("private-linucb", WORLD.model, episodes, **options), plan)
+def private(episodes: int = 8, **options) -> LinOptLearner:
+    return make_agent("private-linucb", WORLD.model, episodes, **options)
 
 
 # -- the world and the learners ---------------------------------------------------------------------------------------
@@ -93,9 +91,6 @@ def test_longer_episodes_are_refused(name) -> None:
     model = make_world_from("random-blend:states=3,actions=2,horizon=2").model
     with pytest.raises(InvalidInput, match=f"{name}: horizon"):
         make_agent(name, model, 10)
-    if name == "private-linucb":
-        with pytest.raises(InvalidInput, match="horizon"):
-            privacy_plan_of(name, model, 10, {})
 
 
 TRUSTS = [{}, {"trust": "shuffle", "first": 2}, {"trust": "local", "first": 2}, {"noise": "wishart"}]
@@ -103,20 +98,20 @@ TRUSTS = [{}, {"trust": "shuffle", "first": 2}, {"trust": "local", "first": 2}, 
 
 @pytest.mark.parametrize("options", TRUSTS, ids=str)
 def test_the_ledger_ends_at_the_promise(options) -> None:
-    plan = subject(4, **options, epsilon=2.0).plan
-    assert 1.9 < plan.calibration.epsilon_spent <= 2.0 * (1 + 1e-9)
-    assert plan.ledger.spent(plan.ledger.rounds) == pytest.approx(plan.calibration.epsilon_spent)
+    agent = private(4, **options, epsilon=2.0)
+    calibration = agent.theory.privacy.calibration
+    assert 1.9 < calibration.epsilon_spent <= 2.0 * (1 + 1e-9)
+    assert agent.promise.spent == pytest.approx(calibration.epsilon_spent)
+    assert agent.promise.trust.name == options.get("trust", "joint")
 
 
 @pytest.mark.verify
 @pytest.mark.parametrize("options", TRUSTS, ids=str)
 def test_the_running_code_keeps_the_promise(options) -> None:
     """False alarms: the audit's, one in a thousand."""
-    one = subject(4, **options, epsilon=2.0)
-    pair, _ = worst_pair(one, gradient=False)
-    found = replay(one, [seen_as(pair.one)] * 4, 1, seen_as(pair.other))
-    assert found.findings == ()
-    assert audit(one, WORLD, trials=2000).verdict == "consistent"
+    agent = private(4, **options, epsilon=2.0)
+    assert audited.replay_findings(agent, 4, 1) == ()
+    assert audited.attacked(agent, WORLD, trials=2000).verdict == "consistent"
 
 
 # -- Wishart noise ----------------------------------------------------------------------------------------------------
@@ -194,9 +189,9 @@ def test_the_draw_is_wishart() -> None:
 
 def test_simulated_noise_has_the_calibrated_scale() -> None:
     """False alarms: below 1e-6 (five standard errors of a standard deviation, 9 coordinates)."""
-    one = subject(noise="wishart")
-    draws = np.asarray(jax.vmap(one.privatizer.simulate_round_noise)(jax.random.split(jax.random.key(1), 4000)))[:, 0]
-    scale = one.noise_scale[0]
+    sums = private(noise="wishart").aggregator
+    draws = np.asarray(jax.vmap(sums.simulate_round_noise)(jax.random.split(jax.random.key(1), 4000)))[:, 0]
+    scale = np.asarray(sums.noise_scale)[0]
     assert not draws[:, :2].any()
     np.testing.assert_allclose(draws[:, 2:].std(axis=0) / scale[2:], 1.0, atol=0.08)
     np.testing.assert_allclose(draws[:, 2:].mean(axis=0) / scale[2:], 0.0, atol=0.1)
@@ -210,6 +205,6 @@ def test_wishart_noise_is_for_trees_of_a_trusted_server() -> None:
 
 def test_a_ledger_cannot_book_more_blocks_than_promised() -> None:
     account = WishartAccount(500, 4, "replace", 0.05)
-    most = account.mu_of(1.0, 1e-5)
+    most = account.strength_of(1.0, 1e-5)
     assert account.epsilon_of(most, 1e-5) <= 1.0 < account.epsilon_of(math.sqrt(most**2 + 0.05**2), 1e-5)
     assert account.epsilon_of(0.0, 1e-5) == 0.0

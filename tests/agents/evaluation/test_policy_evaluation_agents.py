@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from reticent.agents import make_agent
-from reticent.agents.registry import privacy_plan_of
+from reticent.agents.evaluation.evaluation_plan import EvaluationOptions, plan_evaluation
 from reticent.errors import InvalidInput
 from reticent.worlds import Episode, make_world_from
 
@@ -78,20 +78,23 @@ def test_only_the_first_round_publishes(world):
     state = close(state, plan, 20, noise)
     later = agent.absorb(state, agent.report(plan, some_users(1)[0]))
     later = close(later, plan, 20, agent.aggregator.simulate_round_noise(jax.random.key(1)))
-    np.testing.assert_array_equal(later.aggregator.published, state.aggregate.published)
+    np.testing.assert_array_equal(later.aggregate.published, state.aggregate.published)
     with pytest.raises(InvalidInput, match="noise"):
         agent.close(state, plan, 20, None)
 
 
 def test_the_plan_says_what_is_promised(world):
-    options = {"epsilon": 2.0, "delta": 1e-6, "explore": 0.25}
-    plan = privacy_plan_of("lsl-improve", world.model, 1000, options)
+    agent = make_agent("lsl-improve:epsilon=2,delta=1e-6,explore=0.25", world.model, 1000)
+    plan = plan_evaluation(3, HORIZON, 1000, EvaluationOptions(epsilon=2.0, delta=1e-6, explore=0.25))
     assert plan.explorers == 250
-    assert plan.schedule.sizes == (250, 750)
-    assert [(entry.episode, entry.epsilon) for entry in plan.ledger.entries()] == [(250, 2.0)]
-    assert plan.ledger.spent(0) == 0.0
-    assert "(2, 1e-06)" in plan.promise
-    assert plan.ledger.to_rows()[0]["what"] == "value weights"
+    assert plan.schedule.sizes == agent.schedule.sizes == (250, 750)
+    ledger = agent.promise.ledger
+    assert [(entry.episode, entry.epsilon) for entry in ledger.entries()] == [(250, 2.0)]
+    assert ledger.spent(0) == 0.0
+    assert agent.promise.sentence() == plan.guarantee.sentence()
+    assert "(2, 1e-06)" in agent.promise.sentence()
+    assert "of the first 250 users" in agent.promise.sentence()
+    assert ledger.to_rows()[0]["what"].startswith("value weights")
 
 
 def test_what_makes_no_sense_is_refused(world):

@@ -95,8 +95,8 @@ def test_the_ledger_ends_at_the_promise_and_never_falls():
     assert entries[0].epsilon < 1.9
     assert plan.calibration.mu == pytest.approx(mu_of(2.0, 1e-6), rel=1e-9)
     assert plan.calibration.epsilon_spent == pytest.approx(epsilon_of(plan.calibration.mu, 1e-6))
-    assert "joint differential privacy" in plan.promise
-    assert f"up to {plan.schedule.releases} rounds" in plan.promise
+    assert "joint differential privacy" in plan.guarantee.sentence()
+    assert f"up to {plan.schedule.releases} rounds" in plan.guarantee.sentence()
 
 
 @pytest.mark.parametrize(

@@ -22,8 +22,7 @@ from reticent.agents.linear_mixture.frame import PAPER_FRAME, Frame
 from reticent.agents.linear_mixture.learner import LinOptLearner
 from reticent.agents.linear_mixture.radius import radii
 from reticent.agents.linear_mixture.regularizer import Certificate
-from reticent.agents.linear_mixture.statistics import Statistics
-from reticent.learning.ridge import estimates
+from reticent.agents.linear_mixture.statistics import Statistics, estimates
 from reticent.learning.schedule import Schedule
 from reticent.simulation.rollout import episode_uniforms, rollout, streams
 from reticent.simulation.simulate import simulate
@@ -162,9 +161,9 @@ def test_changing_regularizers(spec: str, method: Any, scale: float) -> None:
     model = world.model
     regularizer, limits, script = script_for(world)
     agent = LinOptLearner(
-        model=model, regularizer=regularizer, radii=radii(model, PAPER_FRAME, limits, EPISODES, ALPHA),
+        model=model, aggregator=regularizer, radii=radii(model, PAPER_FRAME, limits, EPISODES, ALPHA),
         bonus_scale=jnp.asarray(scale), learning_rate=jnp.asarray(0.1), frame=PAPER_FRAME,
-        schedule=Schedule(EPISODES), method=method, name="scripted",
+        schedule=Schedule(EPISODES), method=method, name="scripted", pooled=False,
     )  # fmt: skip
     uniforms = uniforms_of(world, 5)
     # Plans differ with the row of the certificate, which the reference takes episode by episode.

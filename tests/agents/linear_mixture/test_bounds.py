@@ -21,7 +21,7 @@ from reticent.agents.linear_mixture.bounds import (
     trivial,
 )
 from reticent.agents.linear_mixture.frame import Frame
-from reticent.agents.linear_mixture.privacy_plan import PrivateOptions
+from reticent.agents.linear_mixture.privacy_plan import PrivateOptions, plan_privacy
 from reticent.agents.linear_mixture.private_linopt import make_private
 from reticent.agents.linear_mixture.regularizer import make_fixed_regularizer
 from reticent.errors import InvalidInput
@@ -101,7 +101,7 @@ def test_the_private_corollary_is_vacuous_at_any_number_of_users_one_would_meet(
 def test_an_agents_certificate_gives_the_theorem_to_the_letter_with_the_papers_calibration():
     model = make_world_from("random-blend").model
     for method, actions in (("value-iteration", None), ("policy-optimization", model.actions)):
-        _, plan = make_private(model, 500, method, PrivateOptions(calibration="paper"))
+        plan = plan_privacy(model, 500, method, PrivateOptions(calibration="paper"))
         found = certified(
             method, model, plan.regularization.certificate, 500, plan.options.alpha,
             frame=plan.frame, schedule=plan.schedule, actions=actions,
@@ -144,7 +144,7 @@ def test_potential_bounds_what_adversarial_rounds_can_collect(seed, weighted):
 
 def test_frames_rounds_and_scales_are_stated_where_they_leave_the_theorem():
     model = make_world_from("random-blend").model
-    _, plan = make_private(model, 2000, "value-iteration", PrivateOptions())
+    plan = plan_privacy(model, 2000, "value-iteration", PrivateOptions())
     given_to = {
         "frame": plan.frame, "schedule": plan.schedule, "pooled": True, "weighted": True,
         "bonus_scale": 0.05, "shift_scale": 0.5,
@@ -165,9 +165,9 @@ def test_frames_rounds_and_scales_are_stated_where_they_leave_the_theorem():
 
 def test_the_bound_holds_for_a_learner_that_follows_the_theory():
     world = make_world_from("random-blend:states=4,actions=2,horizon=2,d=2")
-    agent, plan = make_private(world.model, 300, "value-iteration", PrivateOptions(calibration="paper", bonus_scale=1))
+    agent = make_private(world.model, 300, "value-iteration", PrivateOptions(calibration="paper", bonus_scale=1))
     curves = simulate(agent, world, [0, 1])
-    found = certified("value-iteration", world.model, plan.regularization.certificate, 300, 0.05, frame=plan.frame)
+    found = certified("value-iteration", world.model, agent.theory.certificate, 300, 0.05, frame=agent.frame)
     assert curves.regret[:, -1].max() <= min(found.value, trivial(2, 300))
 
 

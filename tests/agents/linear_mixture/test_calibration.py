@@ -18,6 +18,7 @@ from reticent.errors import InvalidInput, ReticentError
 from reticent.privacy.accounting.gaussian import epsilon_of, mu_of
 from reticent.privacy.counters import BltCounter, RunningSum, TreeCounter
 from reticent.privacy.counters.toeplitz import square_root_coefficients
+from reticent.privacy.trust import JOINT
 from reticent.worlds import make_world_from
 
 
@@ -103,11 +104,11 @@ def test_paper_is_the_paper(H, K, d1, d2, epsilon, delta, alpha):
 
 def test_paper_through_an_agent():
     model = make_world_from("random-blend:states=3,actions=2,horizon=10,d1=4,d2=3").model
-    agent, plan = make_private(model, 10_000, "value-iteration", PrivateOptions(calibration="paper"))
+    agent = make_private(model, 10_000, "value-iteration", PrivateOptions(calibration="paper"))
     expected = by_hand(10, 10_000, 4, 3, 1.0, 1e-5, 0.05)
     assert expected["m"] == 14 == agent.aggregator.counter.levels
     assert math.log(4 * 10 / 1e-5) == pytest.approx(15.2018, abs=5e-5)
-    for name, numbers in stated(plan).items():
+    for name, numbers in stated(agent.theory.privacy).items():
         np.testing.assert_allclose(numbers, np.tile(np.array(expected[name])[:, None], (1, 10)), rtol=1e-9)
     np.testing.assert_allclose(agent.radii.transition, expected["p"][-1], rtol=1e-9)
     np.testing.assert_allclose(agent.aggregator.transition_shift, 2 * expected["p"][2], rtol=1e-9)
@@ -376,7 +377,7 @@ def test_no_users_no_plan(calibration, episodes):
 def test_what_cannot_protect_is_refused():
     ones = np.ones(3)
     both = (Regression("transition", 2, ones, ones, ones), Regression("reward", 2, ones, ones, ones))
-    promise = {"trust": "joint", "adjacency": "replace", "epsilon": 1.0, "delta": 1e-5}
+    promise = {"trust": JOINT, "adjacency": "replace", "epsilon": 1.0, "delta": 1e-5}
     with pytest.raises(InvalidInput, match="protects its items"):
         calibrate_exact(both, RunningSum(5), **promise)
     with pytest.raises(InvalidInput, match="'tree' with calibration='paper'"):
@@ -393,9 +394,11 @@ def test_local_noise_does_not_depend_on_the_number_of_users():
 
 
 def test_rows_recompose_to_mu():
-    found = planned(counter="tree").calibration
-    rows = found.to_rows(2.5)
-    total = sum((row["sensitivity"] / row["sigma"]) ** 2 for row in rows)
-    assert found.counter_sensitivity * math.sqrt(total) == pytest.approx(found.mu, rel=1e-12)
-    assert all(row["release_std_max"] == 2.5 * row["sigma"] for row in rows)
-    assert [row["step"] for row in rows] == sorted(row["step"] for row in rows)
+    plan = planned(counter="tree")
+    calibration, rows = plan.calibration, plan.guarantee.sums
+    total = sum((row.sensitivity / row.scale) ** 2 for row in rows)
+    assert calibration.counter_sensitivity * math.sqrt(total) == pytest.approx(calibration.mu, rel=1e-12)
+    assert plan.guarantee.mu == pytest.approx(calibration.mu, rel=1e-12)
+    most = float(calibration.counter.release_std().max())
+    assert all(row.largest == pytest.approx(most * row.scale, rel=1e-12) for row in rows)
+    assert [row.step for row in rows] == sorted(row.step for row in rows)

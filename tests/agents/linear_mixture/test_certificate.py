@@ -27,8 +27,9 @@ def the_model() -> Model:
 
 
 def built(options: tuple[tuple[str, object], ...]) -> tuple[LinOptLearner, PrivacyPlan]:
-    given = {"shift_scale": 1.0, "alpha": ALPHA, "first": 4, "growth": 1.5, **dict(options)}
-    return make_private(the_model(), EPISODES, "value-iteration", PrivateOptions(**given))
+    chosen = {"shift_scale": 1.0, "alpha": ALPHA, "first": 4, "growth": 1.5, **dict(options)}
+    agent = make_private(the_model(), EPISODES, "value-iteration", PrivateOptions(**chosen))
+    return agent, agent.theory.privacy
 
 
 @functools.cache
@@ -42,7 +43,7 @@ def simulated(options: tuple[tuple[str, object], ...]) -> tuple[PrivacyPlan, obj
 
     def one_round(state, drawn):
         key, users = drawn
-        if plan.options.trust == "local":
+        if privatizer.trust.noised_reports:
             reports = jax.vmap(privatizer.simulate_user_noise)(jax.random.split(key, sizes.max()))
             present = (jnp.arange(sizes.max()) < users)[:, None, None]
             state = privatizer.absorb(state, jnp.where(present, reports, 0).sum(axis=0))

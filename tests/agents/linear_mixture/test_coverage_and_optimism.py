@@ -35,8 +35,8 @@ from reticent.agents.linear_mixture.frame import PAPER_FRAME, Frame
 from reticent.agents.linear_mixture.learner import LinOptLearner
 from reticent.agents.linear_mixture.radius import radii
 from reticent.agents.linear_mixture.regularizer import Certificate
-from reticent.agents.linear_mixture.statistics import Statistics
-from reticent.learning.ridge import estimates, width
+from reticent.agents.linear_mixture.statistics import Statistics, estimates
+from reticent.learning.ridge import width
 from reticent.simulation.rollout import episode_uniforms, rollout, streams
 from reticent.worlds import World, make_world_from
 

@@ -20,10 +20,10 @@ import pytest
 from scipy.stats import binom
 
 from reticent.agents.linear_mixture.bounds import certified
+from reticent.agents.linear_mixture.learner import LinOptLearner
 from reticent.agents.linear_mixture.privacy_plan import PrivateOptions
 from reticent.agents.linear_mixture.private_linopt import make_private
-from reticent.audit import Subject
-from reticent.learning.ridge import estimates
+from reticent.agents.linear_mixture.statistics import estimates
 from reticent.simulation.rollout import episode_uniforms, rollout
 from reticent.simulation.simulate import simulate
 from reticent.worlds import World, make_world_from
@@ -55,12 +55,12 @@ def world(stationary: bool) -> World:
 
 
 @functools.cache
-def subject(kind: str, pool: bool, episodes: int) -> Subject:
+def learner(kind: str, pool: bool, episodes: int) -> LinOptLearner:
     options = PrivateOptions(
         **PRIVATE[kind], epsilon=20.0, alpha=ALPHA, shift_scale=1.0, bonus_scale=1.0,
         pool=pool if not kind.startswith("paper") else None,
     )  # fmt: skip
-    return Subject(*make_private(world(pool).model, episodes, "value-iteration", options))
+    return make_private(world(pool).model, episodes, "value-iteration", options)
 
 
 # -- Assumption 2 --------------------------------------------------------------------------------------------------------
@@ -74,14 +74,13 @@ def test_the_certificate_holds_with_its_probability(kind: str, pool: bool) -> No
     """Z and z are what is left with no data at all; λ_min I ≤ Z ≤ λ_max I and ‖z‖_{Z⁻¹} ≤ ν, for all t and h at once."""
     if pool and kind.startswith("paper"):
         pytest.skip("the paper does not pool")
-    one = subject(kind, pool, 40)
-    agent, privatizer, runs = one.agent, one.privatizer, 400
-    certificate = one.plan.regularization.certificate
+    agent, runs = learner(kind, pool, 40), 400
+    privatizer, certificate = agent.aggregator, agent.theory.certificate
 
     def run(key: jax.Array) -> Any:
         def close(state: Any, t: jax.Array) -> Any:
             users = sizes[t]
-            if one.local:
+            if privatizer.trust.noised_reports:
                 # The sum of n reports' noise is the noise of one, √n as large.
                 drawn = privatizer.simulate_user_noise(jax.random.fold_in(key, t))
                 state = privatizer.absorb(state, jnp.sqrt(users) * drawn)
@@ -164,7 +163,7 @@ def distances(agent: Any, place: World, keys: jax.Array) -> jax.Array:
 
 @functools.cache
 def measured(kind: str, pool: bool) -> np.ndarray:
-    return np.asarray(distances(subject(kind, pool, 120).agent, world(pool), jax.random.split(jax.random.key(4), RUNS)))
+    return np.asarray(distances(learner(kind, pool, 120), world(pool), jax.random.split(jax.random.key(4), RUNS)))
 
 
 @pytest.mark.parametrize("pool", [False, True], ids=["steps", "pooled"])
@@ -199,10 +198,10 @@ def test_regret_stays_below_the_theorem_where_it_says_something(
     """Theorem VI and PO with the learner's own certificate. They are not vacuous only for tiny worlds and much data."""
     place = make_world_from(f"random-blend:states=3,actions=2,horizon={horizon},d1=2,d2=1,per_step=true")
     options = PrivateOptions(counter="blt", epsilon=epsilon, shift_scale=1.0, bonus_scale=1.0)
-    agent, plan = make_private(place.model, episodes, method, options)
+    agent = make_private(place.model, episodes, method, options)
     bound = certified(
-        method, place.model, plan.regularization.certificate, episodes, options.alpha,
-        actions=2, frame=plan.frame, schedule=plan.schedule,
+        method, place.model, agent.theory.certificate, episodes, options.alpha,
+        actions=2, frame=agent.frame, schedule=agent.schedule,
     )  # fmt: skip
     assert not bound.vacuous
     found = simulate(agent, place, range(4))

@@ -1,35 +1,23 @@
-"""What the dashboard computes: right by independent formulas, and from nothing but what was released."""
+"""What a release says about itself: right by independent formulas."""
 
 from __future__ import annotations
 
 import math
-from pathlib import Path
 
 import numpy as np
 import pytest
-import sqlalchemy as sa
-from durable import MODEL, WORLD
-from fastapi.testclient import TestClient
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.stats import chi2
-from serving import APP
-from serving import settings as service_settings
-from watching import come
 
+from reticent.agents import make_agent
+from reticent.agents.linear_mixture import insights
 from reticent.agents.linear_mixture.privacy_plan import PrivateOptions
 from reticent.agents.linear_mixture.private_linopt import make_private
-from reticent.service import arrays
-from reticent.service.app import create_app
-from reticent.service.dashboard import insights, routes
-from reticent.service.storage.tables import LEARNER, ROUNDS
 from reticent.worlds.registry import make_world_from
 
-
-def learned(client: TestClient, users: int = 5) -> None:
-    """Enough users for a release."""
-    come(client, range(users), MODEL)
-
+WORLD = make_world_from("random-blend:states=6,actions=3,horizon=8,d=3")
+MODEL = WORLD.model
 
 # -- signal to noise -------------------------------------------------------------------------------------------------------
 
@@ -67,7 +55,8 @@ def test_signal_is_the_frobenius_norm_over_that_of_the_noise(horizon, d1, d2, si
 @pytest.mark.parametrize("trust", ["joint", "local"])
 def test_noise_alone_has_the_ratio_one(trust):
     """Squared ratios of pure noise, summed, are χ². Two-sided at a false-alarm rate of 1e-6; 0.9 of the noise is caught."""
-    agent, plan = make_private(MODEL, 400, "value-iteration", PrivateOptions(trust=trust, first=50, growth=1))
+    agent = make_private(MODEL, 400, "value-iteration", PrivateOptions(trust=trust, first=50, growth=1))
+    plan = agent.theory.privacy
     scale, version = np.asarray(agent.aggregator.noise_scale), plan.schedule.releases
     assert version == 8
     # Every user's report carries its own noise in the local model; eight equal epochs have their own in the joint one.
@@ -92,11 +81,11 @@ def test_noise_alone_has_the_ratio_one(trust):
 @pytest.mark.parametrize("method", ["value-iteration", "policy-optimization"])
 def test_with_much_data_the_proven_interval_closes_around_the_truth(method):
     """Sums of 10⁸ users in every direction, noiseless for clarity: what is left is the interval's own width."""
-    world = make_world_from(WORLD)
-    agent, plan = make_private(MODEL, 10**8, method, PrivateOptions(epsilon=50.0))
+    agent = make_private(MODEL, 10**8, method, PrivateOptions(epsilon=50.0))
+    plan = agent.theory.privacy
     users, horizon, d1, d2 = 10**8, MODEL.horizon, MODEL.d1, MODEL.d2
-    theta_p = np.broadcast_to(world.transition_theta, (horizon, d1))
-    theta_r = np.broadcast_to(world.reward_theta, (horizon, d2))
+    theta_p = np.broadcast_to(WORLD.transition_theta, (horizon, d1))
+    theta_r = np.broadcast_to(WORLD.reward_theta, (horizon, d2))
 
     def packed(d: int) -> np.ndarray:
         return np.concatenate([[users / d if i == j else 0.0 for j in range(i, d)] for i in range(d)])
@@ -111,7 +100,7 @@ def test_with_much_data_the_proven_interval_closes_around_the_truth(method):
     if method == "value-iteration":
         policy = policy.argmax(axis=-1)
     probabilities = np.eye(MODEL.actions)[policy] if policy.ndim == 2 else policy
-    truth = float(world.policy_value(probabilities))
+    truth = float(WORLD.policy_value(probabilities))
     found = insights.start_value(agent, plan, released, plan.schedule.releases, policy)
     assert found.proven_low < truth < found.proven_high
     assert found.proven_high - found.proven_low < 0.5
@@ -120,77 +109,6 @@ def test_with_much_data_the_proven_interval_closes_around_the_truth(method):
     assert found.optimistic - found.cautious < found.proven_high - found.proven_low
 
 
-@pytest.mark.parametrize("agent", ["private-linopt-vi:first=4,growth=1", "private-linopt-po:first=4,growth=1"])
-def test_the_upper_end_is_what_the_billboard_says(tmp_path: Path, agent: str) -> None:
-    """The service planned from its own state; insights from the release alone. They must be the same numbers."""
-    with TestClient(create_app(service_settings(tmp_path, agent=agent))) as client:
-        learned(client)
-        for version in (0, 1):
-            board = client.get(f"/v1/billboards/{version}").json()
-            shape = (MODEL.horizon + 1, MODEL.states)
-            values = arrays.from_json("values", board["values"], dtype="<f8", shape=shape)
-            answer = client.get(f"/v1/insights/{version}").json()
-            assert answer["value"]["optimistic"] == pytest.approx(
-                float(np.asarray(MODEL.initial) @ values[0]), rel=1e-9
-            )
-        assert client.get("/v1/insights").json() == answer
-        assert (answer["version"], answer["users"]) == (1, 4)
-        assert answer["value"]["largest"] == MODEL.horizon
-
-
-# -- privacy ---------------------------------------------------------------------------------------------------------------
-
-
-def test_insights_read_nothing_but_releases(tmp_path: Path) -> None:
-    """With the agent's state and the open sum destroyed, the answer is the same: neither was looked at."""
-    app = create_app(service_settings(tmp_path))
-    with TestClient(app) as client:
-        learned(client)
-        before = client.get("/v1/insights/1").json()
-        routes._insights.cache_clear()
-        with app.state.deployment.store.write() as tx:
-            tx.execute(sa.update(LEARNER).values(state=b"gone"))
-            tx.execute(sa.update(ROUNDS).where(ROUNDS.c.state != "released").values(total=b"gone"))
-        assert client.get("/v1/insights/1").json() == before
-
-
-def test_insights_do_not_move_with_reports_that_are_not_released(tmp_path: Path) -> None:
-    with TestClient(create_app(service_settings(tmp_path))) as client:
-        learned(client, 5)
-        before = client.get("/v1/insights").content
-        routes._insights.cache_clear()
-        come(client, range(99, 100), MODEL)
-        assert client.get("/v1/insights").content == before
-
-
-# -- routes ----------------------------------------------------------------------------------------------------------------
-
-
-def test_insights_are_for_readers_and_of_published_versions(tmp_path: Path) -> None:
-    with TestClient(create_app(service_settings(tmp_path, public_reads=False))) as client:
-        assert client.get("/v1/insights").status_code == 401
-        assert client.get("/v1/insights/0").status_code == 401
-        answer = client.get("/v1/insights/0", headers=APP)
-        assert answer.status_code == 200
-        assert "immutable" in answer.headers["cache-control"]
-        assert answer.json()["signal"] is None
-        assert client.get("/v1/insights/1", headers=APP).status_code == 404
-        assert client.get("/v1/insights/-1", headers=APP).status_code == 422
-
-
-def test_the_page_holds_no_numbers_and_lets_nobody_else_in(tmp_path: Path) -> None:
-    with TestClient(create_app(service_settings(tmp_path, public_reads=False))) as client:
-        for path, kind in (
-            ("/dashboard", "text/html"), ("/dashboard/dashboard.css", "text/css"),
-            ("/dashboard/dashboard.js", "text/javascript"), ("/dashboard/icon.svg", "image/svg+xml"),
-        ):  # fmt: skip
-            answer = client.get(path)
-            assert answer.status_code == 200
-            assert answer.headers["content-type"].startswith(kind)
-            policy = answer.headers["content-security-policy"]
-            assert "default-src 'self'" in policy
-            assert "unsafe" not in policy
-            assert "frame-ancestors 'none'" in policy
-            assert client.get(path, headers={"If-None-Match": answer.headers["etag"]}).status_code == 304
-        for path in ("/dashboard/routes.py", "/dashboard/..%2Froutes.py", "/dashboard/..%2F..%2Fapp.py"):
-            assert client.get(path).status_code == 404
+def test_without_a_privacy_plan_there_is_nothing_to_say():
+    agent = make_agent("ucrl-vtr", MODEL, 20)
+    assert agent.insights(np.zeros((8, 3)), 0, np.zeros((8, 6), int)) is None

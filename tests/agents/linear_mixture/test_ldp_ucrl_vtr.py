@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 
+import audited
 import numpy as np
 import pytest
 from hypothesis import given
@@ -11,8 +12,6 @@ from hypothesis import strategies as st
 
 from reticent.agents import make_agent
 from reticent.agents.linear_mixture.ldp_ucrl_vtr import noise_scale, plan_liao
-from reticent.audit import Subject, check_noise, replay, seen_as, worst_pair
-from reticent.audit import attack as audit
 from reticent.errors import InvalidInput
 from reticent.privacy.accounting.gaussian import epsilon_of
 from reticent.simulation.simulate import simulate
@@ -54,8 +53,8 @@ def test_what_is_really_spent_is_below_the_claim_and_said(epsilon, adjacency) ->
     mu = math.sqrt(horizon * sum((ratio / factor) ** 2 for ratio in ratios))
     assert plan.calibration.epsilon_spent == pytest.approx(epsilon_of(mu, 1e-5))
     assert plan.calibration.epsilon_spent < 0.3 * epsilon
-    assert f"really spent: epsilon = {plan.calibration.epsilon_spent:.4g}" in plan.promise
-    assert "Liao, He and Gu" in plan.promise
+    assert f"really spent: epsilon = {plan.calibration.epsilon_spent:.4g}" in plan.guarantee.sentence()
+    assert "Liao, He and Gu" in plan.guarantee.sentence()
     assert plan.ledger.spent(1) == plan.calibration.epsilon_spent
 
 
@@ -67,12 +66,11 @@ def test_epsilon_beyond_its_theorem_is_refused() -> None:
 @pytest.mark.verify
 def test_the_running_code_keeps_the_promise() -> None:
     """False alarms: those of the checks, about 1e-6 and 1e-3."""
-    subject = Subject(make_agent("ldp-ucrl-vtr", WORLD.model, 3), plan_liao(WORLD.model, 3))
-    pair, realised = worst_pair(subject, gradient=False)
-    assert realised <= subject.plan.calibration.mu * (1 + 1e-9)
-    assert replay(subject, [seen_as(pair.one)] * 3, 1, seen_as(pair.other)).findings == ()
-    assert check_noise(subject, draws=2000) == []
-    assert audit(subject, WORLD, trials=2000).verdict == "consistent"
+    agent = make_agent("ldp-ucrl-vtr", WORLD.model, 3)
+    assert audited.realised_strength(agent) <= agent.promise.mu * (1 + 1e-9)
+    assert audited.replay_findings(agent, 3, 1) == ()
+    assert audited.noise_findings(agent, draws=2000) == []
+    assert audited.attacked(agent, WORLD, trials=2000).verdict == "consistent"
 
 
 def test_it_runs_and_private_linopt_vi_has_less_noise() -> None:

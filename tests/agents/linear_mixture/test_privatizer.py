@@ -1,4 +1,4 @@
-"""The privatizer by itself: packing, clipping, sums, what stays inside, and what an observation out of bounds gets."""
+"""The privatizer by itself: packing, clipping, sums, what stays inside, and what an observation out of bounds counts as."""
 
 from __future__ import annotations
 
@@ -19,6 +19,7 @@ from reticent.agents.linear_mixture.private_linopt import make_private
 from reticent.agents.linear_mixture.privatizer import Privatizer, lift
 from reticent.agents.linear_mixture.statistics import Observation, Statistics, products
 from reticent.errors import InvalidInput
+from reticent.privacy.trust import LOCAL
 from reticent.worlds import Model, make_world_from
 
 EPISODES = 12
@@ -33,7 +34,7 @@ def the_model() -> Model:
 @functools.cache
 def privatizer(**options) -> Privatizer:
     given_to = {"first": 2, "growth": 1.5, **options}
-    return make_private(the_model(), EPISODES, "value-iteration", PrivateOptions(**given_to))[0].aggregator
+    return make_private(the_model(), EPISODES, "value-iteration", PrivateOptions(**given_to)).aggregator
 
 
 def observation(seed: int, scale: float = 0.3) -> Observation:
@@ -62,11 +63,11 @@ def exact(seeds, weights=None) -> Statistics:
 
 
 def no_noise(one: Privatizer):
-    return None if one.trust == "local" else jnp.zeros(one.counter.noise_shape_prefix + one.noise_scale.shape)
+    return None if one.trust is LOCAL else jnp.zeros(one.counter.noise_shape_prefix + one.noise_scale.shape)
 
 
 def report(one: Privatizer, seen: Observation):
-    return one.report(seen, jnp.zeros_like(one.noise_scale) if one.trust == "local" else None)
+    return one.report(seen, jnp.zeros_like(one.noise_scale) if one.trust is LOCAL else None)
 
 
 # -- packing --------------------------------------------------------------------------------------------------------------
@@ -132,6 +133,7 @@ def test_whatever_comes_in_what_is_counted_is_within_the_bounds(frame, phi, targ
     packed = np.asarray(report(one, Observation(*map(jnp.asarray, (phi, targets, varphi, rewards)))))
     assert np.isfinite(packed).all()
     assert (packed[np.asarray(one.noise_scale) == 0] == 0).all()  # no noise, no news
+    assert (np.abs(packed) <= one.contribution_bound * (1 + 1e-12)).all()
 
 
 # -- sums -----------------------------------------------------------------------------------------------------------------
@@ -163,7 +165,7 @@ def test_without_noise_the_release_is_the_shifted_exact_sum(options):
     sizes = (
         list(one.counter.sizes)
         if weights is not None
-        else ([3] * one.counter.rounds if one.trust == "local" else [1] * 5)
+        else ([3] * one.counter.rounds if one.trust is LOCAL else [1] * 5)
     )
     states = played(one, sizes, lambda _: no_noise(one))
     for rounds in range(len(sizes) + 1):
@@ -276,35 +278,35 @@ def test_on_the_grid_reports_are_integers_and_sums_are_exact(options):
     assert moved.max() <= grid / 2
 
 
-# -- strict mode ----------------------------------------------------------------------------------------------------------
+# -- out of bounds --------------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
-    ("field", "change", "words"),
+    ("name", "where", "value", "counted"),
     [
-        ("‖φ(s,a)‖ at step 2", ("value_features", (1, slice(None)), 5.0), r"in \[0, 1\]"),
-        ("next state's value at step 1", ("targets", 0, -1.5), r"in \[-1, 1\]"),
-        ("next state's value at step 3", ("targets", 2, 0.1), r"in \[-?0, 0\]"),
-        ("‖ϕ(s,a)‖ at step 3", ("reward_features", (2, slice(None)), 1.0), r"in \[0, 1\]"),
-        ("reward at step 1", ("rewards", 0, 1.01), r"in \[0, 1\]"),
-        ("reward at step 2", ("rewards", 1, math.nan), r"in \[0, 1\]"),
-        ("‖φ(s,a)‖ at step 1", ("value_features", (0, 0), math.inf), r"in \[0, 1\]"),
+        ("value_features", (1, slice(None)), 5.0, 1 / math.sqrt(D1)),
+        ("value_features", (0, 0), math.inf, 0.0),
+        ("targets", 0, -1.5, -1.0),
+        ("targets", 2, 0.1, 0.0),
+        ("reward_features", (2, slice(None)), 1.0, 1 / math.sqrt(D2)),
+        ("rewards", 0, 1.01, 1.0),
+        ("rewards", 1, math.nan, 0.0),
     ],
 )
-def test_strict_mode_names_step_and_bound(field, change, words):
-    one = privatizer()
-    name, where, value = change
-    one.require_within_bounds(observation(0))
-    bad = observation(0)._replace(**{name: getattr(observation(0), name).at[where].set(value)})
-    with pytest.raises(InvalidInput, match=words) as error:
-        one.require_within_bounds(bad)
-    assert error.value.field == field
+def test_a_value_out_of_bounds_is_counted_at_its_bound_and_never_refused(name, where, value, counted):
+    """A refusal that depends on a user's values would tell of them."""
+    one, seen = privatizer(), observation(0)
+    strange, expected = (
+        seen._replace(**{name: getattr(seen, name).at[where].set(at)}) for at in (value, counted)
+    )  # fmt: skip
+    np.testing.assert_allclose(report(one, strange), report(one, expected), rtol=1e-12, atol=1e-15)
 
 
-def test_what_clipping_would_leave_alone_strict_mode_accepts():
+def test_clipping_twice_is_clipping_once():
     one = privatizer(span="step")
     clipped = one.clip(Observation(*(jnp.full_like(leaf, 1e9) for leaf in observation(0))))
-    one.require_within_bounds(clipped)
+    for before, after in zip(clipped, one.clip(clipped), strict=True):
+        np.testing.assert_array_equal(after, before)
 
 
 # -- repair ---------------------------------------------------------------------------------------------------------------

@@ -12,12 +12,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from reticent.agents import make_agent
 from reticent.agents.tabular.count_calibration import calibrate_counts, noise_width, table_sensitivity
+from reticent.agents.tabular.count_plan import CountOptions, plan_counts
 from reticent.agents.tabular.count_privatizer import CountPrivatizer, nothing_seen, table_slices
-from reticent.agents.tabular.counting import RECIPES
 from reticent.errors import InvalidInput
 from reticent.privacy.accounting.gaussian import mu_of
 from reticent.privacy.counters import BltCounter, EpochCounter, RunningSum, TreeCounter
+from reticent.privacy.trust import JOINT, LOCAL
 from reticent.worlds import Episode, make_world_from
 
 S, A = 2, 2
@@ -25,7 +27,7 @@ S, A = 2, 2
 
 def privatizer(horizon: int) -> CountPrivatizer:
     scale = jnp.ones((horizon, S * A * (S + 2)))
-    return CountPrivatizer(scale, jnp.asarray(0.0), TreeCounter(4), "joint", "laplace", S, A)
+    return CountPrivatizer(scale, jnp.asarray(0.0), TreeCounter(4), JOINT, "laplace", S, A)
 
 
 def test_sensitivities_by_trying_all_pairs_of_one_step_users() -> None:
@@ -67,7 +69,7 @@ def test_no_episode_whatever_moves_a_table_by_more_than_one(states: list, action
 @pytest.mark.parametrize("adjacency", ["replace", "zero-out"])
 @pytest.mark.parametrize(
     ("counter", "trust", "blocks"),
-    [(TreeCounter(1000), "joint", 10), (EpochCounter((3, 9)), "joint", 1), (RunningSum(5), "local", 1)],
+    [(TreeCounter(1000), JOINT, 10), (EpochCounter((3, 9)), JOINT, 1), (RunningSum(5), LOCAL, 1)],
 )
 def test_the_budget_is_spent_to_the_last(counter, trust, blocks, adjacency) -> None:
     horizon, epsilon, delta = 7, 0.8, 1e-6
@@ -77,23 +79,24 @@ def test_the_budget_is_spent_to_the_last(counter, trust, blocks, adjacency) -> N
     )
     # Every user is in 3H sums, each in so many noisy blocks.
     assert blocks * 3 * horizon * delta_1 / pure.scale == pytest.approx(epsilon)
-    assert (pure.epsilon_spent, pure.delta, pure.mu) == (pytest.approx(epsilon), 0.0, None)
+    assert pure.delta == 0.0
     normal = calibrate_counts(
         horizon, counter, trust=trust, adjacency=adjacency, law="gaussian", epsilon=epsilon, delta=delta
     )
     assert blocks * 3 * horizon * (delta_2 / normal.scale) ** 2 == pytest.approx(mu_of(epsilon, delta) ** 2)
-    assert normal.epsilon_spent == pytest.approx(epsilon)
     ends = np.arange(1, counter.rounds + 1)
-    for one in (pure, normal):
-        ledger = one.ledger(ends)
+    for calibration in (pure, normal):
+        ledger = calibration.ledger(ends)
         last = ledger.entries([counter.rounds])[0]
         assert last.epsilon == pytest.approx(epsilon)
+        assert last.epsilon == ledger.spent()
+        assert (last.mu_squared is None) == (calibration is pure)
         assert [entry.epsilon for entry in ledger.entries()] == sorted(entry.epsilon for entry in ledger.entries())
-        assert len(one.to_rows(1.0)) == 3 * horizon
+        assert len(calibration.shares()) == 3 * horizon
 
 
 def test_laplace_noise_refuses_strategies_without_a_small_1_norm() -> None:
-    promise = {"trust": "joint", "adjacency": "replace", "epsilon": 1.0, "delta": 1e-5}
+    promise = {"trust": JOINT, "adjacency": "replace", "epsilon": 1.0, "delta": 1e-5}
     with pytest.raises(InvalidInput, match="Laplace"):
         calibrate_counts(3, BltCounter(8), law="laplace", **promise)
     with pytest.raises(InvalidInput, match="protects its items"):
@@ -114,25 +117,34 @@ def test_widths_hold_and_are_not_idle(law: str, weights: list[float]) -> None:
         assert share == pytest.approx(0.01, rel=0.12)
 
 
-@pytest.mark.parametrize("name", sorted(RECIPES))
-def test_every_plan_says_what_it_promises(name: str) -> None:
+@pytest.mark.parametrize("name", ["dp-ucbvi", "ldp-obi", "private-ucb-po", "private-ucb-vi", "pucb"])
+def test_every_agent_says_what_it_promises(name: str) -> None:
     model = make_world_from("riverswim:states=3").model
-    plan = RECIPES[name].plan(model, 200)
-    pure = plan.options.law == "laplace"
-    assert plan.options.delta == (0.0 if pure else 1e-5)
-    assert f"({plan.options.epsilon:g}, {plan.options.delta:g})-indistinguishable" in plan.promise
-    assert plan.options.trust in plan.promise
-    assert plan.ledger.entries([plan.schedule.releases])[0].epsilon == pytest.approx(1.0, rel=1e-6)
-    assert plan.widths.shape == (plan.schedule.releases + 1, 3)
-    assert {group.step for group in plan.declared_groups} == set(range(1, model.horizon + 1))
+    agent = make_agent(name, model, 200)
+    promise, schedule = agent.promise, agent.schedule
+    pure = agent.aggregator.law == "laplace"
+    assert promise.delta == (0.0 if pure else 1e-5)
+    assert promise.pure == pure
+    assert f"(1, {promise.delta:g})-indistinguishable" in promise.sentence()
+    assert f"{agent.aggregator.trust.name} differential privacy" in promise.sentence()
+    assert promise.ledger.entries([schedule.releases])[0].epsilon == pytest.approx(1.0, rel=1e-6)
+    assert agent.widths.shape == (schedule.releases + 1, 3)
+    assert {group.step for group in promise.groups} == set(range(1, model.horizon + 1))
 
 
 def test_options_outside_their_domain_are_refused() -> None:
     model = make_world_from("riverswim:states=3").model
-    recipe = RECIPES["private-ucb-vi"]
     for options in ({"epsilon": 0.0}, {"delta": 1.0}, {"alpha": 0.0}, {"bonus_scale": -1.0}, {"pool": True}):
         with pytest.raises(InvalidInput):
-            recipe.plan(model, 100, **options)
-    agent, _ = recipe.make(model, 100)
-    with pytest.raises(InvalidInput, match="rewards"):
-        agent.aggregator.require_within_bounds(Episode(np.zeros(13, int), np.zeros(12, int), np.full(12, 1.5)))
+            plan_counts(model, 100, "value-iteration", CountOptions(**options))
+
+
+def test_rewards_out_of_bounds_are_clipped_and_never_refused() -> None:
+    """A refusal that depends on a user's rewards would tell of them."""
+    agent = make_agent("private-ucb-vi", make_world_from("riverswim:states=3").model, 100)
+    for reward, counted in ((1.5, 1.0), (-2.0, 0.0), (math.inf, 1.0), (math.nan, 0.0)):
+        strange, expected = (
+            np.asarray(agent.aggregator.report(Episode(np.zeros(13, int), np.zeros(12, int), np.full(12, value)), None))
+            for value in (reward, counted)
+        )
+        np.testing.assert_array_equal(strange, expected)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import itertools
 import math
 
@@ -14,15 +13,13 @@ import reference_rules as reference
 from scipy.stats import kstest
 
 from reticent.agents import AGENTS, make_agent
-from reticent.agents.registry import PLANS, REMARKS
 from reticent.agents.tabular.counts import Counts
 from reticent.agents.tabular.noisy_q_rule import kernel, learn_epoch, release_power
 from reticent.agents.tabular.planning import Widths
 from reticent.agents.tabular.posterior import draw_world
 from reticent.agents.tabular.rules import LocallyPrivatized, PlainRatios, PrivateBernstein, Privatized
-from reticent.cli.audit import make_subject
-from reticent.errors import UnknownName
 from reticent.privacy.accounting.gaussian import epsilon_of
+from reticent.privacy.guarantee import guarantee_of
 from reticent.simulation.simulate import simulate
 from reticent.worlds import Episode, make_world_from
 
@@ -111,7 +108,7 @@ def test_noisy_q_learning_hides_rewards_as_far_as_it_says() -> None:
         values = np.vstack([draw.random((H, S)), np.zeros((1, S))])
         visits = draw.integers(0, 6, (H, S, A, S)).astype(float)
         plans.append((visits.sum(axis=-1), visits, values))
-    tables = [agent.init().aggregator, agent.init().aggregator]
+    tables = [agent.init().aggregate, agent.init().aggregate]
     for visits, onward, values in plans:
         mean = 0.4 * draw.random(visits.shape)
         for side, change in enumerate((0.0, 0.4 * draw.random(visits.shape))):
@@ -129,8 +126,9 @@ def test_noisy_q_learning_hides_rewards_as_far_as_it_says() -> None:
     promised = 0.4 * math.sqrt(releases * release_power(H, S, A, 1.0)) / sigma
     assert epsilon_of(promised, 1e-5) == pytest.approx(0.7)
     np.testing.assert_allclose(covariance, sigma**2 * kernel(S, 1.0), rtol=1e-12)
-    assert "noisy-q-learning" not in PLANS
-    assert "nothing about users" in REMARKS["noisy-q-learning"](epsilon=1.0, delta=1e-5, reward_change=1.0)
+    assert guarantee_of(agent) is None
+    assert "nothing about users" in agent.promise.sentence()
+    assert "(0.7, 1e-05)" in agent.promise.sentence()
 
 
 @pytest.mark.parametrize("spec", ["private-ucb-vi:epsilon=300", "private-ucb-po:epsilon=300", "dp-ucbvi:epsilon=300"])
@@ -152,15 +150,16 @@ def test_less_privacy_costs_less() -> None:
 
 
 @pytest.mark.parametrize("name", ["private-ucb-vi", "private-ucb-po", "pucb", "dp-ucbvi", "ldp-obi"])
-def test_the_audit_takes_every_agent_with_a_plan(name: str) -> None:
-    world = make_world_from("riverswim:states=3,horizon=2")
-    subject = make_subject(name, world, None, {"trust": None, "counter": None, "epsilon": 2.0, "delta": 1e-4})
-    assert subject.plan.options.epsilon == 2.0
-    assert subject.agent.schedule.episodes == (512 if subject.plan.schedule.sizes else 16)
-    np.testing.assert_allclose(subject.noise_scale, subject.plan.noise_scale)
-    assert dataclasses.is_dataclass(subject.plan.calibration)
-    with pytest.raises(UnknownName, match="ucbvi"):
-        make_subject("ucbvi", world, None, {})
+def test_the_noise_that_is_drawn_is_the_noise_that_is_promised(name: str) -> None:
+    model = make_world_from("riverswim:states=3,horizon=2").model
+    agent = make_agent(name, model, 64, epsilon=2.0, delta=1e-4)
+    assert agent.promise.epsilon == 2.0
+    assert agent.promise.delta == (0.0 if agent.aggregator.law == "laplace" else 1e-4)
+    assert {row.scale for row in agent.promise.sums} == {float(np.asarray(agent.aggregator.noise_scale).max())}
+    assert np.ptp(np.asarray(agent.aggregator.noise_scale)) == 0
+    for group in agent.promise.groups:
+        row = next(row for row in agent.promise.sums if (row.name, row.step) == (group.name, group.step))
+        assert row.sensitivity == group.sensitivity
 
 
 def test_trees_and_pure_noise_are_options_of_the_papers_that_have_them() -> None:

@@ -4,24 +4,25 @@ from __future__ import annotations
 
 import dataclasses
 import math
-from typing import get_args
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from counter_probes import all_counters, label, probed, probed_noise, releases, strategy, target_matrix
+from counter_probes import all_counters, label, probed, probed_noise, probed_states, releases, strategy, target_matrix
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from reticent.agents.linear_mixture.privacy_plan import CounterName, PrivateOptions, make_counter, make_schedule
 from reticent.errors import InvalidInput
 from reticent.privacy.counters import (
+    COUNTERS,
     BltCounter,
     EpochCounter,
     RunningSum,
     ToeplitzCounter,
     TreeCounter,
+    groups_users,
+    make_counter,
 )
 
 SIZES = (1, 2, 7, 33, 64)
@@ -187,8 +188,36 @@ def test_running_sum_claims_nothing():
 
 
 def test_every_name_makes_its_counter():
-    for name in get_args(CounterName):
-        options = PrivateOptions(counter=name, first=10, growth=2.0)
-        counter = make_counter(options, make_schedule(options, 100))
+    assert set(COUNTERS) == {"blt", "epochs", "toeplitz", "tree", "tree-reduced"}
+    for name in COUNTERS:
+        counter = make_counter(name, (10, 20, 40, 30))
         assert counter.name == name
-    assert counter.rounds == 100
+        assert counter.rounds == 4
+        assert groups_users(name) == (counter.weights() is not None)
+
+
+# -- capabilities ---------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("counter", [counter for counter in PROBED if counter.rounds > 1], ids=label)
+def test_an_integer_strategy_has_zeros_and_ones_and_no_other_has(counter):
+    """Exact discrete noise and the charge of Laplace noise rest on it."""
+    protected = strategy(counter)
+    whole = bool((np.minimum(np.abs(protected), np.abs(protected - 1)) < 1e-9).all())
+    assert counter.integer_strategy == whole
+    if whole:
+        assert np.rint(protected).sum(axis=0).max() == pytest.approx(counter.sensitivity**2, rel=1e-9)
+
+
+@pytest.mark.parametrize("counter", [counter for counter in PROBED if counter.rounds > 1], ids=label)
+def test_a_state_of_noisy_sums_is_a_function_of_what_the_noise_protects(counter):
+    """Such a state, linear in items x and noise z, reads them through Cx + z alone; any other holds a sum or noise bare."""
+    from_items, from_noise = probed_states(counter)
+    bare = np.abs(from_items - from_noise @ strategy(counter)).max()
+    assert counter.keeps_noisy_sums_only == (bare < 1e-9)
+
+
+def test_a_running_sum_protects_nothing_and_says_so():
+    assert not RunningSum(3).keeps_noisy_sums_only
+    assert RunningSum(3).integer_strategy
+    assert math.isinf(RunningSum(3).sensitivity)

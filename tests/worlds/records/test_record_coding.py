@@ -53,7 +53,8 @@ def test_recorded_values_find_the_state_with_their_name(coding, data):
         else:
             edges = (part.cuts[0] - 1, *part.cuts)
             values[part.column] = edges[code]
-        labels.append(part.labels[code])
+        plain = len(coding.parts) == 1 or isinstance(part, Bins)
+        labels.append(part.labels[code] if plain else f"{part.column}: {part.labels[code]}")
     state = int(coding.state_of(**values))
     assert coding.state_names[state] == ", ".join(labels)
 

@@ -65,7 +65,7 @@ def test_numbers_are_binned_and_columns_multiply():
     table = small_table().with_columns(steps=pl.Series(np.arange(9) * 10.0))
     log = read_log(table, columns=Columns(state=("state", "steps")), bins={"steps": [25, 60]})
     assert log.coding.states == 6
-    assert log.coding.state_names[log.state[3]] == "low, 25 ≤ steps < 60"
+    assert log.coding.state_names[log.state[3]] == "state: low, 25 ≤ steps < 60"
 
 
 def test_rewards_are_rescaled_from_a_declared_range():

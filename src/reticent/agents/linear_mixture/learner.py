@@ -1,7 +1,7 @@
 r"""The paper's learner for linear mixture models.
 
-:class:`LinOptLearner` is LinOpt-VI-Reg (Algorithm 1) or LinOpt-PO-Reg (Algorithm 2) over *any* regularizer: with a fixed one it is
-UCRL-VTR or OPPO, with a privatizer Private-LinOpt-VI or Private-LinOpt-PO. Nothing here knows which.
+:class:`LinOptLearner` is LinOpt-VI-Reg (Algorithm 1) or LinOpt-PO-Reg (Algorithm 2) over *any* regularizer: with a
+fixed one it is UCRL-VTR or OPPO, with a privatizer Private-LinOpt-VI or Private-LinOpt-PO. Nothing here knows which.
 """
 
 from __future__ import annotations

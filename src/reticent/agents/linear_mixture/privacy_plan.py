@@ -35,8 +35,8 @@ from reticent.privacy.ledger import Ledger
 from reticent.privacy.packing import packed_size
 from reticent.privacy.sensitivity import Adjacency
 from reticent.privacy.trust import TrustName, trust_named
-from reticent.privacy.trust.shuffle_protocol import coins_for, messages_per_user
 from reticent.worlds.model import Sizes
+from reticent_client.wire.shuffling import coins_for, messages_per_user
 
 
 @dataclasses.dataclass(frozen=True)

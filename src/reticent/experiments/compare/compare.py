@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from reticent.errors import InvalidInput
-from reticent.experiments.compare.field import TRUSTED, Absent, Contestant, gather
+from reticent.experiments.compare.field import Absent, Contestant, gather, whom_to_trust
 from reticent.experiments.result import AgentRun, RunResult
 from reticent.experiments.run import run
 from reticent.reports.progress import Progress
@@ -84,7 +84,7 @@ class Comparison:
     def advice(self) -> list[Advice]:
         """One per trust model that has a contestant, from the least to the most trusting."""
         found = []
-        for trust in reversed(TRUSTED):
+        for trust in reversed(whom_to_trust()):
             ranked = sorted((one for one in self.standings if one.contestant.trust == trust), key=_by_regret)
             if not ranked:
                 continue

@@ -7,20 +7,18 @@ from collections.abc import Sequence
 
 from reticent.agents import AGENTS
 from reticent.errors import ReticentError, UnknownName
-from reticent.experiments.config import resolve_agent
+from reticent.experiments.config import NO_TRUST, resolve_agent
 from reticent.learning.promise import Promise
 from reticent.naming import choices_of, join, split
 from reticent.privacy.guarantee import Guarantee, check_promise
 from reticent.privacy.trust import TRUSTS
 from reticent.worlds import Defaults, Model
 
-NO_TRUST = "none"
-"""In a comparison, the trust model of agents that promise nothing."""
 
-TRUSTED = {NO_TRUST: "everyone who sees the policies or the data"} | {
-    name: trust.trusted for name, trust in TRUSTS.items()
-}
-"""By trust model, who must be trusted; from the most to the least."""
+def whom_to_trust() -> dict[str, str]:
+    """By trust model, who must be trusted; from the most to the least. Agents that promise nothing are under ``none``."""
+    named = {name: trust.trusted for name, trust in TRUSTS.items()}
+    return {NO_TRUST: "everyone who sees the policies or the data", **named}
 
 
 @dataclasses.dataclass(frozen=True)
@@ -51,7 +49,7 @@ class Contestant:
     @property
     def trusted(self) -> str:
         """Who must be trusted."""
-        return TRUSTED[self.trust]
+        return whom_to_trust()[self.trust]
 
     @property
     def kind(self) -> str:
@@ -96,8 +94,8 @@ def gather(
     for epsilon in epsilons:
         check_promise(epsilon, delta)
     for wanted in trusts or ():
-        if wanted not in TRUSTED:
-            raise UnknownName("trust model", wanted, list(TRUSTED))
+        if wanted not in whom_to_trust():
+            raise UnknownName("trust model", wanted, list(whom_to_trust()))
     found: list[Contestant] = []
     absent: list[Absent] = []
     for spec in agents if agents is not None else [entry.name for entry in AGENTS.entries()]:

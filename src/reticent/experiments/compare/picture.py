@@ -13,7 +13,7 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import FuncFormatter, MaxNLocator, NullFormatter
 
 from reticent.experiments.compare.compare import Comparison, Standing
-from reticent.experiments.compare.field import TRUSTED
+from reticent.experiments.compare.field import whom_to_trust
 from reticent.reports.plots import (
     COLOURS,
     DPI,
@@ -35,7 +35,7 @@ STYLES: tuple[Any, ...] = ("-", (0, (5, 2)), (0, (1.5, 1.5)))
 
 def draw_regret(found: Comparison) -> bytes:
     """Cumulative regret of every contestant at the first ε, as a PNG."""
-    trusts = [trust for trust in TRUSTED if _of(found, trust)]
+    trusts = [trust for trust in whom_to_trust() if _of(found, trust)]
     figure, panels = _panels(len(trusts))
     last = found.result.config.episodes
     uniform, looks = found.result.scale * last, _looks(found)
@@ -67,7 +67,7 @@ def draw_regret(found: Comparison) -> bytes:
 
 def draw_gaps(found: Comparison) -> bytes:
     """Final gap of every private contestant against ε, as a PNG; the best without privacy as a line."""
-    trusts = [trust for trust in TRUSTED if trust != "none" and _of(found, trust)] or ["none"]
+    trusts = [trust for trust in whom_to_trust() if trust != "none" and _of(found, trust)] or ["none"]
     figure, panels = _panels(len(trusts))
     scale, looks = found.result.scale or 1.0, _looks(found)
     places = np.array(sorted(found.epsilons))

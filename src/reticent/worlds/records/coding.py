@@ -65,6 +65,11 @@ class Categories:
     def labels(self) -> tuple[str, ...]:
         return self.values
 
+    @property
+    def titles(self) -> tuple[str, ...]:
+        """The values with the column's name, for states of several columns."""
+        return tuple(f"{self.column}: {value}" for value in self.values)
+
     def encode(self, raw: Any) -> np.ndarray:
         """Codes of recorded values, in their shape; −1 for one that is not in the list."""
         array = np.asarray(raw)
@@ -128,7 +133,7 @@ class Coding:
     >>> place, steps = Categories("place", ("home", "work")), Bins("steps", (10.0, 100.0))
     >>> coding = Coding((place, steps), Categories("send", ("no", "yes")))
     >>> int(coding.state_of(place="work", steps=50)), coding.state_names[4]
-    (4, 'work, 10 ≤ steps < 100')
+    (4, 'place: work, 10 ≤ steps < 100')
     """
 
     parts: tuple[Part, ...]
@@ -159,7 +164,10 @@ class Coding:
 
     @property
     def state_names(self) -> tuple[str, ...]:
-        names = tuple(", ".join(labels) for labels in itertools.product(*(part.labels for part in self.parts)))
+        """What states are called: of several columns, those of categories say which one they are."""
+        alone = len(self.parts) == 1
+        labels = [part.labels if alone or isinstance(part, Bins) else part.titles for part in self.parts]
+        names = tuple(", ".join(chosen) for chosen in itertools.product(*labels))
         return (*names, OVER) if self.over else names
 
     @property

@@ -166,15 +166,21 @@ def fit(
 
 
 def model_of(
-    kernel: Kernel, horizon: int, initial: np.ndarray, *, bounds: Bounds = "tight", shared_rewards: bool = False
+    kernel: Kernel,
+    horizon: int,
+    initial: np.ndarray,
+    *,
+    bounds: Bounds = "tight",
+    shared_rewards: bool = False,
+    dense: bool = False,
 ) -> Model:
-    """The learner's model of some candidates: sparse if few states follow any pair."""
+    """The learner's model of some candidates: sparse if few states follow any pair, unless it is to be ``dense``."""
     states, actions, d = kernel.states, kernel.actions, kernel.d
     count = np.bincount(kernel.pair, minlength=states * actions)
     width = int(count.max())
     column = np.arange(len(kernel.pair)) - np.repeat(np.cumsum(count) - count, count)
     successors = None
-    if 2 * width > states:
+    if dense or 2 * width > states:
         features = np.zeros((d, states * actions, states))
         features[:, kernel.pair, kernel.following] = kernel.chances.T
     else:
@@ -292,11 +298,11 @@ def _apart(kernel: Kernel, outcomes: Outcomes, totals: np.ndarray) -> tuple[floa
     visits[outcomes.paid_pair] = totals[moves : moves + number] + totals[moves + number :]
     weight = visits / visits.sum()
     distances = []
-    for one in range(kernel.d):
-        for other in range(one):
-            gap = np.abs(kernel.chances[:, one] - kernel.chances[:, other])
+    for first in range(kernel.d):
+        for other in range(first):
+            gap = np.abs(kernel.chances[:, first] - kernel.chances[:, other])
             rows = np.bincount(kernel.pair, weights=gap, minlength=len(weight)) / 2
-            paid = np.abs(kernel.rewards[:, one] - kernel.rewards[:, other])
+            paid = np.abs(kernel.rewards[:, first] - kernel.rewards[:, other])
             distances.append(float(weight @ np.maximum(rows, paid)))
     return min(distances), float(np.mean(distances))
 

@@ -85,6 +85,7 @@ def read_log(
     coding: Coding | None = None,
     reward_range: tuple[float, float] = (0.0, 1.0),
     leaves_before: int | None = None,
+    source: str | None = None,
 ) -> Log:
     """Check and code a long table.
 
@@ -98,12 +99,13 @@ def read_log(
       reward_range: rewards lie in here, and are mapped to [0, 1].
       leaves_before: if H, users with fewer than H rows have left after their last one: they go to a state of their own,
         ``over``, which keeps to itself and pays nothing. None: what became of them is unknown.
+      source: what the table is called in messages and reports; by default the file's name.
 
     Raises:
       InvalidInput: see the module.
     """
     columns = columns or Columns()
-    name = Path(table).name if isinstance(table, str | Path) else "the table"
+    name = source or (Path(table).name if isinstance(table, str | Path) else "the table")
     frame = read_table(table) if isinstance(table, str | Path) else table
     frame, recorded_next = checked_columns(frame, columns, name)
     numbers = {columns.step, columns.reward, *(bins or {})}

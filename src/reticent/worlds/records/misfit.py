@@ -50,12 +50,15 @@ class Values:
       own: the plan of other held-out users' own model; ``blend``: of the best blend; ``pilot``: of the training
         users' shares.
       random: uniform actions.
+      loss: own − blend, and ``loss_error``, its standard error over held-out users (jackknife).
     """
 
     own: float
     blend: float
     pilot: float
     random: float
+    loss: float
+    loss_error: float
 
 
 @dataclasses.dataclass(frozen=True)
@@ -67,7 +70,7 @@ class Misfit:
       weights, reward_weights: the blends that explain them best.
       transition, reward: ζ and ζ_r.
       bound: what these may cost per episode by the simulation lemma, from the estimates.
-      values: the direct estimate.
+      values: the direct estimate; None if the log pays nobody, as one of how people move.
     """
 
     users: int
@@ -78,7 +81,7 @@ class Misfit:
     transition: Distance
     reward: Distance
     bound: float
-    values: Values
+    values: Values | None
 
     def to_dict(self) -> dict[str, Any]:
         return dataclasses.asdict(self)
@@ -92,7 +95,7 @@ def misfit_of(log: Log, held: np.ndarray, kernel: Kernel, shares: np.ndarray, ho
     reward_weights = best_blend(people.reward.chances, people.reward.totals)
     transition = people.transition.distance(weights, random)
     reward = people.reward.distance(reward_weights, random)
-    values = _values(people, kernel, shares, horizon, random)
+    values = _values(people, kernel, shares, horizon, random) if kernel.rewards.max() > 0 else None
     bound = horizon * reward.estimate + horizon * (horizon - 1) / 2 * transition.estimate
     moves = int(people.transition.totals.sum())
     unseen = float(people.transition.totals[people.transition.chances.sum(axis=1) == 0].sum() / max(moves, 1))
@@ -131,7 +134,7 @@ class _Rows:
         fold = random.permutation(users) % min(FOLDS, users)
         without = np.stack([fold != number for number in range(min(FOLDS, users))]).astype(float)
         uppers = self._plugin(without @ self.counts, blend)
-        lowers = np.array([np.mean(self._signed(halves[:4] * one, blend, one)) for one in without])
+        lowers = np.array([np.mean(self._signed(halves[:4] * others, blend, others)) for others in without])
         lower = min(max(lower, 0.0), upper)
         estimate = float(np.clip(2 * upper - again.mean(), lower, upper))
         low, high = lower - 1.645 * _jackknife(lowers), upper + 1.645 * _jackknife(uppers)
@@ -139,13 +142,13 @@ class _Rows:
 
     def _shares(self, counts: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Shares within rows and row sums of counts ``(B, outcomes)``."""
-        sums = np.stack([np.bincount(self.row, weights=one, minlength=self.rows) for one in counts])
+        sums = np.stack([np.bincount(self.row, weights=each, minlength=self.rows) for each in counts])
         return counts / np.maximum(sums[:, self.row], 1e-12), sums
 
     def _plugin(self, counts: np.ndarray, blend: np.ndarray) -> np.ndarray:
         shares, sums = self._shares(counts)
         missing = 1 - np.bincount(self.row, weights=blend, minlength=self.rows)
-        apart = np.stack([np.bincount(self.row, weights=one, minlength=self.rows) for one in np.abs(shares - blend)])
+        apart = np.stack([np.bincount(self.row, weights=each, minlength=self.rows) for each in np.abs(shares - blend)])
         return np.asarray((0.5 * (apart + missing) * sums).sum(axis=1) / sums.sum(axis=1))
 
     def _signed(self, halves: np.ndarray, blend: np.ndarray, within: np.ndarray | float = 1.0) -> np.ndarray:
@@ -153,7 +156,7 @@ class _Rows:
         other, weight = self._shares((within - halves) @ self.counts)
         signs = np.sign(first - blend)
         missing = 1 - np.bincount(self.row, weights=blend, minlength=self.rows)
-        gain = np.stack([np.bincount(self.row, weights=one, minlength=self.rows) for one in signs * (other - blend)])
+        gain = np.stack([np.bincount(self.row, weights=each, minlength=self.rows) for each in signs * (other - blend)])
         asked = np.where(sums > 0, weight, 0.0)
         return np.asarray((0.5 * (gain + missing) * asked).sum(axis=1) / np.maximum(weight.sum(axis=1), 1e-12))
 
@@ -191,14 +194,23 @@ class _People:
 
 def _values(people: _People, kernel: Kernel, shares: np.ndarray, horizon: int, random: np.random.Generator) -> Values:
     half = (random.permutation(people.users) % 2).astype(float)
-    results = []
-    models = [_half_model(people, kernel, chosen) for chosen in (half, 1 - half)]
     pilot, _ = kernel.blended(shares).plan(horizon)
     uniform = np.full((horizon, kernel.states, kernel.actions), 1 / kernel.actions)
-    for (blend, own), (_, truth) in (models, models[::-1]):
-        plans = (own.plan(horizon)[0], blend.plan(horizon)[0], pilot, uniform)
-        results.append([float(people.first @ truth.evaluate(plan)) for plan in plans])
-    return Values(*np.mean(results, axis=0).tolist())
+
+    def measured(asked: np.ndarray) -> np.ndarray:
+        """Values of the four plans, each half of the users ``asked`` being the truth for the other's plans."""
+        models = [_half_model(people, kernel, chosen * asked) for chosen in (half, 1 - half)]
+        results = []
+        for (blend, own), (_, truth) in (models, models[::-1]):
+            plans = (own.plan(horizon)[0], blend.plan(horizon)[0], pilot, uniform)
+            results.append([float(people.first @ truth.evaluate(plan)) for plan in plans])
+        return np.asarray(np.mean(results, axis=0))
+
+    own, blend, trained, chance = measured(np.ones(people.users)).tolist()
+    folds = min(FOLDS // 2, people.users)
+    fold = random.permutation(people.users) % folds
+    losses = np.array([values[0] - values[1] for values in (measured((fold != part) * 1.0) for part in range(folds))])
+    return Values(own, blend, trained, chance, own - blend, _jackknife(losses))
 
 
 def _half_model(people: _People, kernel: Kernel, chosen: np.ndarray) -> tuple[Kernel, Kernel]:

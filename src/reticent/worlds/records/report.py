@@ -138,13 +138,18 @@ class FitReport:
 
 def _misfit_lines(misfit: Misfit, horizon: int) -> list[str]:
     zeta, paid, values = misfit.transition, misfit.reward, misfit.values
-    return [
+    lines = [
         f"held-out users ({misfit.users:,}, {misfit.transitions:,} transitions) against the blend that explains them best "
         f"({', '.join(f'{weight:.2f}' for weight in misfit.weights)}):",
         f"  misspecification ζ = {zeta.estimate:.3f} (between {zeta.lower:.3f} and {zeta.upper:.3f}; 90% interval "
         f"{zeta.interval[0]:.3f} to {zeta.interval[1]:.3f}), of rewards {paid.estimate:.3f} "
         f"({paid.lower:.3f} to {paid.upper:.3f})",
         f"  what it may cost: at most {misfit.bound:.3f} of {horizon} per episode (simulation lemma)",
-        f"  what it does cost, in their own model: plan of the blend {values.blend:.4f}, of others' own model "
-        f"{values.own:.4f}, of the training users' shares {values.pilot:.4f}, at random {values.random:.4f}",
     ]
+    if values is not None:
+        lines.append(
+            f"  what it does cost, in their own model: plan of the blend {values.blend:.4f}, of others' own model "
+            f"{values.own:.4f} ({values.loss:+.4f} ± {values.loss_error:.4f}), of the training users' shares "
+            f"{values.pilot:.4f}, at random {values.random:.4f}"
+        )
+    return lines

@@ -4,10 +4,12 @@
 PYTHON ?= python3
 VENV   := .venv
 BIN    := $(VENV)/bin
+CLIENT_VENV := .venv-client
 PIP    := $(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt
 DEMO   ?= results/demo
+PACKAGES := pyproject.toml clients/python/pyproject.toml
 
-.PHONY: demo serve-demo test verify verify-rest soak dependencies lint format clean
+.PHONY: demo serve-demo test client-test verify verify-rest soak dependencies lint format clean
 
 demo: $(VENV)/.core
 	$(BIN)/reticent run --world mobile-health --agent private-linopt-vi --agent private-linopt-vi:calibration=paper --episodes 20000 --seeds 8 --out $(DEMO)
@@ -18,6 +20,13 @@ serve-demo: $(VENV)/.service
 
 test: $(VENV)/.dev
 	$(BIN)/python -m pytest -n 2
+
+# The device's client by itself, in an environment that has NumPy and the test tools only.
+client-test:
+	rm -rf $(CLIENT_VENV)
+	$(PYTHON) -m venv $(CLIENT_VENV)
+	$(CLIENT_VENV)/bin/python -m pip install --quiet --disable-pip-version-check -c constraints.txt './clients/python[test]'
+	cd clients/python && ../../$(CLIENT_VENV)/bin/python -m pytest
 
 verify: $(VENV)/.dev
 	$(BIN)/python -m pytest -n 2 -m "not soak" tests/privacy tests/mutants tests/theory tests/agents tests/service
@@ -39,7 +48,7 @@ lint: $(VENV)/.dev
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
-	$(BIN)/codespell src tests docs benchmarks examples README.md CHANGELOG.md CONTRIBUTING.md SECURITY.md
+	$(BIN)/codespell src clients tests docs benchmarks examples README.md CHANGELOG.md CONTRIBUTING.md SECURITY.md
 
 format: $(VENV)/.dev
 	$(BIN)/ruff format .
@@ -48,17 +57,17 @@ format: $(VENV)/.dev
 $(BIN)/python:
 	$(PYTHON) -m venv $(VENV)
 
-$(VENV)/.core: pyproject.toml constraints.txt | $(BIN)/python
-	$(PIP) -e .
+$(VENV)/.core: $(PACKAGES) constraints.txt | $(BIN)/python
+	$(PIP) -e clients/python -e .
 	@touch $@
 
-$(VENV)/.service: pyproject.toml constraints.txt | $(BIN)/python
-	$(PIP) -e '.[service]'
+$(VENV)/.service: $(PACKAGES) constraints.txt | $(BIN)/python
+	$(PIP) -e clients/python -e '.[service]'
 	@touch $@ $(VENV)/.core
 
-$(VENV)/.dev: pyproject.toml constraints.txt | $(BIN)/python
-	$(PIP) -e '.[dev]'
+$(VENV)/.dev: $(PACKAGES) constraints.txt | $(BIN)/python
+	$(PIP) -e clients/python -e '.[dev]'
 	@touch $@ $(VENV)/.core
 
 clean:
-	rm -rf $(VENV) results .pytest_cache .ruff_cache .mypy_cache .hypothesis
+	rm -rf $(VENV) $(CLIENT_VENV) results .pytest_cache .ruff_cache .mypy_cache .hypothesis

@@ -15,8 +15,8 @@ from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 
 from reticent.agents import make_agent
-from reticent.backend import enable_compilation_cache
 from reticent.reports.plots import COLOURS, DPI, INK
+from reticent.runtime import enable_compilation_cache
 from reticent.simulation.simulate import simulate
 from reticent.worlds.registry import defaults_of, make_world_from
 

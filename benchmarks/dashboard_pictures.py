@@ -14,6 +14,7 @@ import time
 from pathlib import Path
 from typing import Any
 
+sys.path.insert(0, str(Path(__file__).parents[1] / "tests" / "support"))  # helpers that tests use too
 from headless_browser import browser
 from service_process import ENVIRONMENT, serving
 

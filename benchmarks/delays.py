@@ -17,8 +17,8 @@ from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 
 from reticent.agents import make_agent
-from reticent.backend import enable_compilation_cache
 from reticent.reports.plots import COLOURS, DPI, INK
+from reticent.runtime import enable_compilation_cache
 from reticent.simulation.delayed import Delay, FixedDelay, GeometricDelay, Lost, simulate_delayed
 from reticent.worlds.registry import make_world_from
 

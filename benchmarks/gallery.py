@@ -26,9 +26,9 @@ from matplotlib.patches import Rectangle
 from matplotlib.ticker import FuncFormatter
 
 from reticent.agents import make_agent
-from reticent.backend import enable_compilation_cache
 from reticent.errors import MissingExtra
 from reticent.reports.plots import COLOURS, DPI, FAINT, INK, band, band_words, gaps
+from reticent.runtime import enable_compilation_cache
 from reticent.simulation.simulate import Curves, simulate
 from reticent.worlds import WORLDS, World, defaults_of, make_world_from
 from reticent.worlds.registry import load_zoo

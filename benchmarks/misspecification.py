@@ -26,10 +26,10 @@ from matplotlib.figure import Figure
 from reticent.agents import make_agent
 from reticent.agents.linear_mixture.constraint import project_sum
 from reticent.agents.linear_mixture.learner import LinOptLearner
-from reticent.backend import enable_compilation_cache
 from reticent.learning.learner import AgentState
 from reticent.learning.ridge import estimates
 from reticent.reports.plots import COLOURS, DPI, FAINT, INK
+from reticent.runtime import enable_compilation_cache
 from reticent.simulation.simulate import simulate
 from reticent.worlds import World, make_world_from, misspecified
 from reticent.worlds.registry import defaults_of

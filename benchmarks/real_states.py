@@ -18,7 +18,7 @@ import numpy as np
 
 from reticent.agents import make_agent
 from reticent.agents.linear_mixture import off_grid
-from reticent.backend import enable_compilation_cache
+from reticent.runtime import enable_compilation_cache
 from reticent.simulation.rollout import rollout
 from reticent.simulation.simulate import simulate
 from reticent.worlds.registry import defaults_of, make_world_from

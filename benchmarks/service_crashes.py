@@ -26,14 +26,17 @@ from typing import Any
 
 import numpy as np
 import sqlalchemy as sa
-from service_process import ENVIRONMENT, Caller, Service, ask_once
-from temporary_postgres import temporary_postgres
 
-from reticent.service import arrays, published
+from reticent.service import published
 from reticent.service.app import make_deployment
 from reticent.service.config import make_settings
 from reticent.service.storage import records
 from reticent.service.storage.tables import EPISODES, METADATA, USERS
+from reticent_client.wire import arrays
+
+sys.path.insert(0, str(Path(__file__).parents[1] / "tests" / "support"))  # helpers that tests use too
+from service_process import ENVIRONMENT, Caller, Service, ask_once
+from temporary_postgres import temporary_postgres
 
 WORLD = "random-blend:states=6,actions=3,horizon=6,d=3"
 USERS_AT_ONCE = 6
@@ -186,8 +189,8 @@ def examine(settings: dict[str, Any], crowd: Crowd) -> list[str]:
         if held != wanted:
             wrong.append(f"the store holds {held}, the counted episodes add up to {wanted}")
     spent = published.status(deployment)["epsilon_spent"]
-    if abs(spent - published.recount(deployment, version)) > 1e-9:
-        wrong.append(f"the ledger says {spent}, the accountant {published.recount(deployment, version)}")
+    if abs(spent - deployment.mechanism.guarantee.ledger.spent(version)) > 1e-9:
+        wrong.append(f"the ledger says {spent}, the accountant {deployment.mechanism.guarantee.ledger.spent(version)}")
     deployment.store.close()
     return wrong
 

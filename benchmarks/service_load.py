@@ -19,15 +19,18 @@ import threading
 import time
 import uuid
 from contextlib import nullcontext
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import sqlalchemy as sa
-from service_process import Caller, ask_once, serving
-from temporary_postgres import temporary_postgres
 
 from reticent.service.storage.engine import Store
 from reticent.service.storage.tables import DEPLOYMENT, EPISODES, ROUNDS
+
+sys.path.insert(0, str(Path(__file__).parents[1] / "tests" / "support"))  # helpers that tests use too
+from service_process import Caller, ask_once, serving
+from temporary_postgres import temporary_postgres
 
 
 class Clients:

@@ -20,8 +20,8 @@ from matplotlib.figure import Figure
 
 from reticent.agents import make_agent
 from reticent.agents.registry import privacy_plan_of
-from reticent.backend import enable_compilation_cache
 from reticent.reports.plots import COLOURS, DPI, INK
+from reticent.runtime import enable_compilation_cache
 from reticent.simulation.simulate import simulate
 from reticent.worlds.registry import defaults_of, make_world_from
 

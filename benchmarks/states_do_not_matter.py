@@ -24,8 +24,8 @@ from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 
 from reticent.agents import make_agent
-from reticent.backend import enable_compilation_cache
 from reticent.reports.plots import COLOURS, DPI, FAINT, INK
+from reticent.runtime import enable_compilation_cache
 from reticent.simulation.simulate import simulate
 from reticent.worlds import World, make_world_from
 from reticent.worlds.registry import defaults_of

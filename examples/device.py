@@ -13,7 +13,7 @@ import argparse
 import os
 import random
 
-from reticent.client import Client
+from reticent_client import Client
 
 
 def main() -> None:

@@ -22,7 +22,7 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 
-from reticent.client import Connection, ServiceError, Unreachable
+from reticent_client import Connection, ServiceError, Unreachable
 
 PATIENCE = 120.0
 """Seconds that the service may take to start: the first time, it compiles."""

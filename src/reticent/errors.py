@@ -2,20 +2,9 @@
 
 from __future__ import annotations
 
+from reticent_client.wire.errors import InvalidInput, ReticentError
 
-class ReticentError(ValueError):
-    """Base of every error that bad input can cause. Raised before anything is spent or changed."""
-
-
-class InvalidInput(ReticentError):
-    """A value outside its declared domain.
-
-    The message always has the same four parts, so that it can be acted on without reading the code.
-    """
-
-    def __init__(self, field: str, value: object, bound: str, remedy: str) -> None:
-        self.field, self.value, self.bound, self.remedy = field, value, bound, remedy
-        super().__init__(f"{field} is {value!s}, but must be {bound}; {remedy}")
+__all__ = ["InvalidInput", "MissingExtra", "ReticentError", "UnknownName"]
 
 
 class UnknownName(ReticentError):

@@ -141,7 +141,8 @@ class Registry(Generic[T]):
 
 
 def choices_of(annotation: Any) -> list[str] | None:
-    """What an option of this annotation may be, where that is a list: ``Literal[...]`` or ``Annotated[str, OneOf(...)]``."""
+    """What an option of this annotation may be, where that is a list: ``Literal[...]`` or ``Annotated[str,
+    OneOf(...)]``."""
     if typing.get_origin(annotation) is typing.Literal:
         return [str(choice) for choice in typing.get_args(annotation)]
     for extra in getattr(annotation, "__metadata__", ()):

@@ -29,12 +29,12 @@ KINDS = {
 
 
 def subject(kind: str) -> Subject:
-    return Subject(*make_private(WORLD.model, 9, "value-iteration", PrivateOptions(**KINDS[kind])))
+    return Subject(make_private(WORLD.model, 9, "value-iteration", PrivateOptions(**KINDS[kind])))
 
 
-def scaled(one: Subject, factor: float) -> Subject:
-    privatizer = dataclasses.replace(one.privatizer, noise_scale=factor * one.privatizer.noise_scale)
-    return Subject(dataclasses.replace(one.agent, aggregator=privatizer), one.plan)
+def scaled(honest: Subject, factor: float) -> Subject:
+    sums = dataclasses.replace(honest.sums, noise_scale=factor * honest.sums.noise_scale)
+    return Subject(dataclasses.replace(honest.agent, aggregator=sums))
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -48,12 +48,12 @@ def test_noise_passes_at_its_scale_and_fails_ten_percent_off(kind: str) -> None:
 @pytest.mark.parametrize("kind", KINDS)
 def test_the_noise_in_every_release_has_the_counters_std(kind: str) -> None:
     one = subject(kind)
-    privatizer, runs = one.privatizer, 3000
+    privatizer, runs = one.sums, 3000
     sizes = jnp.asarray(one.agent.schedule.round_sizes)
 
     def run(key: jax.Array) -> jax.Array:
         def close(state, t):
-            if one.local:
+            if one.noised_reports:
                 state = privatizer.absorb(
                     state, jnp.sqrt(sizes[t]) * privatizer.simulate_user_noise(jax.random.fold_in(key, t))
                 )
@@ -64,7 +64,7 @@ def test_the_noise_in_every_release_has_the_counters_std(kind: str) -> None:
 
     released = np.asarray(jax.jit(jax.vmap(run))(jax.random.split(jax.random.key(2), runs)))
     ends = one.agent.schedule.ends[: privatizer.counter.rounds]
-    std = np.sqrt(ends) if one.local else privatizer.counter.release_std()
+    std = np.sqrt(ends) if one.noised_reports else privatizer.counter.release_std()
     scale = one.noise_scale
     for t in range(released.shape[1]):
         z = released[:, t][:, scale > 0] / scale[scale > 0]

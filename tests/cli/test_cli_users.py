@@ -5,20 +5,17 @@ from __future__ import annotations
 import json
 import socket
 import sys
-from pathlib import Path
 
 import numpy as np
 import pytest
+from running_service import ADMIN_KEY, APP_KEY, running_service
 from scipy.stats import chi2
 
 from reticent.cli import main
-from reticent.client import Client
 from reticent.errors import InvalidInput
 from reticent.experiments.users import Crowd, Truth
 from reticent.worlds import make_world_from
-
-sys.path.insert(0, str(Path(__file__).parent.parent / "client"))
-from running_service import ADMIN_KEY, APP_KEY, running_service
+from reticent_client import Client
 
 WORLD = "random-blend:states=3,actions=2,horizon=2,d=2"
 EPISODES = 120

@@ -18,11 +18,10 @@ from faulty_proxy import CLOSE_AFTERWARDS, LOSE_ANSWER, LOSE_REQUEST, proxied
 from running_service import APP_KEY, running_service
 from scipy.stats import chi2
 
-from reticent.client import Client, EpisodeAbandoned, ServiceError, Unreachable
-from reticent.client.published import Billboard
-from reticent.client.report import Trajectory, statistics
 from reticent.errors import InvalidInput
-from reticent.service.arrays import from_json
+from reticent_client import Client, EpisodeAbandoned, ServiceError, Unreachable
+from reticent_client.wire import Billboard, Trajectory
+from reticent_client.wire.arrays import from_json
 
 WORLD = "random-blend:states=4,actions=3,horizon=3,d=2"
 HORIZON, STATES = 3, 4
@@ -126,8 +125,9 @@ def test_in_the_local_model_every_byte_that_leaves_is_explained_by_the_noised_re
         )
         # And the report is the statistics plus noise of the published scale (chi-square, false alarm 1e-6).
         scale = client.model.rules.noise_scale / client.model.rules.grid
-        noise = (report - statistics(client.model, board, seen))[scale > 0] / scale[scale > 0]
-        assert (report == statistics(client.model, board, seen))[scale == 0].all()
+        exact = client.model.steps(board, seen)
+        noise = (report - exact)[scale > 0] / scale[scale > 0]
+        assert (report == exact)[scale == 0].all()
         assert chi2.isf(1 - 5e-7, noise.size) < (noise**2).sum() < chi2.isf(5e-7, noise.size)
 
 
@@ -324,7 +324,7 @@ def test_leaving_early_abandons_and_says_so(proxy) -> None:
             leave()
         with pytest.raises(RuntimeError) as failed:
             crash()
-        assert "was abandoned after 3 of 3 steps" in failed.value.__notes__[0]
+        assert "was left after 3 of 3 steps; nothing was submitted" in failed.value.__notes__[0]
         with client.episode(next(names)) as meant:
             meant.abandon()
         assert early.status == broken.status == meant.status == "abandoned"
@@ -361,12 +361,29 @@ def test_the_version_she_was_served_stays_hers(joint) -> None:
         assert early.submit().version == early.version
 
 
+def test_a_device_reports_under_the_version_it_was_served(local_proxy, local, monkeypatch) -> None:
+    """She opens early and submits late: her report is made of her own billboard, whatever is in force by then."""
+    monkeypatch.setattr("reticent_client.discrete_gaussian.draw", lambda scale, grid: np.zeros(scale.shape, np.int64))
+    with Client(local_proxy.url, APP_KEY) as client, Client(local, APP_KEY) as others:
+        early = client.episode(next(names)).open()
+        for _ in range(200):
+            with others.episode(next(names)) as other:
+                play(other)
+            if other.version > early.version:
+                break
+        assert other.version > early.version
+        seen = play(early)
+        early.submit()
+        sent = local_proxy.posts("/report")[-1].content["report"]
+        report = from_json("report", sent, dtype="<i8", shape=client.model.rules.noise_scale.shape)
+        np.testing.assert_array_equal(report, client.model.steps(client.billboard(early.version), seen))
+        assert not np.array_equal(report, client.model.steps(client.billboard(other.version), seen))
+
+
 def test_misuse_is_refused_and_changes_nothing(joint) -> None:
     with Client(joint, APP_KEY) as client, client.episode(next(names)) as episode:
         for call, message in (
             (lambda: episode.observe(0.5, 1), r"call act\(state\) first"),
-            (lambda: episode.act(STATES), "an integer from 0 to 3"),
-            (lambda: episode.act(-1), "state is -1"),
             (episode.submit, "observe every step first"),
             (episode.open, "start another one"),
         ):
@@ -376,18 +393,136 @@ def test_misuse_is_refused_and_changes_nothing(joint) -> None:
             episode.act(0.5)
         first = episode.act(2)
         assert episode.act(2) == first
-        for reward in (1.01, -0.01, float("nan")):
-            with pytest.raises(InvalidInput, match="rescale rewards"):
-                episode.observe(reward, 1)
-        with pytest.raises(InvalidInput, match="state is 9"):
-            episode.observe(0.5, 9)
+        for reward, state in (("half", 1), (0.5, 1.0), (None, 1)):
+            with pytest.raises((TypeError, ValueError)):
+                episode.observe(reward, state)
         episode.observe(np.float32(0.5), np.int64(1))
-        with pytest.raises(InvalidInput, match="as observed last"):
+        with pytest.raises(InvalidInput, match="observed last") as refused:
             episode.act(2)
+        assert "2" not in str(refused.value)  # where she is stays out of messages
         assert episode.step == 1
         play(episode, (1, 0, 0), (0.0, 0.0))
         with pytest.raises(InvalidInput, match="the episode is over"):
             episode.act(0)
+
+
+def test_what_she_did_is_clipped_and_never_stops_an_episode(proxy) -> None:
+    """An exception would abandon the episode, and the service would see that nothing came."""
+    with Client(proxy.url, APP_KEY) as client, client.episode(next(names)) as episode:
+        assert episode.act(-7) == client.billboard(episode.version).act(0, 0)
+        episode.observe(1.5, STATES + 5)
+        episode.act(STATES + 5)
+        episode.observe(float("nan"), 1)
+        episode.act(1)
+        episode.observe(-float("inf"), -1)
+    assert (episode.status, episode.clipped) == ("counted", 7)
+    (sent,) = proxy.posts("/trajectory")
+    assert sent.content["states"] == [0, STATES - 1, 1, 0]
+    assert sent.content["rewards"] == [1.0, 0.0, 0.0]
+
+
+def test_an_empty_contribution_of_the_joint_model_is_counted(proxy) -> None:
+    with Client(proxy.url, APP_KEY) as client:
+        episode = client.episode(next(names)).open()
+        episode.act(0)
+        receipt = episode.submit_empty()
+        assert (episode.status, receipt.status, episode.submit(), episode.submit_empty()) == (
+            "empty", "counted", receipt, receipt,
+        )  # fmt: skip
+        (sent,) = proxy.posts("/empty")
+        assert sent.content.keys() == {"token"}
+
+
+@pytest.mark.parametrize("way", ["asked", "left", "crashed"])
+def test_leaving_looks_like_staying_in_the_local_model(local_proxy, way: str) -> None:
+    """Routes and lengths of all requests are those of a user who stays; what she sends is noise of the published scale."""
+    with Client(local_proxy.url, APP_KEY) as client:
+        client.require_trustworthy()
+        footprints = []
+        for stays in (True, False):
+            local_proxy.sent.clear()
+            episode = client.episode(f"{next(names):>10}").open()
+            if stays:
+                play(episode)
+                episode.submit()
+            else:
+                leave(episode, way)
+            sent = [request for request in local_proxy.sent if request.method == "POST"]
+            assert [request.content.keys() for request in sent] == [{"user", "episode"}, {"token", "report"}]
+            footprints.append([len(request.body) - len(request.content.get("token", "")) for request in sent])
+            last = sent[-1].content["report"]
+        assert footprints[0] == footprints[1]
+        assert episode.status == "empty"
+        scale = client.model.rules.noise_scale / client.model.rules.grid
+        report = from_json("report", last, dtype="<i8", shape=scale.shape)
+        noise = report[scale > 0] / scale[scale > 0]
+        assert (report[scale == 0] == 0).all()
+        assert chi2.isf(1 - 5e-7, noise.size) < (noise**2).sum() < chi2.isf(5e-7, noise.size)
+
+
+def leave(episode, way: str) -> None:
+    """End an open episode after its first step, in one of three ways."""
+    if way == "asked":
+        episode.act(0)
+        episode.observe(1.0, 1)
+        episode.submit_empty()
+        return
+    expected = pytest.warns(EpisodeAbandoned, match="after 1 of 3 steps; an empty submission was sent")
+    if way == "crashed":
+        expected = pytest.raises(RuntimeError, match="the app crashed")
+    with expected, episode:
+        episode.act(0)
+        episode.observe(1.0, 1)
+        if way == "crashed":
+            raise RuntimeError("the app crashed")
+
+
+def test_an_episode_has_one_submission_even_if_she_changes_her_mind(local_proxy) -> None:
+    """A report that may have arrived is sent again, not replaced by an empty one: two draws could be averaged."""
+    with Client(local_proxy.url, APP_KEY) as client:
+        episode = client.episode(next(names)).open()
+        play(episode)
+        client.connection.deadline = 0.3
+        local_proxy.faults = [LOSE_ANSWER] * 20
+        with pytest.raises(Unreachable):
+            episode.submit()
+        local_proxy.faults, client.connection.deadline = [], 30.0
+        episode.submit_empty()
+        assert episode.status == "counted"
+        assert len({request.body for request in local_proxy.posts("/report")}) == 1
+        # The other way round: an empty one stays empty.
+        other = client.episode(next(names)).open()
+        play(other)
+        client.connection.deadline = 0.3
+        local_proxy.faults = [LOSE_ANSWER] * 20
+        with pytest.raises(Unreachable):
+            other.submit_empty()
+        local_proxy.faults, client.connection.deadline = [], 30.0
+        local_proxy.sent.clear()
+        kept = other.submission
+        other.submit()
+        assert other.status == "empty"
+        assert {request.content["report"]["data"] for request in local_proxy.posts("/report")} == {
+            kept.content["report"]["data"]
+        }
+
+
+def test_a_failure_on_leaving_does_not_hide_why_she_left(local_proxy) -> None:
+    with Client(local_proxy.url, APP_KEY) as client:
+        episode = client.episode(next(names)).open()
+        client.connection.deadline = 0.3
+        local_proxy.faults = [LOSE_REQUEST] * 20
+        with pytest.raises(RuntimeError, match="the app crashed") as failed, episode:
+            raise RuntimeError("the app crashed")
+        assert "an empty submission failed (Unreachable): nothing was submitted" in failed.value.__notes__[0]
+        assert episode.status == "abandoned"
+
+
+def test_the_promise_says_what_silence_reveals(local, joint) -> None:
+    with Client(local, APP_KEY) as client:
+        assert "Whether a report comes at all is not hidden" in client.status()["promise"]
+    with Client(joint, APP_KEY) as client:
+        assert "not hidden" not in client.status()["promise"]
 
 
 def test_threads_share_one_client(joint) -> None:
@@ -414,7 +549,7 @@ def test_threads_share_one_client(joint) -> None:
 def test_random_policies_are_followed() -> None:
     """Chi-square of 20 000 actions, false alarm 1e-6; and an action of probability 0 never comes."""
     chances = np.array([0.5, 0.0, 0.2, 0.3])
-    board = Billboard(0, chances[None, None], np.zeros((1, 1)), "digest")
+    board = Billboard(0, chances[None, None])
     counts = np.bincount([board.act(0, 0) for _ in range(20_000)], minlength=4)
     assert counts[1] == 0
     expected = 20_000 * chances[[0, 2, 3]]
@@ -431,8 +566,20 @@ def test_the_example_of_a_device_runs(service: str, request) -> None:
 
 
 def test_the_client_imports_neither_jax_nor_a_web_framework() -> None:
-    code = "import sys, reticent.client; print(*sorted({name.partition('.')[0] for name in sys.modules}))"
+    code = "import sys, reticent_client; print(*sorted({name.partition('.')[0] for name in sys.modules}))"
     found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout.split()
     assert "numpy" in found
-    heavy = {"jax", "jaxlib", "scipy", "fastapi", "starlette", "pydantic", "uvicorn", "httpx", "sqlalchemy", "opendp"}
+    heavy = {
+        "reticent",
+        "jax",
+        "jaxlib",
+        "scipy",
+        "fastapi",
+        "starlette",
+        "pydantic",
+        "uvicorn",
+        "httpx",
+        "sqlalchemy",
+        "opendp",
+    }
     assert not heavy & set(found)

@@ -14,14 +14,13 @@ from faulty_proxy import LOSE_ANSWER, proxied
 from running_service import APP_KEY, running_service
 from scipy.stats import chi2, norm
 
-from reticent.client import Client, Connection, ServiceError, Shuffler, messages
-from reticent.client.published import Billboard, Model
-from reticent.client.report import Trajectory, clipped_products
 from reticent.errors import InvalidInput
 from reticent.privacy.noise import SecureNoise
-from reticent.privacy.trust.shuffle_protocol import coins_of_user
 from reticent.service.mechanism import make_mechanism
 from reticent.worlds.registry import make_world_from
+from reticent_client import Client, Connection, ServiceError, Shuffler, messages
+from reticent_client.wire import Billboard, Model, Trajectory
+from reticent_client.wire.shuffling import coins_of_user
 
 WORLD = "random-blend:states=4,actions=2,horizon=2,d=2"
 AGENT = "private-linopt-vi:trust=shuffle,first=4,growth=1,epsilon=20,honest=0.75"
@@ -85,7 +84,7 @@ def test_with_known_coins_the_releases_are_the_exact_sums(
         for within in range(4):
             episode, seen = play(client, 4 * number + within)
             assert (episode.status, episode.version) == ("sent", number)
-            products = clipped_products(client.model, client.billboard(number), seen)
+            products = client.model.contribution(client.billboard(number), seen)
             total = total + rules.grid * np.floor(products / rules.grid)
         total = total + rules.grid * rules.shuffle.coins / 2  # N ones, where N/2 are expected
         assert client.status()["served_version"] == number + 1
@@ -227,11 +226,11 @@ def test_a_rounds_noise_has_the_law_that_the_library_simulates(url: str) -> None
 def standard_errors(model: Model, board: Billboard, scale: np.ndarray, repeats: int) -> np.ndarray:
     """(decoded sum of a round − true sum)/σ where there is noise; rounding adds below a thousandth of the variance."""
     seen = Trajectory(np.array([0, 1, 2]), np.array([0, 1]), np.array([0.3, 0.9]))
-    truth = 4 * clipped_products(model, board, seen)
+    truth = 4 * model.contribution(board, seen)
     found = []
     for _ in range(repeats):
         sent = [messages.form_messages(model, board, seen, 1, within) for within in range(4)]
-        ones, count = sum(one.ones for one in sent), sum(one.messages for one in sent)
+        ones, count = sum(tally.ones for tally in sent), sum(tally.messages for tally in sent)
         np.testing.assert_array_equal(count, 8 * model.rules.shuffle.reach + model.rules.shuffle.coins)
         error = model.rules.grid * (ones - count / 2) - truth
         found.append(error[scale > 0] / scale[scale > 0])
@@ -250,3 +249,32 @@ def test_a_users_messages_are_as_many_as_her_number_says(url: str) -> None:
     for place in ((3, 0), (-1, 0), (0, 4), (0, -1)):
         with pytest.raises(InvalidInput, match="place"):
             messages.form_messages(model, board, seen, *place)
+
+
+def test_an_empty_submission_is_value_zero_with_her_coins(url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As many messages as ever; with every coin a one, the ones say that the value is 0."""
+    monkeypatch.setattr(messages, "secure_coins", lambda count: np.ones(count, bool))
+    recorder = Recorder()
+    with Client(url, APP_KEY, shuffler=recorder) as client:
+        rules = client.model.rules.shuffle
+        episode = client.episode("ann").open()
+        episode.act(0)
+        receipt = episode.submit_empty()
+        assert receipt is not None
+        assert (episode.status, receipt.status) == ("empty", "sent")
+    ((number, within, ones, sent),) = recorder.taken
+    np.testing.assert_array_equal(sent, 2 * rules.reach + rules.coins_at(number, within))
+    np.testing.assert_array_equal(ones, rules.reach + rules.coins_at(number, within))
+
+
+def test_messages_that_no_user_sends_do_not_spoil_a_batch(url: str, shuffler: Shuffler) -> None:
+    recorder = Recorder()
+    with Client(url, APP_KEY, shuffler=recorder) as client:
+        play(client, 0)
+        number, within, ones, sent = recorder.taken[0]
+        for wrong in ((ones, sent + 1), (sent + 1, sent), (-1 - ones, sent), (ones[:1], sent[:1])):
+            with pytest.raises(InvalidInput):
+                shuffler(number, within, *wrong)
+        with pytest.raises(InvalidInput, match="place"):
+            shuffler(number, 4, ones, sent)
+        shuffler(number, within, ones, sent)

@@ -16,6 +16,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from reticent.experiments.bench.opponents import load_loop, measure_peers, plain_arrays
 
 import reticent
 from reticent.agents import make_agent
@@ -25,7 +26,6 @@ from reticent.errors import InvalidInput
 from reticent.experiments.bench import Row, Work, machine
 from reticent.experiments.bench.figure import draw_scaling
 from reticent.experiments.bench.memory import Peak, measure_peaks
-from reticent.experiments.bench.opponents import load_loop, measure_peers, plain_arrays
 from reticent.experiments.bench.rows import HEAD, cells
 from reticent.experiments.bench.scaling import AGENTS, WORDS, Line, Scaling, seconds_per_episode
 from reticent.experiments.bench.work import EPOCHS, PAPER, SEGMENT, TREE, time_agent

@@ -1,4 +1,4 @@
-"""Large batched factorisations must not starve XLA's pool of threads (see :mod:`reticent.backend`)."""
+"""Large batched factorisations must not starve XLA's pool of threads (see :mod:`reticent.runtime`)."""
 
 from __future__ import annotations
 

@@ -11,12 +11,13 @@ import jax.numpy as jnp
 import numpy as np
 
 from mutants import MOVED, QUICK, Patch, mutant
+from reticent.agents import make_agent
 from reticent.agents.tabular import count_calibration, count_plan
 from reticent.agents.tabular.count_plan import CountPlan
 from reticent.agents.tabular.count_privatizer import CountPrivatizer, table_slices
-from reticent.agents.tabular.counting import RECIPES
 from reticent.agents.tabular.counts import over_steps, unpack
 from reticent.audit import Subject, check_noise, replay, seen_as, worst_pair
+from reticent.privacy.counters import TreeCounter
 from reticent.worlds import World, make_world_from
 
 USERS = 4
@@ -29,7 +30,7 @@ def small_world() -> World:
 
 
 def subject(name: str, **options: Any) -> Subject:
-    return Subject(*RECIPES[name].make(small_world().model, USERS, **options))
+    return Subject(make_agent(name, small_world().model, USERS, **options))
 
 
 def replayed(name: str, **options: Any) -> ex.Examination:
@@ -38,7 +39,7 @@ def replayed(name: str, **options: Any) -> ex.Examination:
     def examine() -> list[str]:
         one = subject(name, **options)
         pair, _ = worst_pair(one, random=2)
-        return list(replay(one, [seen_as(pair.one)] * USERS, 1, seen_as(pair.other)).findings)
+        return list(replay(one, [seen_as(pair.canary)] * USERS, 1, seen_as(pair.replacement)).findings)
 
     return ex._named(examine, "replay", {"agent": name, **options})
 
@@ -92,6 +93,7 @@ def counts_without_the_horizon(patch: Patch) -> None:
 @mutant("counts: a tree's Laplace noise as if an item were in one block", TREE, "exposure is|" + COST)
 def pure_tree_without_its_levels(patch: Patch) -> None:
     patch.setattr(count_calibration, "blocks_of_an_item", lambda counter: 1.0)
+    patch.setattr(TreeCounter, "exposure", lambda self: np.ones(self.rounds))
 
 
 @mutant("counts: a replaced user is taken to change one cell, not two", TREE, COST)

@@ -11,9 +11,11 @@ from typing import Any
 
 import numpy as np
 
+from reticent.agents import make_agent
 from reticent.agents.linear_mixture import private_linopt as private
 from reticent.agents.linear_mixture.privacy_plan import PrivateOptions
 from reticent.audit import (
+    OwnReleases,
     Subject,
     check_noise,
     check_refusals,
@@ -24,6 +26,7 @@ from reticent.audit import (
     seen_as,
     worst_pair,
 )
+from reticent.audit.atoms import atom_evidence
 from reticent.privacy.noise import SecureNoise
 from reticent.service import embedded as deployed
 from reticent.worlds import Episode, World, make_world_from
@@ -37,8 +40,7 @@ def tiny_world() -> World:
 
 
 def subject(episodes: int = 4, **options: Any) -> Subject:
-    agent, plan = private.make_private(tiny_world().model, episodes, "value-iteration", PrivateOptions(**options))
-    return Subject(agent, plan)
+    return Subject(private.make_private(tiny_world().model, episodes, "value-iteration", PrivateOptions(**options)))
 
 
 def replayed(random: int = 0, users: int = 4, **options: Any) -> Examination:
@@ -47,7 +49,7 @@ def replayed(random: int = 0, users: int = 4, **options: Any) -> Examination:
     def examine() -> list[str]:
         one = subject(users, **options)
         pair, _ = worst_pair(one, random=random or 4, gradient=False)
-        return list(replay(one, [seen_as(pair.one)] * users, 1, seen_as(pair.other)).findings)
+        return list(replay(one, [seen_as(pair.canary)] * users, 1, seen_as(pair.replacement)).findings)
 
     return _named(examine, "replay", options)
 
@@ -69,11 +71,26 @@ def audited(trials: int, learn: bool = False, **options: Any) -> Examination:
         one = subject(**options)
         pair, _ = worst_pair(one, random=4, gradient=False)
         scores = play_releases(one, pair, trials, seed=3, learn=learn)
-        bound = lower_bounds(*scores, one.plan.options.delta, 0.999).lower_bound
-        claimed = one.plan.options.epsilon
+        bound = lower_bounds(scores.without, scores.present, one.guarantee.delta, 0.999).lower_bound
+        claimed = one.guarantee.epsilon
         return [f"epsilon is at least {bound.epsilon:.3f}, claimed {claimed}"] if bound.epsilon > claimed else []
 
     return _named(examine, "audit", options)
+
+
+def searched(name: str = "private-linopt-vi", trials: int = 100_000, users: int = 4, **options: Any) -> Examination:
+    """Noise that is missing or repeated, however rarely, in what the audit's adversary sees of so many runs."""
+
+    def examine() -> list[str]:
+        audited = Subject(make_agent(name, tiny_world().model, users, **options))
+        hooks = audited.agent.audit_hooks()
+        if isinstance(hooks, OwnReleases):
+            scores = hooks.play(hooks.canaries(tiny_world(), 0)[0][1], trials, 3)
+        else:
+            scores = play_releases(audited, worst_pair(audited, random=1, gradient=False)[0], trials, seed=3)
+        return [atom.sentence() for atom in atom_evidence(scores.atoms, audited.guarantee) if atom.violated]
+
+    return _named(examine, "atoms", {"agent": name, **options})
 
 
 def refused() -> Examination:

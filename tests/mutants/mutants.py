@@ -23,11 +23,14 @@ from reticent.agents.linear_mixture import private_linopt as private
 from reticent.agents.linear_mixture.learner import LinOptLearner
 from reticent.agents.linear_mixture.privatizer import Privatizer
 from reticent.privacy import noise
+from reticent.privacy.accounting.account import GaussianAccount, gaussian_strength
 from reticent.privacy.clipping import clip_interval, clip_norm
 from reticent.privacy.counters import EpochCounter, TreeCounter
 from reticent.privacy.counters.tree import TreeState
+from reticent.privacy.ledger import Ledger
 from reticent.privacy.sums import SumState
 from reticent.service import embedded as deployed
+from reticent.service import mechanism
 from reticent.worlds import Episode
 
 Patch = pytest.MonkeyPatch
@@ -176,22 +179,24 @@ def no_horizon_factor(patch: Patch) -> None:
     def each_step_alone(one: Any, mus: Any, *rest: Any) -> Any:
         return real(one, mus * np.sqrt(len(mus)), *rest)
 
-    def accounted_alone(self: Any) -> float:
-        shares = self.shares()
-        return float((sum(share.mu_squared for share in shares) / max(share.step for share in shares)) ** 0.5)
+    def accounted_alone(self: Any, costs: Any, exposure: float) -> float:
+        return float(gaussian_strength(costs, exposure) / max(cost.step for cost in costs) ** 0.5)
 
     patch.setattr(calibration, "_regression_noise", each_step_alone)
-    patch.setattr(calibration.Calibration, "mu", property(accounted_alone))
+    patch.setattr(GaussianAccount, "strength", accounted_alone)
 
 
 @mutant("the tree's levels are not counted", TREE, MU)
 def no_level_factor(patch: Patch) -> None:
     patch.setattr(TreeCounter, "sensitivity", property(lambda self: 1.0))
+    patch.setattr(TreeCounter, "exposure", lambda self: np.ones(self.rounds))
 
 
 @mutant("one level too few is counted", TREE, r"a round's exposure is")
 def off_by_one_levels(patch: Patch) -> None:
+    real = TreeCounter.exposure
     patch.setattr(TreeCounter, "sensitivity", property(lambda self: (self.levels - 1) ** 0.5))
+    patch.setattr(TreeCounter, "exposure", lambda self: np.minimum(real(self), self.levels - 1))
 
 
 @mutant("the release after the last user is not counted", TREE, r"a round's exposure is")
@@ -201,9 +206,18 @@ def last_release_uncounted(patch: Patch) -> None:
     def before_the_last(sizes: Any, frame: Any, schedule: Any, options: Any) -> Any:
         shorter = dataclasses.replace(schedule, final_release=False)
         found = real(sizes, frame, shorter, options)
-        return dataclasses.replace(found, counter=plan.make_counter(options, schedule))
+        released = tuple(schedule.round_sizes[: schedule.releases].tolist())
+        return dataclasses.replace(found, counter=plan.make_counter(options.counter, released))
+
+    def ledger(self: Any, round_ends: Any) -> Any:
+        counted = self.trust.exposure(self.counter)[:-1]
+        return Ledger.of(
+            self.shares(), self.counter.name, np.append(counted, counted[-1]), round_ends,
+            epsilon=self.epsilon, delta=self.delta,
+        )  # fmt: skip
 
     patch.setattr(plan, "make_calibration", before_the_last)
+    patch.setattr(calibration.Calibration, "ledger", ledger)
 
 
 @mutant("the reward counters get no noise", EPOCHS, MU)
@@ -433,6 +447,21 @@ def scales_swapped(patch: Patch) -> None:
     patch.setattr(private, "coordinate_scales", lambda found, d1, d2: real(found, d1, d2)[:, ::-1])
 
 
+@mutant("scales shrink where they are laid out over coordinates", JOINT_NOISE, "calibrated scale")
+def scales_shrunk_in_the_layout(patch: Patch) -> None:
+    real = plan.coordinate_scales
+    for module in (plan, private):
+        patch.setattr(module, "coordinate_scales", lambda found, d1, d2: 0.6 * real(found, d1, d2))
+
+
+@mutant("the privatizer is made with less noise than was calibrated", LOCAL_NOISE, "calibrated scale")
+def privatizer_with_less_noise(patch: Patch) -> None:
+    def make(**fields: Any) -> Privatizer:
+        return Privatizer(**{**fields, "noise_scale": 0.85 * fields["noise_scale"]})
+
+    patch.setattr(private, "Privatizer", make)
+
+
 @mutant("the noise is uniform, of the right variance", JOINT_NOISE, "not Gaussian")
 def uniform_noise(patch: Patch) -> None:
     def draw(self: Privatizer, key: Any, prefix: tuple[int, ...]) -> Any:
@@ -497,17 +526,17 @@ def generator_cloned_by_fork(patch: Patch) -> None:
 
 @mutant("simulated noise may deploy", DEPLOYED, "simulated noise is accepted")
 def simulated_noise_deploys(patch: Patch) -> None:
-    patch.setattr(deployed, "require_deployable", lambda source: source)
+    patch.setattr(mechanism, "require_deployable", lambda source: source)
 
 
 @mutant(
     "a joint deployment takes ready-made statistics, unclipped (we had this one)", DEPLOYED, "ready-made statistics"
 )
 def ready_made_statistics(patch: Patch) -> None:
-    def received(self: Any, contribution: Any) -> Any:
+    def reported(self: Any, board: Any, contribution: Any) -> Any:
         return self.report(contribution) if isinstance(contribution, Episode) else contribution
 
-    patch.setattr(deployed.DeployedAgent, "_received", received)
+    patch.setattr(deployed.DeployedAgent, "_reported", reported)
 
 
 @mutant("a deployment does not remember its users", DEPLOYED, "second contribution")
@@ -528,7 +557,6 @@ def second_visit_accepted(patch: Patch) -> None:
 @mutant("a deployment draws its noise as floats", DEPLOYED, "multiples of the grid")
 def deployment_off_the_grid(patch: Patch) -> None:
     def floats(self: Any, prefix: tuple[int, ...]) -> Any:
-        scale = np.asarray(self.agent.aggregator.noise_scale)
-        return jnp.asarray(np.random.default_rng().normal(size=(*prefix, *scale.shape)) * scale)
+        return np.random.default_rng().normal(size=(*prefix, *self.noise_scale.shape)) * self.noise_scale / self.grid
 
-    patch.setattr(deployed.DeployedAgent, "_noise", floats)
+    patch.setattr(mechanism.Mechanism, "_draw", floats)

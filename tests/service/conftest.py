@@ -1,4 +1,4 @@
-"""A PostgreSQL cluster of the tests' own, and the way to the measurements that tests repeat in small."""
+"""Databases of the tests' own, and the way to the measurements that tests repeat in small."""
 
 from __future__ import annotations
 

@@ -14,8 +14,8 @@ import pytest
 from serving import ADMIN, APP, KEYS, settings
 from watching import browser, come, running, watch, why_not
 
-from reticent.service import arrays
 from reticent.worlds.registry import make_world_from
+from reticent_client.wire import arrays
 
 pytestmark = pytest.mark.skipif(why_not() is not None, reason=f"THE DASHBOARD IS NOT TESTED: {why_not()}")
 
@@ -315,3 +315,14 @@ def test_it_loads_at_once(window, health):
         page.page.reload()
         page.until(SHOWN)
         assert time.monotonic() - began < 10
+
+
+def test_a_tabular_agent_has_a_page_too(tmp_path, window):
+    """What its releases do not say is said to be missing; nothing breaks."""
+    agent = "private-ucb-vi:counter=epochs,first=2,growth=1"
+    for service in deployed(tmp_path, "riverswim:states=3,horizon=3", 3, agent=agent, episodes=6):
+        with watch(window, service.url) as page:
+            page.until("document.getElementById('value-figure').textContent.startsWith('This agent publishes no')")
+            page.until("document.getElementById('signal-figure').textContent.startsWith('This agent publishes noisy')")
+            assert (np.array(cells(page), dtype=int) == policy_of(service).T).all()
+            assert page.errors == []

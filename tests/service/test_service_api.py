@@ -13,8 +13,8 @@ from durable import MODEL, episode
 from fastapi.testclient import TestClient
 from serving import ADMIN, APP, settings
 
-from reticent.service import arrays
 from reticent.service.app import create_app
+from reticent_client.wire import arrays
 
 
 @pytest.fixture
@@ -136,4 +136,4 @@ def test_the_stream_tells_the_status_at_once(tmp_path: Path) -> None:
 
     told = asyncio.run(first())
     assert told.startswith("event: status\nid: 0\ndata: {")
-    assert json.loads(told.split("data: ")[1])["admitted"] == 0
+    assert json.loads(told.partition("\ndata: ")[2])["admitted"] == 0

@@ -4,20 +4,22 @@ from __future__ import annotations
 
 import concurrent.futures
 import math
+import threading
 import uuid
 from pathlib import Path
+from typing import Any
 
 import jax
 import numpy as np
 import pytest
 from durable import AGENT, MODEL, SECRET, deployment, episode
 
-from reticent.agents.linear_mixture.privacy_plan import PrivateOptions
-from reticent.agents.linear_mixture.private_linopt import make_private
+from reticent.agents import make_agent
 from reticent.errors import InvalidInput
 from reticent.privacy.accounting.gaussian import mu_of
 from reticent.service import published
 from reticent.service.deployment import Deployment
+from reticent.service.mechanism import Mechanism
 from reticent.service.refusals import Refusal
 from reticent.service.secrets import Secrets
 from reticent.service.storage import records
@@ -40,11 +42,11 @@ def open_sum(service: Deployment) -> np.ndarray:
 
 
 def library_report(plan: object, seed: int) -> np.ndarray:
-    options = PrivateOptions(first=4, growth=1, deployment=True)
-    agent, privacy = make_private(MODEL, 12, "value-iteration", options)
-    given = episode(seed)
-    whole = Episode(*(np.asarray(given[field]) for field in ("states", "actions", "rewards")))
-    return np.asarray(agent.report(plan, whole)) / privacy.calibration.grid
+    """What the agent of the simulation adds, by JAX, in units of its grid."""
+    agent = make_agent(AGENT + ",deployment=true", MODEL, 12)
+    played = episode(seed)
+    whole = Episode(*(np.asarray(played[field]) for field in ("states", "actions", "rewards")))
+    return np.asarray(agent.report(plan, whole)) / float(agent.aggregator.grid)
 
 
 def test_rounds_end_on_admissions_and_new_versions_are_served(database: str) -> None:
@@ -59,7 +61,7 @@ def test_rounds_end_on_admissions_and_new_versions_are_served(database: str) -> 
     assert np.isfinite(service.billboard(3).values).all()
     entries = published.ledger(service)["entries"]
     assert all(entry["released"] for entry in entries)
-    assert entries[-1]["epsilon"] == pytest.approx(published.recount(service, 3), rel=1e-12)
+    assert entries[-1]["epsilon"] == pytest.approx(service.mechanism.guarantee.ledger.spent(3), rel=1e-12)
     assert entries[-1]["epsilon"] <= 1.0 + 1e-6
 
 
@@ -162,8 +164,8 @@ def test_several_contributions_are_paid_for(tmp_path: Path) -> None:
     service = deployment(tmp_path, contributions=3)
     assert [service.admit("ann").learning for _ in range(4)] == [True, True, True, False]
     mechanism = service.mechanism
-    mu = math.sqrt(mechanism.privacy.ledger.mu_squared(3))
-    assert mu * 3 == pytest.approx(mu_of(1.0, 1e-5), rel=1e-6)
+    # The agent by itself, for one contribution: three of them add up to the promise.
+    assert mechanism.agent.promise.mu * 3 == pytest.approx(mu_of(1.0, 1e-5), rel=1e-6)
     assert published.status(service)["epsilon"] == 1.0
     assert mechanism.spent(3)[1] == pytest.approx(1.0, rel=1e-6)
 
@@ -185,8 +187,8 @@ def test_every_exact_counter_survives_a_restart_after_each_user(tmp_path: Path, 
     service = deployment(tmp_path, agent, 6)
     state = service._state(_learner(service))
     again = service.mechanism.from_bytes(service.mechanism.to_bytes(state))
-    for one, other in zip(jax.tree.leaves(state), jax.tree.leaves(again), strict=True):
-        np.testing.assert_array_equal(one, other)
+    for before, after in zip(jax.tree.leaves(state), jax.tree.leaves(again), strict=True):
+        np.testing.assert_array_equal(before, after)
     assert service.clock()[1] == len(service.mechanism.agent.schedule.ends) - 1
 
 
@@ -198,13 +200,13 @@ def _learner(service: Deployment) -> object:
 def test_many_threads_lose_nothing(database: str) -> None:
     service = deployment(database, "private-linopt-vi:first=16,growth=1", 64, inline=False)
 
-    def one(user: int) -> int:
+    def serve_user(user: int) -> int:
         opened = service.admit(f"user {user}", uuid.uuid4().hex)
         service.submit_trajectory(opened.token, opened.episode, **episode(user))
         return service.advance()
 
     with concurrent.futures.ThreadPoolExecutor(8) as pool:
-        done = sum(pool.map(one, range(64)))
+        done = sum(pool.map(serve_user, range(64)))
     clock, releases = service.clock()
     assert (clock.admitted, clock.open_round, releases, done) == (64, 3, 3, 3)
     with service.store.read() as tx:
@@ -214,16 +216,57 @@ def test_many_threads_lose_nothing(database: str) -> None:
 def test_requests_repeated_at_the_same_time_are_one_admission(database: str) -> None:
     service = deployment(database, inline=False, contributions=2)
 
-    def one(_: int) -> tuple[str, int, bool]:
+    def ask(_: int) -> tuple[str, int, bool]:
         opened = service.admit("ann", "0" * 32)
         return opened.token, opened.version, opened.learning
 
     with concurrent.futures.ThreadPoolExecutor(8) as pool:
-        answers = set(pool.map(one, range(16)))
+        answers = set(pool.map(ask, range(16)))
     assert len(answers) == 1
     assert service.clock()[0].admitted == 1
     with service.store.read() as tx:
         assert records.admissions(tx, service.secrets.name("ann")) == 1
+
+
+def test_a_submission_repeated_at_the_same_time_counts_once(database: str) -> None:
+    """Twenty users, each of whose report is sent by eight threads at once. Without the row's lock most count twice."""
+    service = deployment(database, "private-linopt-vi:first=64,growth=1,trust=local", 64, inline=False)
+    whole = (service.mechanism.noise_scale > 0).astype(np.int64)
+    gate = threading.Barrier(8)
+
+    def insist(opened: Any, user: int) -> int:
+        gate.wait()
+        return service.submit_report(opened.token, opened.episode, whole * (user + 1))
+
+    with concurrent.futures.ThreadPoolExecutor(8) as pool:
+        for user in range(20):
+            opened = service.admit(f"user {user}", uuid.uuid4().hex)
+            assert set(pool.map(insist, [opened] * 8, [user] * 8)) == {0}
+    np.testing.assert_array_equal(open_sum(service), whole * (20 * 21 // 2))
+
+
+@pytest.mark.parametrize("agent", ["private-linopt-vi:first=4,growth=1", "private-linopt-vi:counter=tree"])
+def test_without_noise_releases_are_the_counters_of_exact_reports(
+    tmp_path: Path, agent: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(
+        Mechanism, "_draw", lambda self, prefix: np.zeros(prefix + self.noise_scale.shape, np.int64), raising=True
+    )
+    service = deployment(tmp_path, agent, 6)
+    mechanism, shape = service.mechanism, service.mechanism.noise_scale.shape
+    counter, ends = mechanism.sums.counter, mechanism.agent.schedule.ends
+    by_hand, total = counter.init(shape, np.dtype(np.float64)), np.zeros(shape)
+    noise = np.zeros(counter.noise_shape_prefix + shape)
+    for user in range(6):
+        version = serve(service, user)
+        played = Episode(**{name: np.asarray(values) for name, values in episode(user).items()})
+        total = total + mechanism.contribution(service.billboard(version), played) * mechanism.grid
+        if user + 1 in ends[: service.releases]:
+            service._end_full_round()
+            by_hand, total = counter.close(by_hand, total, noise), np.zeros(shape)
+            with service.store.read() as tx:
+                row = records.round_of(tx, int(np.searchsorted(ends, user + 1)))
+            np.testing.assert_array_equal(np.frombuffer(row.release, "<f8"), np.ravel(counter.release(by_hand)))
 
 
 def test_nobody_is_counted_beyond_the_horizon(database: str) -> None:
@@ -241,13 +284,13 @@ def test_no_report_is_lost_between_rounds(database: str) -> None:
     service = deployment(database, "private-linopt-vi:first=16,growth=1,trust=local", 64, inline=False)
     whole = (service.mechanism.noise_scale > 0).astype(np.int64)
 
-    def one(user: int) -> None:
+    def report(user: int) -> None:
         opened = service.admit(f"user {user}", uuid.uuid4().hex)
         service.submit_report(opened.token, opened.episode, whole * (user + 1))
         service.advance()
 
     with concurrent.futures.ThreadPoolExecutor(8) as pool:
-        list(pool.map(one, range(64)))
+        list(pool.map(report, range(64)))
     service.finish()
     service.advance()
     with service.store.read() as tx:

@@ -1,4 +1,4 @@
-"""Whatever is sent, the answer is a 4xx problem and the database stays as it was."""
+"""Whatever is malformed, the answer is a 4xx problem and the database stays as it was; a user's values are clipped."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 import sqlalchemy as sa
 from durable import MODEL, episode
@@ -16,6 +17,7 @@ from fastapi.testclient import TestClient
 from serving import ADMIN, APP, settings
 
 from reticent.service.app import create_app
+from reticent.service.storage import records
 from reticent.service.storage.tables import METADATA
 
 JUNK: list[Any] = [
@@ -29,6 +31,12 @@ ELEMENTS: list[Any] = [None, True, -1, 2**31, 10**400, float("nan"), float("inf"
 def client(tmp_path: Path) -> Iterator[TestClient]:
     with TestClient(create_app(settings(tmp_path))) as found:
         yield found
+
+
+def open_sum(service: Any) -> np.ndarray:
+    with service.store.write() as tx:
+        row = records.open_round(tx)
+    return service._total(row.number, row.total)
 
 
 def contents(client: TestClient) -> str:
@@ -56,6 +64,23 @@ def spoilt(draw: random.Random, body: dict[str, Any]) -> dict[str, Any]:
     return {**body, field: values + values[:1] if kind == "longer" else values[:-1] if kind == "shorter" else values}
 
 
+def has_public_form(body: dict[str, Any]) -> bool:
+    """Whether a trajectory has the lengths and kinds of numbers of one, whatever its values are."""
+    lengths = {"states": MODEL.horizon + 1, "actions": MODEL.horizon, "rewards": MODEL.horizon}
+    if body.keys() != {"token", *lengths} or not isinstance(body["token"], str):
+        return False
+    for field, length in lengths.items():
+        kinds = (int, float) if field == "rewards" else (int,)
+        values = body[field]
+        if not isinstance(values, list) or len(values) != length:
+            return False
+        if not all(isinstance(value, kinds) and not isinstance(value, bool) for value in values):
+            return False
+        if not all(isinstance(value, float) or -(2**63) <= value < 2**63 for value in values):
+            return False
+    return True
+
+
 def attack(client: TestClient, count: int) -> None:
     draw = random.Random(5)
     opened = client.post("/v1/episodes", json={"user": "ann"}, headers=APP).json()
@@ -70,6 +95,8 @@ def attack(client: TestClient, count: int) -> None:
     for number in range(count):
         path, body = targets[number % len(targets)]
         wrong = spoilt(draw, body)
+        while path.endswith("/trajectory") and wrong.get("token") == token and has_public_form(wrong):
+            wrong = spoilt(draw, body)  # her values may be anything: see below
         if path == "/v1/episodes":
             wrong["episode"] = wrong.get("episode") or identity  # bob's request would be right without ann's id
         content = json.dumps(wrong).encode()
@@ -91,6 +118,71 @@ def test_malformed_requests_change_nothing(client: TestClient) -> None:
 @pytest.mark.verify
 def test_ten_thousand_malformed_requests_change_nothing(client: TestClient) -> None:
     attack(client, 10_000)
+
+
+@pytest.mark.parametrize(
+    ("field", "value", "taken_for"),
+    [
+        ("rewards", 1.5, 1.0),
+        ("rewards", -1e-9, 0.0),
+        ("rewards", 1e308, 1.0),
+        ("rewards", 7, 1.0),
+        ("rewards", float("nan"), 0.0),
+        ("rewards", float("inf"), 1.0),
+        ("rewards", -float("inf"), 0.0),
+        ("states", -1, 0),
+        ("states", MODEL.states, MODEL.states - 1),
+        ("states", 2**63 - 1, MODEL.states - 1),
+        ("actions", -(2**63), 0),
+        ("actions", 2**31, MODEL.actions - 1),
+    ],
+)
+def test_values_out_of_range_are_clipped_and_count(client: TestClient, field: str, value: Any, taken_for: Any) -> None:
+    """A refusal that depends on her data would be a release: her place would go to another."""
+    service = client.app.state.deployment  # type: ignore[attr-defined]
+    sums = []
+    for user, instead in (("ann", value), ("bob", taken_for)):
+        opened = client.post("/v1/episodes", json={"user": user}, headers=APP).json()
+        body = {"token": opened["token"], **episode(0)}
+        body[field] = [instead, *body[field][1:]]
+        before = open_sum(service)
+        content = json.dumps(body).encode()
+        path = f"/v1/episodes/{opened['episode']}/trajectory"
+        answer = client.post(path, content=content, headers={**APP, "Content-Type": "application/json"})
+        assert (answer.status_code, answer.json()["status"]) == (200, "counted"), answer.text
+        sums.append(open_sum(service) - before)
+    assert sums[0].any()
+    np.testing.assert_array_equal(*sums)
+
+
+def test_an_empty_contribution_counts_and_adds_nothing(client: TestClient) -> None:
+    service = client.app.state.deployment  # type: ignore[attr-defined]
+    opened = client.post("/v1/episodes", json={"user": "ann"}, headers=APP).json()
+    before, path = open_sum(service), f"/v1/episodes/{opened['episode']}"
+    answer = client.post(f"{path}/empty", json={"token": opened["token"]}, headers=APP)
+    assert answer.json() == {"episode": opened["episode"], "status": "counted", "version": 0}
+    again = client.post(f"{path}/trajectory", json={"token": opened["token"], **episode(0)}, headers=APP)
+    assert again.json() == answer.json()  # she was counted, once
+    np.testing.assert_array_equal(open_sum(service), before)
+
+
+def test_no_answer_quotes_a_users_values(client: TestClient) -> None:
+    opened = client.post("/v1/episodes", json={"user": "ann"}, headers=APP).json()
+    token, path = opened["token"], f"/v1/episodes/{opened['episode']}"
+    marked = {"token": token, **episode(0)}
+    attempts = [
+        ("actions", {"token": token, "step": 0, "state": 31337}),
+        ("actions", {"token": token, "step": 31337, "state": 0}),
+        ("actions", {"token": token, "step": 0, "state": -31337}),
+        ("trajectory", {**marked, "states": [31337]}),
+        ("trajectory", {**marked, "rewards": [0.31337] * (MODEL.horizon + 1)}),
+        ("trajectory", {**marked, "rewards": ["0.31337"] * MODEL.horizon}),
+        ("trajectory", {**marked, "actions": [31337.5] * MODEL.horizon}),
+    ]
+    for name, body in attempts:
+        answer = client.post(f"{path}/{name}", json=body, headers=APP)
+        assert 400 <= answer.status_code < 500
+        assert "31337" not in answer.text
 
 
 def test_forged_and_foreign_tokens_are_refused(client: TestClient) -> None:

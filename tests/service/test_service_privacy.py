@@ -7,7 +7,6 @@ import sqlite3
 from pathlib import Path
 from typing import Any
 
-import jax.numpy as jnp
 import numpy as np
 import pytest
 import sqlalchemy as sa
@@ -19,6 +18,7 @@ from reticent.privacy.accounting.gaussian import mu_of
 from reticent.service.deployment import Deployment
 from reticent.service.storage import records
 from reticent.service.storage.tables import METADATA
+from reticent.worlds import Episode
 
 H = MODEL.horizon
 
@@ -32,6 +32,10 @@ def release_of(service: Deployment, number: int) -> np.ndarray:
     with service.store.read() as tx:
         content = records.round_of(tx, number).release
     return np.frombuffer(content, "<f8").reshape(service.mechanism.noise_scale.shape)
+
+
+def trajectory(seed: int) -> Episode:
+    return Episode(**{name: np.asarray(values) for name, values in episode(seed).items()})
 
 
 def open_sum(service: Deployment) -> np.ndarray:
@@ -113,13 +117,10 @@ def test_a_local_report_out_of_range_or_shape_is_refused(tmp_path: Path) -> None
 
 def test_honest_reports_are_within_the_limit(tmp_path: Path) -> None:
     service = deployment(tmp_path, AGENT + ",trust=local")
-    mechanism, plan = service.mechanism, service.billboard(0).plan
+    mechanism, board = service.mechanism, service.billboard(0)
     largest = np.zeros(mechanism.noise_scale.shape)
-    from reticent.worlds import Episode
-
     for seed in range(20):
-        given = {key: jnp.asarray(value) for key, value in episode(seed).items()}
-        clean = np.asarray(mechanism.agent.report(plan, Episode(**given), jnp.zeros(largest.shape)))
+        clean = mechanism.published.contribution(board.published, trajectory(seed))
         largest = np.maximum(largest, np.abs(clean))
     assert (largest + 12.9 * mechanism.noise_scale <= mechanism.report_limit * mechanism.grid).all()
 
@@ -140,8 +141,7 @@ def test_pan_private_sums_start_with_half_of_the_noise(tmp_path: Path) -> None:
     second = release_of(service, 0) - first
     assert abs(((second[noised] / scale[noised]) ** 2).mean() - 0.5) < 0.5 * allowed
     # One look and the release: each half alone keeps the promise.
-    mu = math.sqrt(service.mechanism.privacy.ledger.mu_squared(3)) * math.sqrt(2)
-    assert mu == pytest.approx(mu_of(1.0, 1e-5), rel=1e-6)
+    assert service.mechanism.agent.promise.mu * math.sqrt(2) == pytest.approx(mu_of(1.0, 1e-5), rel=1e-6)
     assert service.mechanism.spent(3)[1] == pytest.approx(1.0, rel=1e-6)
 
 
@@ -175,7 +175,7 @@ def test_releases_pass_the_audit(tmp_path: Path, pan_private: bool) -> None:
     """Against the worst pair of 40 episodes; a sound service is called violated in one of a thousand audits."""
     service = deployment(tmp_path, AGENT + ",epsilon=4", pan_private=pan_private)
     board, mechanism = service.billboard(0), service.mechanism
-    reports = [mechanism.report(board, **episode(seed)) for seed in range(40)]
+    reports = [mechanism.contribution(board, trajectory(seed)) for seed in range(40)]
     scale = np.where(mechanism.noise_scale > 0, mechanism.noise_scale, np.inf)
     pairs = [(one, other) for one in reports for other in reports]
     one, other = max(pairs, key=lambda pair: float((((pair[0] - pair[1]) / scale) ** 2).sum()))

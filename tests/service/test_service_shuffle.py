@@ -19,14 +19,14 @@ from serving import APP
 from serving import settings as served
 
 from reticent.errors import InvalidInput
-from reticent.privacy.trust.shuffle_protocol import Messages, analyse, coins_of_user, encode, mix
-from reticent.service import arrays, published
 from reticent.service.app import create_app
-from reticent.service.batches import BatchRules
 from reticent.service.deployment import Deployment
 from reticent.service.storage import records
 from reticent.service.storage.tables import METADATA
 from reticent.worlds.registry import make_world_from
+from reticent_client.wire import arrays
+from reticent_client.wire.shuffle_rules import ShuffleRules
+from reticent_client.wire.shuffling import Messages, Tally, analyse, coins_of_user, count, encode, mix
 
 WORLD = "random-blend:states=4,actions=2,horizon=2,d=2"
 AGENT = "private-linopt-vi:trust=shuffle,first=4,growth=1,epsilon=20,honest=0.75"
@@ -50,22 +50,21 @@ def admit(client: TestClient, users: range) -> list[dict[str, Any]]:
     return opened
 
 
-def sent_by(rules: BatchRules, number: int, within: int, draw: np.random.Generator) -> tuple[np.ndarray, Messages]:
+def sent_by(rules: ShuffleRules, number: int, within: int, draw: np.random.Generator) -> tuple[np.ndarray, Messages]:
     """One user's values, and her single bits by the library's protocol."""
-    coins = coins_of_user(rules.coins, rules.sizes[number], within).ravel()
+    coins = coins_of_user(rules.coins, rules.round_sizes[number], within).ravel()
     values = draw.integers(-rules.reach, rules.reach + 1).ravel()
     return values, encode(values, rules.reach.ravel(), [draw.random(count) < 0.5 for count in coins])
 
 
-def batch_of(rules: BatchRules, number: int, present: Sequence[int], seed: int) -> tuple[dict[str, Any], np.ndarray]:
+def batch_of(rules: ShuffleRules, number: int, present: Sequence[int], seed: int) -> tuple[dict[str, Any], np.ndarray]:
     """The batch of these users of a round as a shuffler of single bits makes it, and the noisy sum in grid steps."""
     draw = np.random.default_rng(seed)
     bits = mix([sent_by(rules, number, within, draw)[1] for within in present], draw)
-    reach, size = rules.reach.ravel(), rules.sizes[number]
+    reach, size = rules.reach.ravel(), rules.round_sizes[number]
     coins = sum(coins_of_user(rules.coins, size, within).ravel() for within in present)
     noisy = analyse(bits, len(present), reach, coins).reshape(rules.reach.shape)
-    ones = np.bincount(bits.coordinate[bits.bit], minlength=reach.size).reshape(rules.reach.shape)
-    messages = np.bincount(bits.coordinate, minlength=reach.size).reshape(rules.reach.shape)
+    ones, messages = (part.reshape(rules.reach.shape) for part in count(bits, reach.size))
     body = {
         "batch": uuid.UUID(int=seed).hex, "round": number, "users": len(present),
         "ones": arrays.to_json(ones), "messages": arrays.to_json(messages),
@@ -92,7 +91,7 @@ def test_rounds_are_released_from_their_batches_with_no_further_noise(client: Te
     total = np.zeros(rules.reach.shape)
     for number in range(3):
         opened = admit(client, range(4 * number, 4 * number + 4))
-        assert [(one["round"], one["number"], one["version"]) for one in opened] == [
+        assert [(place["round"], place["number"], place["version"]) for place in opened] == [
             (number, within, number) for within in range(4)
         ]
         assert admit(client, range(4 * number, 4 * number + 1))[0] == opened[0]
@@ -110,7 +109,7 @@ def test_rounds_are_released_from_their_batches_with_no_further_noise(client: Te
     assert status["finished"]
     assert status["epsilon_spent"] <= 20
     assert "shuffler is trusted to mix, and 75% of the users" in status["promise"]
-    assert published.recount(service, 3) == pytest.approx(status["epsilon_spent"], rel=1e-9)
+    assert service.mechanism.guarantee.ledger.spent(3) == pytest.approx(status["epsilon_spent"], rel=1e-9)
     assert admit(client, range(50, 51))[0]["round"] is None
     described = client.get("/openapi.json").json()["paths"]["/v1/batches"]["post"]["responses"]
     assert {"200", "409", "422"} <= set(described)
@@ -118,12 +117,12 @@ def test_rounds_are_released_from_their_batches_with_no_further_noise(client: Te
 
 def test_odd_coins_make_half_steps(client: TestClient) -> None:
     rules = service_of(client).mechanism.batches
-    odd = BatchRules(rules.reach, rules.coins + 1, rules.sizes, rules.honest)
+    odd = ShuffleRules(rules.reach, rules.coins + 1, rules.round_sizes, rules.honest)
     body, noisy = batch_of(odd, 0, range(4), seed=3)
     ones, messages = (
         arrays.from_json("", body[name], dtype="<i8", shape=odd.reach.shape) for name in ("ones", "messages")
     )
-    doubled = odd.doubled_sum(0, 4, ones, messages)
+    doubled = odd.doubled_sum(0, 4, Tally(ones, messages))
     assert (doubled % 2 == 1).all()
     np.testing.assert_array_equal(doubled / 2, noisy)
 
@@ -134,23 +133,23 @@ def test_whoever_sends_is_believed_and_the_sum_is_exact(data: st.DataObject) -> 
     sizes = tuple(data.draw(st.lists(st.integers(1, 9), min_size=1, max_size=4)))
     reach = np.array(data.draw(st.lists(st.integers(0, 3), min_size=1, max_size=3)))[None]
     coins = np.array(data.draw(st.lists(st.integers(0, 40), min_size=reach.size, max_size=reach.size)))[None]
-    rules = BatchRules(reach, coins, sizes, data.draw(st.floats(0.01, 1)))
+    rules = ShuffleRules(reach, coins, sizes, data.draw(st.floats(0.01, 1)))
     number = data.draw(st.integers(0, len(sizes) - 1))
     fewest = rules.fewest(number)
     present = data.draw(st.permutations(range(sizes[number])))[: data.draw(st.integers(fewest, sizes[number]))]
     body, noisy = batch_of(rules, number, present, data.draw(st.integers(0, 1000)))
     ones, messages = (arrays.from_json("", body[name], dtype="<i8", shape=reach.shape) for name in ("ones", "messages"))
-    np.testing.assert_array_equal(rules.doubled_sum(number, len(present), ones, messages), 2 * noisy)
+    np.testing.assert_array_equal(rules.doubled_sum(number, len(present), Tally(ones, messages)), 2 * noisy)
     if len(present) == sizes[number]:  # then every message is accounted for
         with pytest.raises(InvalidInput, match="messages"):
-            rules.doubled_sum(number, len(present), ones, messages + 1)
+            rules.doubled_sum(number, len(present), Tally(ones, messages + 1))
     with pytest.raises(InvalidInput, match="users"):
-        rules.doubled_sum(number, fewest - 1, ones, messages)
+        rules.doubled_sum(number, fewest - 1, Tally(ones, messages))
 
 
 def test_places_are_those_of_the_rounds() -> None:
     nothing = np.zeros((1, 1), np.int64)
-    rules = BatchRules(nothing, nothing, (2, 1, 3), 1.0)
+    rules = ShuffleRules(nothing, nothing, (2, 1, 3), 1.0)
     assert [rules.place(admission) for admission in range(6)] == [(0, 0), (0, 1), (1, 0), (2, 0), (2, 1), (2, 2)]
 
 

@@ -41,6 +41,8 @@ def test_every_world_is_listed_with_its_numbers():
     for row in rows.values():
         assert row["summary"]
         assert row["how"]
+        if row["needs"]:  # recorded people: their data are not everywhere
+            continue
         assert 0 <= row["uniform_value"] < row["optimal_value"] <= row["horizon"]
         assert row["default_episodes"] >= 1
     assert rows["riverswim"]["options"]["features"] == "tabular (tabular | blend)"

@@ -1,6 +1,16 @@
 """Every agent by name, one folder per family. Importing this package registers them."""
 
-from reticent.agents import bandits, evaluation, linear_mdp, linear_mixture, tabular
+from reticent.agents import bandits, evaluation, linear_mdp, linear_mixture, score, tabular
 from reticent.agents.registry import AGENTS, agent_rows, make_agent
 
-__all__ = ["AGENTS", "agent_rows", "bandits", "evaluation", "linear_mdp", "linear_mixture", "make_agent", "tabular"]
+__all__ = [
+    "AGENTS",
+    "agent_rows",
+    "bandits",
+    "evaluation",
+    "linear_mdp",
+    "linear_mixture",
+    "make_agent",
+    "score",
+    "tabular",
+]

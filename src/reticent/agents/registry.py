@@ -14,11 +14,13 @@ from typing import Any, get_type_hints
 
 from reticent.learning.learner import AnyLearner
 from reticent.naming import Registry
+from reticent.runtime import double_precision
 from reticent.worlds import Model
 
 AGENTS: Registry[AnyLearner] = Registry("agent")
 
 
+@double_precision
 def make_agent(spec: str, model: Model, episodes: int, **overrides: Any) -> AnyLearner:
     """The agent named by ``name`` or ``name:key=value,...`` for ``episodes`` users of ``model``.
 

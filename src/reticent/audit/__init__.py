@@ -8,17 +8,21 @@ Three ways to find out, each able to see what the others cannot:
 * :func:`audit` attacks: a canary user, the best score an adversary can compute, a lower bound on ε with confidence.
 
 :func:`check_refusals` tries what a deployment must refuse. ``docs/audit.md`` says which mistake is caught by which.
+
+What an agent's family has to bring is in :mod:`reticent.audit.hooks`.
 """
 
 from reticent.audit.attack import DEFAULT_CONFIDENCE, Attack, Audit, audit
 from reticent.audit.bounds import Bound, Evidence, lower_bounds
-from reticent.audit.distribution import check_noise, check_source
-from reticent.audit.neighbours import Pair, realised_mu, trajectory_pair, trajectory_plan, worst_pair
+from reticent.audit.distribution import check_noise, check_source, promised_scales
+from reticent.audit.hooks import Neighbours, OwnReleases, OwnReplay
 from reticent.audit.refusals import check_refusals
 from reticent.audit.releases import play_releases
-from reticent.audit.replay import Replay, replay, seen_as, user_of
+from reticent.audit.replay import replay, seen_as, user_of
 from reticent.audit.response import Response, probe
 from reticent.audit.subject import Subject
+from reticent.audit.worst_pair import realised_mu, worst_pair
+from reticent.privacy.neighbours import Pair, Replay, Scores
 
 __all__ = [
     "DEFAULT_CONFIDENCE",
@@ -26,9 +30,13 @@ __all__ = [
     "Audit",
     "Bound",
     "Evidence",
+    "Neighbours",
+    "OwnReleases",
+    "OwnReplay",
     "Pair",
     "Replay",
     "Response",
+    "Scores",
     "Subject",
     "audit",
     "check_noise",
@@ -37,11 +45,10 @@ __all__ = [
     "lower_bounds",
     "play_releases",
     "probe",
+    "promised_scales",
     "realised_mu",
     "replay",
     "seen_as",
-    "trajectory_pair",
-    "trajectory_plan",
     "user_of",
     "worst_pair",
 ]

@@ -18,10 +18,12 @@ import numpy as np
 from jax import Array
 from scipy.optimize import minimize
 
-from reticent.audit.neighbours import Pair
 from reticent.audit.subject import Subject
+from reticent.learning.aggregator import PyTree
 from reticent.learning.learner import AnyLearner
 from reticent.learning.plan import Plan
+from reticent.privacy.neighbours import Pair, Scores, Tell, realised_strength
+from reticent.runtime import double_precision
 from reticent.worlds import Episode
 
 __all__ = ["Rollout", "play_actions"]
@@ -33,44 +35,46 @@ LIVE_USERS = 6_000
 """Users whose episodes are alive at a time, which bounds the memory of a batch."""
 
 
+@double_precision
 def play_actions(
     subject: Subject,
-    pair: Pair,
+    pair: Pair[PyTree],
     world: Any,
     rollout: Rollout,
     trials: int,
     seed: int,
     *,
-    progress: Callable[[int], None] | None = None,
-) -> tuple[np.ndarray, np.ndarray]:
+    tell: Tell | None = None,
+) -> Scores:
     """Held-out scores, of about half of ``trials`` trials each, without and with the canary."""
     agent = subject.agent
     batch = max(1, min(trials, LIVE_USERS // int(agent.schedule.round_sizes.max())))
     root = jax.random.key(seed)
     sides = []
     done = 0
-    for arm, seen in enumerate((pair.other, pair.one)):
+    for arm, seen in enumerate((pair.replacement, pair.canary)):
         own = jax.random.fold_in(root, arm)
         parts = []
         for start in range(0, trials, batch):
             key = jax.random.fold_in(own, start)
             parts.append(np.asarray(_histograms(agent, world, seen, key, rollout, batch)))
             done += min(batch, trials - start)
-            if progress is not None:
-                progress(done)
+            if tell is not None:
+                tell(done)
         sides.append(np.concatenate(parts)[:trials])
     half = trials // 2
     weights = _logistic(sides[0][:half], sides[1][:half])
-    return sides[0][half:] @ weights, sides[1][half:] @ weights
+    possible = realised_strength(subject.sums, pair) * subject.exposure
+    return Scores(sides[0][half:] @ weights, sides[1][half:] @ weights, possible)
 
 
 @functools.partial(jax.jit, static_argnames=("rollout", "batch"))
-def _histograms(agent: AnyLearner, world: Any, seen: Any, key: Array, rollout: Rollout, batch: int) -> Array:
+def _histograms(agent: AnyLearner, world: Any, seen: PyTree, key: Array, rollout: Rollout, batch: int) -> Array:
     """``(batch, rounds - 1, S · A)`` flattened: counts of actions shown to others, per later round and state."""
-    return jax.vmap(lambda own: _one_run(agent, world, seen, own, rollout))(jax.random.split(key, batch))
+    return jax.vmap(lambda own: _a_run(agent, world, seen, own, rollout))(jax.random.split(key, batch))
 
 
-def _one_run(agent: AnyLearner, world: Any, seen: Any, key: Array, rollout: Rollout) -> Array:
+def _a_run(agent: AnyLearner, world: Any, seen: PyTree, key: Array, rollout: Rollout) -> Array:
     model, privatizer = agent.model, agent.aggregator
     users, own_noise, round_noise = jax.random.split(key, 3)
 
@@ -120,5 +124,5 @@ def _logistic(without: np.ndarray, present: np.ndarray, ridge: float = 1e-3) -> 
         value = np.logaddexp(0, -margin).mean() + ridge / 2 * weights @ weights
         return float(value), x.T @ slope / len(x) + ridge * weights
 
-    found = minimize(loss, np.zeros(x.shape[1]), jac=True, method="L-BFGS-B", options={"maxiter": 200})
-    return np.asarray(found.x / scale)
+    fitted = minimize(loss, np.zeros(x.shape[1]), jac=True, method="L-BFGS-B", options={"maxiter": 200})
+    return np.asarray(fitted.x / scale)

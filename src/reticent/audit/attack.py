@@ -3,20 +3,25 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, Literal
 
 import numpy as np
 
 from reticent.audit.actions import Rollout, play_actions
+from reticent.audit.atoms import AtomEvidence, atom_evidence
 from reticent.audit.bounds import Evidence, lower_bounds
-from reticent.audit.neighbours import Pair, realised_mu, trajectory_pair, trajectory_plan, worst_pair
+from reticent.audit.hooks import OwnReleases
 from reticent.audit.releases import play_releases
-from reticent.audit.response import probe
 from reticent.audit.subject import Subject
+from reticent.audit.worst_pair import worst_pair
 from reticent.errors import InvalidInput, UnknownName
+from reticent.learning.aggregator import PyTree
+from reticent.privacy.guarantee import Guarantee
+from reticent.privacy.neighbours import Pair, Scores, Tell
+from reticent.runtime import double_precision
 
-__all__ = ["DEFAULT_CONFIDENCE", "Adversary", "Attack", "Audit", "audit"]
+__all__ = ["DEFAULT_CONFIDENCE", "Adversary", "Attack", "Audit", "Progress", "audit"]
 
 Adversary = Literal["releases", "actions"]
 
@@ -33,18 +38,30 @@ Progress = Callable[[str, int, int], None]
 
 @dataclasses.dataclass(frozen=True)
 class Attack:
-    """One canary, and what the trials with her say.
-
-    ``realised_mu`` is what this canary can show in principle, by the agent's own report and its counter's response: μ, or
-    ε where the promise has no δ.
-    """
+    """One canary, and what the trials with her say: her scores, and noise that was missing or repeated."""
 
     canary: str
     origin: str
-    realised_mu: float
+    scores: Scores
     evidence: Evidence
-    without: np.ndarray
-    present: np.ndarray
+    atoms: tuple[AtomEvidence, ...] = ()
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain values, for JSON."""
+        return {
+            "canary": self.canary,
+            "origin": self.origin,
+            "mu_possible": self.scores.possible if np.isfinite(self.scores.possible) else None,
+            "method": self.evidence.best,
+            "scores_normal": self.evidence.normal,
+            "mu_estimate": self.evidence.mu_estimate,
+            "false_positive_rate": self.evidence.rates[0],
+            "false_negative_rate": self.evidence.rates[1],
+            "lower_bounds": {
+                name: {"epsilon": bound.epsilon, "mu": bound.mu} for name, bound in self.evidence.bounds.items()
+            },
+            "atoms": [atom.to_dict() for atom in self.atoms],
+        }
 
 
 @dataclasses.dataclass(frozen=True)
@@ -54,18 +71,25 @@ class Audit:
     agent: str
     world: str
     adversary: Adversary
-    trust: str
-    adjacency: str
-    counter: str
-    calibration: str
+    guarantee: Guarantee
     episodes: int
-    claimed_epsilon: float
-    delta: float
-    claimed_mu: float | None
     trials: int
     confidence: float
     seed: int
     attacks: tuple[Attack, ...]
+
+    @property
+    def claimed_epsilon(self) -> float:
+        return self.guarantee.epsilon
+
+    @property
+    def delta(self) -> float:
+        return self.guarantee.delta
+
+    @property
+    def claimed_mu(self) -> float | None:
+        """The largest μ that the promise allows; None where the promise is no Gaussian mechanism's."""
+        return None if self.guarantee.pure else self.guarantee.promised_strength
 
     @property
     def strongest(self) -> Attack:
@@ -77,7 +101,12 @@ class Audit:
 
     @property
     def verdict(self) -> Literal["consistent", "violated"]:
-        return "violated" if self.lower_bound_epsilon > self.claimed_epsilon else "consistent"
+        return "violated" if self.lower_bound_epsilon > self.claimed_epsilon or self.atoms else "consistent"
+
+    @property
+    def atoms(self) -> tuple[AtomEvidence, ...]:
+        """The violations by noise that was missing or repeated."""
+        return tuple(atom for attack in self.attacks for atom in attack.atoms if atom.violated)
 
     def to_dict(self) -> dict[str, Any]:
         """Plain values, for JSON."""
@@ -88,6 +117,7 @@ class Audit:
             "method": best.best,
             "confidence": self.confidence,
             "verdict": self.verdict,
+            "missing_noise": [atom.sentence() for atom in self.atoms],
             "tightness": self.lower_bound_epsilon / self.claimed_epsilon,
             "delta": self.delta,
             "mu_claimed": self.claimed_mu,
@@ -97,32 +127,17 @@ class Audit:
             "trials": self.trials,
             "agent": self.agent,
             "world": self.world,
-            "trust": self.trust,
-            "adjacency": self.adjacency,
-            "counter": self.counter,
-            "calibration": self.calibration,
+            "trust": self.guarantee.trust.name,
+            "adjacency": self.guarantee.adjacency,
+            "counter": self.guarantee.ledger.counter,
+            "calibration": self.guarantee.calibration,
             "episodes": self.episodes,
             "seed": self.seed,
-            "attacks": [
-                {
-                    "canary": attack.canary,
-                    "origin": attack.origin,
-                    "mu_possible": attack.realised_mu if np.isfinite(attack.realised_mu) else None,
-                    "method": attack.evidence.best,
-                    "scores_normal": attack.evidence.normal,
-                    "mu_estimate": attack.evidence.mu_estimate,
-                    "false_positive_rate": attack.evidence.rates[0],
-                    "false_negative_rate": attack.evidence.rates[1],
-                    "lower_bounds": {
-                        name: {"epsilon": bound.epsilon, "mu": bound.mu}
-                        for name, bound in attack.evidence.bounds.items()
-                    },
-                }
-                for attack in self.attacks
-            ],
+            "attacks": [attack.to_dict() for attack in self.attacks],
         }
 
 
+@double_precision
 def audit(
     subject: Subject,
     world: Any,
@@ -131,20 +146,63 @@ def audit(
     trials: int = 100_000,
     seed: int = 0,
     confidence: float = DEFAULT_CONFIDENCE,
+    canaries: Sequence[tuple[str, Pair[PyTree]]] | None = None,
     rollout: Rollout | None = None,
     progress: Progress | None = None,
 ) -> Audit:
-    """Attack an agent with both canaries and bound its ε from below.
+    """Attack an agent with all its canaries and bound its ε from below; the one entry point for every kind of release.
 
     The *statistics* canary is the worst pair of observations that the code lets through, at or beyond the declared
-    bounds; the *trajectory* canary the worst pair of episodes that ``world`` can produce. The confidence covers both
-    attacks together (each has half of what may go wrong).
+    bounds; the *trajectory* canary the worst pair of episodes that ``world`` can produce. An agent that releases something
+    else than noisy sums brings its own canaries and its own adversary. The confidence covers all attacks together (each
+    has its share of what may go wrong). Noise that is missing or repeated, however rarely, is a violation by itself
+    (:mod:`reticent.audit.atoms`, with a false alarm in 10⁹ beside the confidence).
 
-    ``rollout`` is needed for the actions adversary (:func:`reticent.simulation.rollout.rollout`).
+    ``canaries`` replaces the ones that are searched for; ``rollout`` is needed for the actions adversary
+    (:func:`reticent.simulation.rollout.rollout`).
 
     Raises:
-      InvalidInput, UnknownName: too few trials, a confidence that is none, no such adversary.
+      InvalidInput, UnknownName: too few trials, a confidence that is none, no such adversary, or none for this agent.
     """
+    _check(adversary, trials, confidence, rollout)
+    hooks = subject.agent.audit_hooks()
+    own = hooks if isinstance(hooks, OwnReleases) else None
+    if own is not None and adversary != "releases":
+        raise InvalidInput(
+            "adversary", adversary, "'releases' for this agent", "releases are all that others' plans see"
+        )
+    if canaries is None:
+        canaries = own.canaries(world, seed) if own is not None else _canaries(subject, world, seed)
+    each = 1.0 - (1.0 - confidence) / len(canaries)
+    attacks = []
+    for number, (name, pair) in enumerate(canaries):
+        own_seed, tell = 2 * seed + number, _teller(progress, f"{name} canary", 2 * trials)
+        if own is not None:
+            scores = own.play(pair, trials, own_seed, tell)
+        elif adversary == "releases":
+            scores = play_releases(subject, pair, trials, own_seed, tell=tell)
+        else:
+            assert rollout is not None
+            scores = play_actions(subject, pair, world, rollout, trials, own_seed, tell=tell)
+        evidence = lower_bounds(
+            scores.without, scores.present, subject.guarantee.delta, each, gaussian=not subject.pure
+        )
+        atoms = atom_evidence(scores.atoms, subject.guarantee)
+        attacks.append(Attack(name, pair.origin, scores, evidence, atoms))
+    return Audit(
+        agent=subject.agent.name,
+        world=getattr(world, "name", "custom"),
+        adversary=adversary,
+        guarantee=subject.guarantee,
+        episodes=subject.agent.schedule.episodes,
+        trials=trials,
+        confidence=confidence,
+        seed=seed,
+        attacks=tuple(attacks),
+    )
+
+
+def _check(adversary: str, trials: int, confidence: float, rollout: Rollout | None) -> None:
     if adversary not in ("releases", "actions"):
         raise UnknownName("adversary", adversary, ["releases", "actions"])
     if trials < 1000:
@@ -152,47 +210,15 @@ def audit(
     if not 0.5 < confidence < 1:
         raise InvalidInput("confidence", confidence, "strictly between 0.5 and 1", f"use {DEFAULT_CONFIDENCE}")
     if adversary == "actions" and rollout is None:
-        raise InvalidInput("rollout", None, "given for the actions adversary", "pass experiments.rollout.rollout")
-    options = subject.plan.options
-    canaries: list[tuple[str, Pair]] = [
+        raise InvalidInput("rollout", None, "given for the actions adversary", "pass simulation.rollout.rollout")
+
+
+def _canaries(subject: Subject, world: Any, seed: int) -> list[tuple[str, Pair[PyTree]]]:
+    return [
         ("statistics", worst_pair(subject, seed=seed)[0]),
-        ("trajectory", trajectory_pair(subject, world, trajectory_plan(subject, world), seed=seed)),
+        ("trajectory", subject.neighbours.possible_pair(world, seed)),
     ]
-    exposure = subject.exposure(None if subject.local else probe(subject.privatizer.counter))
-    each = 1.0 - (1.0 - confidence) / len(canaries)
-    attacks = []
-    for number, (name, pair) in enumerate(canaries):
 
-        def told(done: int, what: str = f"{name} canary") -> None:
-            if progress is not None:
-                progress(what, done, 2 * trials)
 
-        own_seed = 2 * seed + number
-        if adversary == "releases":
-            without, present = play_releases(subject, pair, trials, own_seed, progress=told)
-        else:
-            assert rollout is not None
-            without, present = play_actions(subject, pair, world, rollout, trials, own_seed, progress=told)
-        attacks.append(
-            Attack(
-                name, pair.origin, realised_mu(subject, pair) * exposure,
-                lower_bounds(without, present, options.delta, each), without, present,
-            )
-        )  # fmt: skip
-    return Audit(
-        agent=subject.agent.name,
-        world=getattr(world, "name", "custom"),
-        adversary=adversary,
-        trust=options.trust,
-        adjacency=options.adjacency,
-        counter="local noise" if subject.local else subject.plan.calibration.counter.name,
-        calibration=options.calibration,
-        episodes=subject.agent.schedule.episodes,
-        claimed_epsilon=options.epsilon,
-        delta=options.delta,
-        claimed_mu=None if subject.pure else subject.promised_mu,
-        trials=trials,
-        confidence=confidence,
-        seed=seed,
-        attacks=tuple(attacks),
-    )
+def _teller(progress: Progress | None, what: str, total: int) -> Tell | None:
+    return None if progress is None else (lambda done: progress(what, done, total))

@@ -11,7 +11,7 @@ r"""From two samples of scores to a lower bound on ε, with confidence.
   in standard deviations, and the noncentral t distribution bounds it from below. Normality is tested; if it fails,
   the fit is void and ``gdp-threshold`` takes its place.
 
-A promise without δ is no Gaussian mechanism's, and only the first bound applies to it.
+A promise without δ, or one that is no Gaussian mechanism's, can be held to the first bound only.
 
 Formal guarantee. Each bound exceeds the truth with probability at most 1 − ``confidence``; the threshold of the first
 two is chosen on other trials than those that are counted.
@@ -83,9 +83,9 @@ def clopper_pearson_limit(errors: int, trials: int, confidence: float) -> float:
 def epsilon_of_rates(false_positive: float, false_negative: float, delta: float) -> float:
     """The least ε that allows a test with these error rates."""
     least = 0.0
-    for one, other in ((false_positive, false_negative), (false_negative, false_positive)):
-        if 1.0 - delta - one > other:
-            least = max(least, math.log((1.0 - delta - one) / max(other, 1e-300)))
+    for accepted, rare in ((false_positive, false_negative), (false_negative, false_positive)):
+        if 1.0 - delta - accepted > rare:
+            least = max(least, math.log((1.0 - delta - accepted) / max(rare, 1e-300)))
     return least
 
 
@@ -103,14 +103,19 @@ def noncentral_limit(distance: float, without: int, present: int, confidence: fl
     return limit / size
 
 
-def lower_bounds(without: np.ndarray, present: np.ndarray, delta: float, confidence: float) -> Evidence:
-    """All bounds from the scores ``without`` and with (``present``) the canary; larger scores speak for her."""
+def lower_bounds(
+    without: np.ndarray, present: np.ndarray, delta: float, confidence: float, *, gaussian: bool = True
+) -> Evidence:
+    """All bounds from the scores ``without`` and with (``present``) the canary; larger scores speak for her.
+
+    ``gaussian`` says whether Gaussian DP was promised; if not, only the bound that assumes nothing applies.
+    """
     for field, scores in (("scores without", without), ("scores with", present)):
         if scores.ndim != 1 or scores.size < 100 or not np.isfinite(scores).all():
             raise InvalidInput(field, scores.shape, "at least 100 finite numbers", "use more trials")
     threshold, rates, limits = _threshold(without, present, confidence)
     counted = Bound("clopper-pearson", epsilon_of_rates(*limits, delta), None)
-    if delta == 0:
+    if delta == 0 or not gaussian:
         return Evidence({counted.method: counted}, counted.method, threshold, rates, False, _distance(without, present))
     mu_rates = max(0.0, min(LARGEST_MU, -float(ndtri(limits[0])) - float(ndtri(limits[1]))))
     distance = _distance(without, present)

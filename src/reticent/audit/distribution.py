@@ -2,7 +2,9 @@ r"""Does the noise have the law that the calibration counts on?
 
 Everything the accountant says rests on the noise being Gaussian, of the calibrated scale on each coordinate, independent
 between coordinates, rounds and users, and never drawn from a repeatable or guessable state. :func:`check_noise` tests
-the first three on a privatizer's own draws, :func:`check_source` the rest on a source for deployments.
+the first three on a privatizer's own draws, :func:`check_source` the rest on a source for deployments. What
+the scale of each coordinate has to be is *not* asked of the code that draws: it follows from the guarantee's table of
+noise, laid out by the groups that it declares (:func:`promised_scales`), and the table itself is held to (ε, δ).
 
 Each test raises a false alarm with probability at most :data:`FALSE_ALARM`; a scale 10% off lies many deviations
 beyond (20 000 draws of a unit normal have a sum of squares within 1% of its mean, and 10% in scale is 20%).
@@ -21,12 +23,13 @@ import numpy as np
 from jax import Array
 from scipy.stats import chi2, kstest, norm
 
-from reticent.agents.linear_mixture.privacy_plan import coordinate_scales
 from reticent.audit.subject import Subject
 from reticent.errors import InvalidInput
+from reticent.privacy.guarantee import Guarantee
 from reticent.privacy.noise import require_deployable
+from reticent.runtime import double_precision
 
-__all__ = ["FALSE_ALARM", "check_noise", "check_source", "fits"]
+__all__ = ["FALSE_ALARM", "check_noise", "check_source", "fits", "promised_scales"]
 
 FALSE_ALARM = 1e-7
 
@@ -39,14 +42,32 @@ def fits(sample: np.ndarray, sigma: float = 1.0) -> bool:
     return bool(2 * tail > FALSE_ALARM and kstest(z, "norm").pvalue > FALSE_ALARM)
 
 
+def promised_scales(guarantee: Guarantee, shape: tuple[int, int]) -> np.ndarray:
+    """Scale of the noise on every coordinate ``(H, D)`` by the guarantee's table of noise, laid out by its groups.
+
+    Raises:
+      InvalidInput: no groups are declared, a row of the table belongs to none, or a group does not fit.
+    """
+    rows = {(row.name, row.step): row.scale for row in guarantee.sums}
+    scales = np.zeros(shape)
+    for group in guarantee.groups:
+        width = len(range(*group.columns.indices(shape[1])))
+        scale = rows.pop((group.name, group.step), 0.0)  # a sum that is not in the table has no noise
+        scales[group.step - 1, group.columns] = scale * np.asarray(group.spread or np.ones(width))
+    if rows or not guarantee.groups:
+        left = ", ".join(f"{name} of step {step}" for name, step in rows) or "none"
+        raise InvalidInput("declared groups", left, "one for every row of the table of noise", "name them alike")
+    return guarantee.ledger.account.excess * scales
+
+
+@double_precision
 def check_noise(subject: Subject, *, draws: int = 4000, seed: int = 0) -> list[str]:
-    """Findings about a privatizer's noise against its *calibration*; empty if it is what it should be."""
-    privatizer = subject.privatizer
-    expected = _expected_scales(subject)
+    """Findings about the noise of an agent's sums against its *guarantee*; empty if it is what it should be."""
+    sums = subject.sums
+    scales = subject.noise_scale.shape
+    expected = promised_scales(subject.guarantee, (scales[0], scales[1]))
     draw: Callable[[Array], Array | None]
-    draw, whose = (
-        (privatizer.simulate_user_noise, "user") if subject.local else (privatizer.simulate_round_noise, "round")
-    )
+    draw, whose = (sums.simulate_user_noise, "user") if subject.noised_reports else (sums.simulate_round_noise, "round")
     # Keys as simulations make them: one per round or user, from one stream.
     root = jax.random.key(seed)
     keys = jax.vmap(jax.random.fold_in, in_axes=(None, 0))(root, jnp.arange(draws))
@@ -55,7 +76,7 @@ def check_noise(subject: Subject, *, draws: int = 4000, seed: int = 0) -> list[s
         return [f"no noise is drawn for a {whose}"]
     sample = np.asarray(values).reshape(draws, -1, *expected.shape)
     silent = np.broadcast_to(expected == 0, sample.shape[1:])
-    findings = []
+    findings = _table_findings(subject)
     if np.abs(sample[:, silent]).max(initial=0.0) > 0:
         findings.append("there is noise where the calibration has none")
     z = (sample / np.where(expected > 0, expected, 1.0))[:, ~silent]
@@ -69,15 +90,29 @@ def check_noise(subject: Subject, *, draws: int = 4000, seed: int = 0) -> list[s
     if 2 * tails.min() * coordinates <= FALSE_ALARM:
         findings.append(f"coordinate {int(tails.argmin())} has a scale {math.sqrt(power[tails.argmin()] / draws):.3f}")
     findings += _dependences(z, whose)
+    findings += _atoms(z, whose, on_a_grid=sums.law == "binomial")
     return findings
 
 
-def _expected_scales(subject: Subject) -> np.ndarray:
-    """The scale of every coordinate by the plan: as it says, or by the layout of the linear learners' sums."""
-    declared = getattr(subject.plan, "noise_scale", None)
-    if declared is not None:
-        return np.asarray(declared)
-    return coordinate_scales(subject.plan.calibration, subject.privatizer.d1, subject.privatizer.d2)
+def _atoms(z: np.ndarray, whose: str, *, on_a_grid: bool) -> list[str]:
+    """Draws that are exactly zero or exactly another's, which continuous noise never is and a whole draw on no grid."""
+    zero = z == 0
+    findings = []
+    if zero.all(axis=1).any() or (zero.any() and not on_a_grid):
+        findings.append(f"some {whose} has no noise, or numbers without it")
+    if len(np.unique(z, axis=0)) < len(z) and z.shape[1] > 1:
+        findings.append(f"two draws of noise are the same: some {whose} repeats another's")
+    return findings
+
+
+def _table_findings(subject: Subject) -> list[str]:
+    """Whether the table of noise keeps the promise: its rows' costs, at the exposure that the counter really has."""
+    costs = [row.sensitivity / row.scale for row in subject.guarantee.sums]
+    needed = subject.exposure * (sum(costs) if subject.pure else math.hypot(*costs))
+    # As the ledger: half of one part in a million absorbs the rounding of a calibration.
+    if needed <= subject.promised * (1 + 5e-7):
+        return []
+    return [f"the table of noise has a strength of {needed:.6g}, but the promise allows {subject.promised:.6g}"]
 
 
 def _normal_scores(z: np.ndarray) -> np.ndarray:

@@ -8,46 +8,48 @@ import math
 from html import escape
 
 from reticent.audit.attack import Audit
+from reticent.privacy.guarantee import CHANGES
 
 __all__ = ["audit_body", "audit_html"]
 
 
-def audit_html(found: Audit, picture: bytes, date: str = "") -> str:
+def audit_html(result: Audit, picture: bytes, date: str = "") -> str:
     """The whole page; ``picture`` is a PNG and goes into it."""
-    good = found.verdict == "consistent"
+    good = result.verdict == "consistent"
     headline = "No violation found" if good else "The promise was broken"
     return f"""<!doctype html>
 <html lang="en"><head><meta charset="utf-8"><meta name="viewport" content="width=device-width, initial-scale=1">
-<title>Privacy audit: {escape(found.agent)}</title><style>{CSS}</style></head><body><main>
+<title>Privacy audit: {escape(result.agent)}</title><style>{CSS}</style></head><body><main>
 <p class=brand>reticent · privacy audit{f" of {escape(date)}" if date else ""}</p>
 <h1>{headline}</h1>
-{audit_body(found, picture)}
+{audit_body(result, picture)}
 </main></body></html>
 """
 
 
-def audit_body(found: Audit, picture: bytes) -> str:
+def audit_body(result: Audit, picture: bytes) -> str:
     """What the page says below its title; also a section of a run's report."""
     encoded = base64.b64encode(picture).decode("ascii")
-    good = found.verdict == "consistent"
-    odds = math.exp(found.claimed_epsilon)
-    numbers = escape(json.dumps(found.to_dict(), indent=2, ensure_ascii=False))
-    rows = "".join(_attack_row(found, index) for index in range(len(found.attacks)))
-    return f"""<p class=lead>{_lead(found)}</p>
-<p class="{"good" if good else "bad"}">Claimed: ε = {found.claimed_epsilon:g} at δ = {found.delta:g}. Proven by attack: ε is
-at least {found.lower_bound_epsilon:.3f}. Verdict: <b>{found.verdict}</b> (confidence {100 * found.confidence:g}%).</p>
+    good = result.verdict == "consistent"
+    odds = math.exp(result.claimed_epsilon)
+    numbers = escape(json.dumps(result.to_dict(), indent=2, ensure_ascii=False))
+    rows = "".join(_attack_row(result, index) for index in range(len(result.attacks)))
+    return f"""<p class=lead>{_lead(result)}</p>{_missing_noise(result)}
+<p class="{"good" if good else "bad"}">Claimed: ε = {result.claimed_epsilon:g} at δ = {result.delta:g}. Proven by attack:
+ε is at least {result.lower_bound_epsilon:.3f}. Verdict: <b>{result.verdict}</b>
+(confidence {100 * result.confidence:g}%).</p>
 <figure><img alt="Scores of the adversary without and with the user" src="data:image/png;base64,{encoded}"></figure>
 
 <h2>What was promised</h2>
-<p>{_promise(found)} In plain odds: whatever someone believed about a person before, seeing what the system publishes may
+<p>{_promise(result)} In plain odds: whatever someone believed about a person before, seeing what the system publishes may
 change the odds of that belief by a factor of at most {_factor(odds)}, except with a probability of about
-{found.delta:g}.</p>
+{result.delta:g}.</p>
 
 <h2>How it was tested</h2>
-<p>The system was run {2 * found.trials:,} times per attack with made-up people: {found.trials:,} times with a
-<em>canary</em>, an invented user chosen to be as conspicuous as possible, and {found.trials:,} times with her
-{"contribution removed" if found.adjacency == "zero-out" else "replaced by someone as different from her as possible"}.
-{_adversary(found)} No real person's data were used.</p>
+<p>The system was run {2 * result.trials:,} times per attack with made-up people: {result.trials:,} times with a
+<em>canary</em>, an invented user chosen to be as conspicuous as possible, and {result.trials:,} times with her
+{_instead(result)}.
+{_adversary(result)} No real person's data were used.</p>
 <div class=scroll><table><thead><tr><th>canary</th><th>ε proven at least</th><th>method</th><th>wrongly accused</th>
 <th>wrongly missed</th></tr></thead><tbody>{rows}</tbody></table></div>
 <p class=note>“Wrongly accused” is how often the adversary says “she took part” when she did not, and “wrongly missed” the
@@ -59,21 +61,20 @@ learned.</p>
 <li>An attack can prove that a promise was <em>broken</em>. It cannot prove that it holds: that is done by the
 mathematical argument, and the attack checks that the program does what the argument assumes.</li>
 <li>“Consistent” means that the best attack we know extracts no more than was promised. Here it extracts
-{100 * min(found.lower_bound_epsilon / found.claimed_epsilon, 9.99):.0f}% of it{_tightness(found)}.</li>
-<li>At a confidence of {100 * found.confidence:g}%, a correct system would be called “violated” in at most one of
-{1 / (1 - found.confidence):,.0f} audits.</li>
-<li>The audit covers what the system publishes. It does not cover who can read the server's memory
-{"or its database, where raw sums are kept in this trust model" if found.trust == "joint" else ""}, nor what a person
-tells others.</li>
+{100 * min(result.lower_bound_epsilon / result.claimed_epsilon, 9.99):.0f}% of it{_tightness(result)}.</li>
+<li>At a confidence of {100 * result.confidence:g}%, a correct system would be called “violated” in at most one of
+{1 / (1 - result.confidence):,.0f} audits.</li>
+<li>The audit covers what the system publishes. It does not cover who can read the server's memory{_database(result)},
+nor what a person tells others.</li>
 </ul>
 <details><summary>All numbers</summary><pre>{numbers}</pre></details>
 """
 
 
-def _lead(found: Audit) -> str:
-    sees = "everything that is published" if found.adversary == "releases" else "every action shown to all other users"
-    who = f"<b>{escape(found.agent)}</b> in “{escape(found.world)}” with {found.episodes:,} users"
-    if found.verdict == "consistent":
+def _lead(result: Audit) -> str:
+    sees = "everything that is published" if result.adversary == "releases" else "every action shown to all other users"
+    who = f"<b>{escape(result.agent)}</b> in “{escape(result.world)}” with {result.episodes:,} users"
+    if result.verdict == "consistent":
         return (
             f"We attacked {who}. From {sees}, the best attack we know could learn no more about one user than promised."
         )
@@ -83,36 +84,45 @@ def _lead(found: Audit) -> str:
     )
 
 
-def _promise(found: Audit) -> str:
-    change = "had not taken part" if found.adjacency == "zero-out" else "had been someone else entirely"
-    if found.trust == "local":
-        return f"What leaves a person's device looks almost the same as it would if she {change}; nobody is trusted."
-    if found.trust == "shuffle":
-        return (
-            f"What reaches the operator looks almost the same as it would if she {change}: people hide each other with "
-            "coin flips, and a shuffler that mixes all messages is trusted. Nobody sees a report."
-        )
+def _missing_noise(result: Audit) -> str:
+    items = "".join(f"<li>{escape(atom.sentence())}</li>" for atom in result.atoms)
+    return f"\n<p class=bad>Noise was missing or repeated:</p><ul>{items}</ul>" if items else ""
+
+
+def _promise(result: Audit) -> str:
+    trust, exposed = result.guarantee.trust, result.guarantee.trust.exposed.rstrip(",")
     return (
-        f"Everything that all other users together ever see looks almost the same as it would if she {change}. "
-        "The operator is trusted with raw data."
+        f"For every person, {exposed} looks almost the same as it would if {CHANGES[result.guarantee.adjacency]}. "
+        f"Trusted is {trust.trusted}.{result.guarantee.reliance}"
     )
 
 
-def _adversary(found: Audit) -> str:
-    if found.adversary == "actions":
+def _instead(result: Audit) -> str:
+    if result.guarantee.adjacency == "zero-out":
+        return "contribution removed"
+    return "replaced by someone as different from her as possible"
+
+
+def _database(result: Audit) -> str:
+    kept = result.guarantee.trust.wire == "trajectory"
+    return " or its database, where raw data are kept in this trust model" if kept else ""
+
+
+def _adversary(result: Audit) -> str:
+    if result.adversary == "actions":
         return (
             "The adversary knows the program and sees every action that was shown to all other users; a classifier was "
             "trained on half of the runs and judged on the other half."
         )
-    what = "each user's report" if found.trust == "local" else "every noisy sum that is ever released"
+    what = "each user's report" if result.guarantee.trust.noised_reports else "every noisy sum that is ever released"
     return (
         f"The adversary knows the program, the canary, all other users' data and {what}, and combines them in the "
         "statistically best way: more than anyone could in practice."
     )
 
 
-def _attack_row(found: Audit, index: int) -> str:
-    attack = found.attacks[index]
+def _attack_row(result: Audit, index: int) -> str:
+    attack = result.attacks[index]
     bound = attack.evidence.lower_bound
     name = {
         "statistics": "as conspicuous as the declared bounds allow",
@@ -123,8 +133,8 @@ def _attack_row(found: Audit, index: int) -> str:
     return "<tr>" + "".join(f"<td>{escape(cell)}</td>" for cell in cells) + "</tr>"
 
 
-def _tightness(found: Audit) -> str:
-    share = found.lower_bound_epsilon / found.claimed_epsilon
+def _tightness(result: Audit) -> str:
+    share = result.lower_bound_epsilon / result.claimed_epsilon
     if 0.8 <= share <= 1:
         return ", which also shows that the noise is not larger than it has to be"
     return ""

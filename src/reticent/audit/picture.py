@@ -21,28 +21,29 @@ CANARIES = {
 }
 
 
-def draw_audit(found: Audit) -> bytes:
+def draw_audit(result: Audit) -> bytes:
     """A PNG with one panel per canary."""
     figure = Figure(figsize=(10.67, 5.0), dpi=150, facecolor="white")
     FigureCanvasAgg(figure)
-    axes = figure.subplots(1, len(found.attacks), squeeze=False)[0]
+    axes = figure.subplots(1, len(result.attacks), squeeze=False)[0]
     figure.subplots_adjust(left=0.065, right=0.985, top=0.73, bottom=0.2, wspace=0.16)
-    for panel, attack in zip(axes, found.attacks, strict=True):
-        _panel(panel, attack, found)
+    for panel, attack in zip(axes, result.attacks, strict=True):
+        _panel(panel, attack, result)
     axes[0].set_ylabel("share of trials (density)", color=INK)
     title = "Can anyone tell whether one user took part?"
     verdict = (
-        f"claimed ε = {found.claimed_epsilon:g}   ·   proven at least {found.lower_bound_epsilon:.3f}"
-        f"   ·   δ = {found.delta:g}   ·   {found.verdict}"
+        f"claimed ε = {result.claimed_epsilon:g}   ·   proven at least {result.lower_bound_epsilon:.3f}"
+        f"   ·   δ = {result.delta:g}   ·   {result.verdict}"
     )
     figure.text(0.012, 0.965, title, fontsize=14, fontweight="bold", color=INK, va="top")
-    figure.text(0.012, 0.9, verdict, fontsize=10.5, color=INK if found.verdict == "consistent" else WITH, va="top")
-    sees = "all released sums" if found.adversary == "releases" else "the actions shown to all other users"
-    if found.adversary == "releases" and found.trust == "local":
+    figure.text(0.012, 0.9, verdict, fontsize=10.5, color=INK if result.verdict == "consistent" else WITH, va="top")
+    sees = "all released sums" if result.adversary == "releases" else "the actions shown to all other users"
+    if result.adversary == "releases" and result.guarantee.trust.noised_reports:
         sees = "the report that leaves the user's device"
     words = (
-        f"{found.agent} in “{found.world}”, {found.episodes:,} users, {found.trust} model, {found.counter}. "
-        f"The adversary sees {sees}. {found.trials:,} trials without and with the user; confidence {found.confidence:g}."
+        f"{result.agent} in “{result.world}”, {result.episodes:,} users, {result.guarantee.trust.name} model, "
+        f"{result.guarantee.ledger.counter}. "
+        f"The adversary sees {sees}. {result.trials:,} trials without and with the user; confidence {result.confidence:g}."
     )
     figure.text(0.012, 0.03, words, fontsize=8.5, color=FAINT)
     buffer = io.BytesIO()
@@ -50,9 +51,9 @@ def draw_audit(found: Audit) -> bytes:
     return buffer.getvalue()
 
 
-def _panel(axes: Axes, attack: Attack, found: Audit) -> None:
-    centre, scale = float(attack.without.mean()), float(attack.without.std()) or 1.0
-    without, present = ((side - centre) / scale for side in (attack.without, attack.present))
+def _panel(axes: Axes, attack: Attack, result: Audit) -> None:
+    centre, scale = float(attack.scores.without.mean()), float(attack.scores.without.std()) or 1.0
+    without, present = ((side - centre) / scale for side in (attack.scores.without, attack.scores.present))
     low, high = np.quantile(np.concatenate([without, present]), [0.0005, 0.9995])
     pad = 0.05 * (high - low)
     edges = np.linspace(low - pad, high + pad, 90)
@@ -71,10 +72,10 @@ def _panel(axes: Axes, attack: Attack, found: Audit) -> None:
         fontsize=8, color=INK, va="top", ha="left" if right else "right",
     )  # fmt: skip
     bound = attack.evidence.lower_bound
-    possible = attack.realised_mu
+    possible = attack.scores.possible
     reach = "without limit"
     if np.isfinite(possible) and possible < 100:
-        reach = f"{epsilon_of(possible, found.delta) if found.delta > 0 else possible:.3f}"
+        reach = f"{possible if result.guarantee.pure else epsilon_of(possible, result.delta):.3f}"
     lines = [f"measured: ε ≥ {bound.epsilon:.3f}  ({bound.method})", f"this user could show at most: ε = {reach}"]
     axes.set_title(CANARIES[attack.canary], loc="left", fontsize=11, color=INK, pad=22)
     axes.text(0, 1.015, "   ·   ".join(lines), transform=axes.transAxes, fontsize=8.5, color=FAINT, va="bottom")

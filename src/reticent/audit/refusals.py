@@ -1,7 +1,7 @@
 """What a deployment must refuse: each refusal is tried, and each acceptance is a finding.
 
-The agent is any object with the interface of :class:`reticent.service.embedded.DeployedAgent`; it is not imported, so that
-privacy does not depend on agents.
+The agent is any object with the interface of :class:`reticent.service.embedded.DeployedAgent`; that is not imported, so
+that the audit does not depend on the service.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ import numpy as np
 
 from reticent.errors import ReticentError
 from reticent.privacy.noise import SecureNoise, SimulationNoise
+from reticent.privacy.sums import private_sums
 from reticent.worlds import Episode
 
 __all__ = ["check_refusals"]
@@ -28,7 +29,9 @@ def check_refusals(make: Callable[[Any], Any], episode: Episode) -> list[str]:
     agent.submit("first", episode)
     if _accepts(lambda: agent.submit("first", episode)):
         findings.append("a user's second contribution is accepted")
-    if agent.privacy.options.trust == "joint" and _accepts(lambda: agent.submit("made", 1e9 * agent.report(episode))):
+    # Where the server forms the statistics, it clips them; ready-made ones would be taken as they are.
+    sums = private_sums(agent.mechanism.agent)
+    if sums.trust.wire == "trajectory" and _accepts(lambda: agent.submit("made", 1e9 * agent.report(episode))):
         findings.append("ready-made statistics are accepted, whose clip nobody can check")
     others = 0
     while not agent.finished and others < 10_000:
@@ -37,11 +40,10 @@ def check_refusals(make: Callable[[Any], Any], episode: Episode) -> list[str]:
     final = _public(agent)
     if _accepts(lambda: agent.submit("late", episode)) and not _same(final, _public(agent)):
         findings.append("a user after the last one still changes what is published")
-    grid = agent.privacy.calibration.grid
-    state = agent._state.aggregate
-    steps = np.asarray(agent.agent.aggregator.counter.release(state.counter)) / grid if grid > 0 else np.array([0.5])
+    grid = float(sums.grid)
+    steps = np.asarray(sums.released(agent._state.aggregate)) / grid if grid > 0 else np.array([0.5])
     # Epochs divide by the largest size, which is public: multiply it back.
-    sizes = agent.agent.aggregator.counter.weights()
+    sizes = sums.counter.weights()
     steps = steps if sizes is None else steps * np.max(sizes)
     if not np.allclose(steps, np.rint(steps), rtol=0, atol=1e-3):
         findings.append("released sums are not whole multiples of the grid")
@@ -60,5 +62,5 @@ def _public(agent: Any) -> Any:
     return jax.tree.map(np.asarray, agent.plan)
 
 
-def _same(one: Any, other: Any) -> bool:
-    return all(np.array_equal(a, b) for a, b in zip(jax.tree.leaves(one), jax.tree.leaves(other), strict=True))
+def _same(before: Any, after: Any) -> bool:
+    return all(np.array_equal(a, b) for a, b in zip(jax.tree.leaves(before), jax.tree.leaves(after), strict=True))

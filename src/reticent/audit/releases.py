@@ -1,4 +1,4 @@
-r"""The strong adversary: sees every released sum (or, in the local model, every report), and knows all users but one.
+r"""The strong adversary: sees every released sum, or every report where users noise their own; knows all users but one.
 
 A trial runs the agent's own privatizer with its own noise over all its rounds, once with the canary and once with her
 replacement; all other contributions are known to the adversary, so they are taken to be zero. Releases are Gaussian with
@@ -16,27 +16,34 @@ Laplace noise has another best test: the likelihood ratio of the noise that expl
 :math:`\hat z=B^{-1}y` less what the replacement would add, :math:`d=B^{-1}Ae_r` and Δ the canary's difference,
 
 .. math:: s=\sum_{t,c}\big(|\hat z_{t,c}|-|\hat z_{t,c}-d_t\Delta_c|\big)/b_c .
+
+Where B can be inverted, every trial is also searched for noise that is missing or repeated
+(:mod:`reticent.privacy.atoms`).
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import Array
 
-from reticent.audit.neighbours import Pair, report_of
-from reticent.audit.response import Response, probe
+from reticent.audit.response import Response
 from reticent.audit.subject import Subject
 from reticent.errors import InvalidInput
+from reticent.learning.aggregator import PyTree
+from reticent.privacy.atoms import HonestNoise, NoiseReader, RunAtoms, count_atoms, make_reader
+from reticent.privacy.neighbours import Pair, Scores, Tell, realised_strength, report_of
+from reticent.privacy.sums import PrivateSums, SumState
+from reticent.runtime import double_precision
 
 __all__ = ["MATCHED_LIMIT", "play_releases", "transcript"]
 
 LOCAL_REPORTS = 3
-"""Reports that a trial of the local model contains: the canary's first, then of users who did nothing."""
+"""Reports that a trial contains where users noise their own: the canary's first, then of users who did nothing."""
 
 LEARNED_LIMIT = 1024
 """Largest transcript, in numbers, whose covariance is estimated."""
@@ -44,8 +51,20 @@ LEARNED_LIMIT = 1024
 MATCHED_LIMIT = 1024
 """Largest number of rounds whose response is measured."""
 
+ATOM_ROUNDS, ATOM_CONDITION = 64, 1e5
+"""Most rounds whose noise is read off releases one by one, and how much rounding may be amplified by that."""
+
 LIVE_NUMBERS = 3_000_000
 """Numbers of one batch of trials that are alive at a time, roughly."""
+
+
+class Filter(NamedTuple):
+    """The matched filter ``(T, H, D)``, scaled to unit variance under the promise."""
+
+    weights: Array
+
+    def score(self, seen: Array) -> Array:
+        return (self.weights * seen).sum()
 
 
 class Likelihood(NamedTuple):
@@ -68,129 +87,154 @@ class Likelihood(NamedTuple):
         return ((jnp.abs(noise) - jnp.abs(noise - self.shift)) / self.scale).sum()
 
 
-def transcript(privatizer: Any, seen: Any, at_round: int, key: Array) -> Array:
+Test = Filter | Likelihood
+
+
+def transcript(sums: PrivateSums, seen: PyTree, at_round: int, key: Array) -> Array:
     """Everything released in one trial, ``(T, H, D)``: the canary's round is ``at_round``, all others are empty."""
-    if privatizer.trust == "local":
+    if sums.trust.noised_reports:
         nobody = jax.tree.map(jnp.zeros_like, seen)
-        noises = [privatizer.simulate_user_noise(jax.random.fold_in(key, user)) for user in range(LOCAL_REPORTS)]
-        return jnp.stack([privatizer.report(seen if user == 0 else nobody, z) for user, z in enumerate(noises)])
+        noises = [sums.simulate_user_noise(jax.random.fold_in(key, user)) for user in range(LOCAL_REPORTS)]
+        return jnp.stack([sums.report(seen if user == 0 else nobody, noise) for user, noise in enumerate(noises)])
 
-    def one_round(state: Any, t: Array) -> tuple[Any, Array]:
-        report = privatizer.report(seen, None)
-        state = privatizer.absorb(state, jnp.where(t == at_round, report, jnp.zeros_like(report)))
-        state = privatizer.close(state, privatizer.simulate_round_noise(jax.random.fold_in(key, t)))
-        return state, privatizer.counter.release(state.counter)
+    def a_round(state: SumState, t: Array) -> tuple[SumState, Array]:
+        report = sums.report(seen, None)
+        state = sums.absorb(state, jnp.where(t == at_round, report, jnp.zeros_like(report)))
+        state = sums.close(state, sums.simulate_round_noise(jax.random.fold_in(key, t)))
+        return state, sums.released(state)
 
-    return jax.lax.scan(one_round, privatizer.init(), jnp.arange(privatizer.counter.rounds))[1]
+    return jax.lax.scan(a_round, sums.init(), jnp.arange(sums.counter.rounds))[1]
 
 
+@double_precision
 def play_releases(
     subject: Subject,
-    pair: Pair,
+    pair: Pair[PyTree],
     trials: int,
     seed: int,
     *,
     learn: bool = False,
-    progress: Callable[[int], None] | None = None,
-) -> tuple[np.ndarray, np.ndarray]:
-    """Scores of ``trials`` trials each without (``pair.other``) and with (``pair.one``) the canary."""
-    privatizer = subject.privatizer
+    tell: Tell | None = None,
+) -> Scores:
+    """Scores of ``trials`` trials each without the canary (her replacement in her place) and with her."""
     at_round, test = _likelihood(subject, pair) if subject.pure else _matched_filter(subject, pair)
     root = jax.random.key(seed)
     batch = _batch(subject, trials)
     if learn:
         test = _learned_filter(subject, pair, at_round, jax.random.fold_in(root, 2), min(trials, 20_000), batch)
     program = _program(at_round, batch)
-    scores = []
+    reader = _reader(subject, at_round)
+    sides, atoms = [], []
     done = 0
-    for arm, seen in enumerate((pair.other, pair.one)):
-        keys = jax.random.fold_in(root, arm)
+    for arm, seen in enumerate((pair.replacement, pair.canary)):
+        keys, silent = jax.random.fold_in(root, arm), _noiseless(subject, seen, at_round)
         parts = []
         for start in range(0, trials, batch):
-            found = program(privatizer, seen, test, jax.random.fold_in(keys, start))
-            parts.append(np.asarray(found))
-            done += min(batch, trials - start)
-            if progress is not None:
-                progress(done)
+            scores, run = program(subject.sums, seen, test, reader, silent, jax.random.fold_in(keys, start))
+            kept = min(batch, trials - start)
+            parts.append(np.asarray(scores)[:kept])
+            atoms.append(jax.tree.map(lambda leaf, kept=kept: np.asarray(leaf)[:kept], run))
+            done += kept
+            if tell is not None:
+                tell(done)
         # What is not a number cannot be mistaken for noise.
-        scores.append(np.nan_to_num(np.concatenate(parts)[:trials], nan=1e12, posinf=1e12, neginf=-1e12))
-    return scores[0], scores[1]
+        sides.append(np.nan_to_num(np.concatenate(parts), nan=1e12, posinf=1e12, neginf=-1e12))
+    possible = realised_strength(subject.sums, pair) * subject.exposure
+    if reader is None:
+        return Scores(sides[0], sides[1], possible)
+    sums, scale = subject.sums, subject.noise_scale
+    honest = HonestNoise.of(sums.law, scale, float(sums.grid), len(reader.inverse))
+    return Scores(sides[0], sides[1], possible, count_atoms(atoms, honest))
 
 
-def _program(at_round: int, batch: int) -> Callable[..., Array]:
+def _program(at_round: int, batch: int) -> Callable[..., tuple[Array, RunAtoms | None]]:
     """The compiled trials; compiled anew for every audit, so that what runs is the code in force."""
 
-    def scores(privatizer: Any, seen: Any, test: Array | Likelihood | None, key: Array) -> Array:
-        def one(own: Array) -> Array:
-            found = transcript(privatizer, seen, at_round, own)
-            if isinstance(test, Likelihood):
-                return test.score(found)
-            return found.ravel() if test is None else (test * found).sum()
+    def trials(
+        sums: PrivateSums, seen: PyTree, test: Test | None, reader: NoiseReader | None, silent: Array, key: Array
+    ) -> tuple[Array, RunAtoms | None]:
+        def trial(own: Array) -> tuple[Array, RunAtoms | None]:
+            released = transcript(sums, seen, at_round, own)
+            score = released.ravel() if test is None else test.score(released)
+            return score, None if reader is None else reader.read(released, silent)
 
-        return jax.vmap(one)(jax.random.split(key, batch))
+        return jax.vmap(trial)(jax.random.split(key, batch))
 
-    return jax.jit(scores)
+    return jax.jit(trials)
 
 
-def _matched_filter(subject: Subject, pair: Pair) -> tuple[int, Array]:
-    """The canary's round (the most exposed one) and the filter ``(T, H, D)``, scaled to unit variance."""
-    moved = np.asarray(report_of(subject, pair.one) - report_of(subject, pair.other))
+def _noiseless(subject: Subject, seen: PyTree, at_round: int) -> Array:
+    """What a trial would release without any noise, ``(T, H, D)``: by the measured response, not by running it."""
+    report = report_of(subject.sums, seen)
+    if subject.response is None:
+        idle = report_of(subject.sums, jax.tree.map(jnp.zeros_like, seen))
+        return jnp.stack([report, *[idle] * (LOCAL_REPORTS - 1)])
+    return jnp.asarray(subject.response.items[:, at_round])[:, None, None] * report
+
+
+def _reader(subject: Subject, at_round: int) -> NoiseReader | None:
+    """Reads noise off releases; None where several draws make one release, or there are too many rounds to compare."""
+    if subject.response is None:
+        return make_reader(np.eye(LOCAL_REPORTS), subject.noise_scale, 0)
+    mixing = subject.response.noise
+    if mixing.shape[-1] > 1 or len(mixing) > ATOM_ROUNDS or np.linalg.cond(mixing[..., 0]) > ATOM_CONDITION:
+        return None
+    return make_reader(np.linalg.inv(mixing[..., 0]), subject.noise_scale, at_round)
+
+
+def _matched_filter(subject: Subject, pair: Pair[PyTree]) -> tuple[int, Test]:
+    """The canary's round (the most exposed one) and the filter, scaled to unit variance."""
+    moved = np.asarray(report_of(subject.sums, pair.canary) - report_of(subject.sums, pair.replacement))
     scale = subject.noise_scale
     # Where there is no noise but a difference, the least weight that drowns everything else.
     sigma = np.where(scale > 0, scale, 1e-6 * scale.max())
-    direction = moved / sigma**2
-    if subject.local:
-        over_time = np.zeros(LOCAL_REPORTS)
-        over_time[0] = 1.0
-        at_round = 0
+    size = np.sqrt(max(float((moved**2 / sigma**2).sum()), 1e-300))
+    response = _response(subject)
+    if response is None:
+        at_round, over_time = 0, np.eye(1, LOCAL_REPORTS)[0]
     else:
-        response = _response(subject)
         at_round = int(np.argmax(response.exposures))
         over_time = response.filters[:, at_round]
-    weights = over_time[:, None, None] * direction
-    size = np.sqrt(max(float((moved**2 / sigma**2).sum()), 1e-300))
-    if not subject.local:
         size *= float(response.exposures[at_round]) if np.isfinite(response.exposures[at_round]) else 1.0
-    return at_round, jnp.asarray(weights / size)
+    return at_round, Filter(jnp.asarray(over_time[:, None, None] * moved / sigma**2 / size))
 
 
-def _likelihood(subject: Subject, pair: Pair) -> tuple[int, Likelihood]:
+def _likelihood(subject: Subject, pair: Pair[PyTree]) -> tuple[int, Test]:
     """The canary's round (the most exposed one) and the likelihood ratio of the noise."""
-    one, other = (np.asarray(report_of(subject, side)) for side in (pair.one, pair.other))
+    canary, replacement = (np.asarray(report_of(subject.sums, side)) for side in (pair.canary, pair.replacement))
     scale = np.where(subject.noise_scale > 0, subject.noise_scale, 1e-6 * subject.noise_scale.max())
-    if subject.local:
-        inverse, at_round = np.eye(1, LOCAL_REPORTS), 0
-        moved = np.ones(1)
+    response = _response(subject)
+    if response is None:
+        inverse, at_round, moved = np.eye(1, LOCAL_REPORTS), 0, np.ones(1)
     else:
-        response = _response(subject)
         at_round = int(np.argmax(response.pure_exposures))
         inverse = np.linalg.pinv(response.noise.reshape(response.rounds, -1), rcond=1e-13)
         moved = inverse @ response.items[:, at_round]
     along = moved[:, None, None]
-    return at_round, Likelihood(*(jnp.asarray(part) for part in (inverse, along * other, along * (one - other), scale)))
+    parts = (inverse, along * replacement, along * (canary - replacement), scale)
+    return at_round, Likelihood(*(jnp.asarray(part) for part in parts))
 
 
-def _response(subject: Subject) -> Response:
-    counter = subject.privatizer.counter
-    if counter.rounds > MATCHED_LIMIT:
-        raise InvalidInput(
-            "rounds", counter.rounds, f"at most {MATCHED_LIMIT} in an audit", "audit with fewer --episodes"
-        )
-    return probe(counter)
+def _response(subject: Subject) -> Response | None:
+    rounds = subject.sums.counter.rounds
+    if not subject.noised_reports and rounds > MATCHED_LIMIT:
+        raise InvalidInput("rounds", rounds, f"at most {MATCHED_LIMIT} in an audit", "audit with fewer --episodes")
+    return subject.response
 
 
-def _learned_filter(subject: Subject, pair: Pair, at_round: int, key: Array, trials: int, batch: int) -> Array:
+def _learned_filter(subject: Subject, pair: Pair[PyTree], at_round: int, key: Array, trials: int, batch: int) -> Filter:
     """The linear discriminant of transcripts of a pilot, with the covariance that they have."""
-    shape = (LOCAL_REPORTS if subject.local else subject.privatizer.counter.rounds, *subject.noise_scale.shape)
+    releases = LOCAL_REPORTS if subject.noised_reports else subject.sums.counter.rounds
+    shape = (releases, *subject.noise_scale.shape)
     size = int(np.prod(shape))
     if size > LEARNED_LIMIT:
         raise InvalidInput("transcript", size, f"at most {LEARNED_LIMIT} numbers", "audit with the matched filter")
     program = _program(at_round, batch)
     sides = []
-    for arm, seen in enumerate((pair.other, pair.one)):
-        own = jax.random.fold_in(key, arm)
+    for arm, seen in enumerate((pair.replacement, pair.canary)):
+        own, silent = jax.random.fold_in(key, arm), jnp.zeros(())
         parts = [
-            np.asarray(program(subject.privatizer, seen, None, jax.random.fold_in(own, start)))
+            np.asarray(program(subject.sums, seen, None, None, silent, jax.random.fold_in(own, start))[0])
             for start in range(0, trials, batch)
         ]
         sides.append(np.concatenate(parts)[:trials])
@@ -200,11 +244,11 @@ def _learned_filter(subject: Subject, pair: Pair, at_round: int, key: Array, tri
     quiet = scale <= 1e-12 * scale.max()
     scale = np.where(quiet, scale.max(), scale)
     covariance = np.cov((spread / scale).T) + 1e-9 * np.eye(size)
-    return jnp.asarray((np.linalg.solve(covariance, gap / scale) / scale).reshape(shape))
+    return Filter(jnp.asarray((np.linalg.solve(covariance, gap / scale) / scale).reshape(shape)))
 
 
 def _batch(subject: Subject, trials: int) -> int:
-    live = subject.noise_scale.size * (2 + (0 if subject.local else subject.privatizer.counter.memory))
-    if subject.local:
-        live *= LOCAL_REPORTS
+    live = subject.noise_scale.size
+    releases = LOCAL_REPORTS if subject.noised_reports else min(subject.sums.counter.rounds, ATOM_ROUNDS)
+    live *= 2 * releases + (0 if subject.noised_reports else 2 + subject.sums.counter.memory)
     return max(1, min(trials, LIVE_NUMBERS // live))

@@ -22,22 +22,24 @@ import dataclasses
 import io
 import logging
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 
-from reticent.audit.response import Response, probe
-from reticent.audit.subject import Subject, in_noise
+from reticent.audit.hooks import OwnReplay
+from reticent.audit.response import Response
+from reticent.audit.subject import Subject
+from reticent.learning.aggregator import PyTree
+from reticent.learning.learner import AgentState
 from reticent.learning.plan import Plan
+from reticent.privacy.neighbours import Group, Replay, User, cost_of, in_noise, length_of
+from reticent.runtime import double_precision
 from reticent.worlds import Episode
 
 __all__ = ["Group", "Replay", "User", "replay", "seen_as", "user_of"]
-
-User = Callable[[Plan], Any]
-"""A user's data: what her agent sees of her under whatever plan she is shown."""
 
 TOLERANCE = 1e-6
 """Relative; moved noise cancels an item only up to rounding, which estimation may amplify."""
@@ -48,39 +50,9 @@ def user_of(subject: Subject, episode: Episode) -> User:
     return lambda plan: subject.agent.see(plan, episode)
 
 
-def seen_as(observation: Any) -> User:
+def seen_as(observation: PyTree) -> User:
     """A user whose observation is this, whatever she is shown: an attacker at the level of statistics."""
     return lambda _: observation
-
-
-@dataclasses.dataclass(frozen=True)
-class Group:
-    """How far one declared group of sums of one step moved: against its sensitivity, and in units of its noise."""
-
-    name: str
-    step: int
-    moved: float
-    declared: float
-    mu: float
-
-
-@dataclasses.dataclass(frozen=True)
-class Replay:
-    """What a replay measured. ``findings`` is empty if the promise held for this pair of sequences.
-
-    Attributes:
-      realised_mu: the μ that this pair has, all releases together (ε under Laplace noise).
-      promised_mu: what the promise allows.
-      groups: the movement by declared group and step.
-      exposure: the largest measured exposure of any round, and ``exposure_declared`` what the counter says.
-    """
-
-    findings: tuple[str, ...]
-    realised_mu: float
-    promised_mu: float
-    groups: tuple[Group, ...]
-    exposure: float
-    exposure_declared: float
 
 
 @dataclasses.dataclass
@@ -100,47 +72,53 @@ class _Trace:
     findings: list[str] = dataclasses.field(default_factory=list)
 
 
+@double_precision
 def replay(subject: Subject, users: Sequence[User], changed: int, other: User, *, seed: int = 1_845_201_937) -> Replay:
-    """Compare the runs of ``users`` and of the same users with number ``changed`` (0-based) replaced by ``other``."""
+    """Compare the runs of ``users`` and of the same users with number ``changed`` (0-based) replaced by ``other``.
+
+    Raises:
+      InvalidInput: what the agent releases has no such proof.
+    """
+    hooks = subject.agent.audit_hooks()
     # A broken clip may let NaN through; that is a finding and no reason to stop.
     with np.errstate(all="ignore"):
+        if isinstance(hooks, OwnReplay):
+            return hooks.replay(users, changed, other, seed)
         return _replay(subject, users, changed, other, seed)
 
 
 def _replay(subject: Subject, users: Sequence[User], changed: int, other: User, seed: int) -> Replay:
     neighbours = [*users[:changed], other, *users[changed + 1 :]]
-    response = None if subject.local else probe(subject.privatizer.counter)
     first = _run(subject, users, seed)
     same_noise = _run(subject, neighbours, seed, plans=first.plans)
-    hidden = _run(subject, neighbours, seed, hide=first, response=response, changed=changed)
+    hidden = _run(subject, neighbours, seed, hide=first, response=subject.response, changed=changed)
 
     findings = [*first.findings]
     ends = subject.agent.schedule.ends
     own_round = int(np.searchsorted(ends, changed, side="right"))
     released = own_round < len(first.items)
-    if subject.local:
+    if subject.noised_reports:
         moved = first.reports[changed] - same_noise.reports[changed]
     else:
         moved = first.items[own_round] - same_noise.items[own_round] if released else 0 * first.items[0]
     for t, (before, after) in enumerate(zip(first.items, same_noise.items, strict=True)):
         if t != own_round and not np.array_equal(before, after):
             findings.append(f"the user of round {own_round + 1} also moved what reached the counter in round {t + 1}")
-    exposure = subject.exposure(response)
-    declared = 1.0 if subject.local else float(subject.plan.calibration.counter_sensitivity)
+    exposure, declared = subject.exposure, subject.declared_exposure
     if exposure > declared * (1 + 1e-9):
         findings.append(f"a round's exposure is {exposure:.6g}, but the calibration counts {declared:.6g}")
     groups = _groups(subject, moved)
     # Every user is promised the same, so the item is charged at the most exposed round's price.
-    realised = subject.cost(moved) * exposure
+    realised = cost_of(subject.sums, moved) * exposure
     findings += _over_bounds(groups)
-    if not realised <= subject.promised_mu * (1 + 1e-9):
+    if not realised <= subject.promised * (1 + 1e-9):
         unit = "epsilon" if subject.pure else "mu"
-        findings.append(f"this pair has {unit} = {realised:.6g}, but the promise allows {subject.promised_mu:.6g}")
+        findings.append(f"this pair has {unit} = {realised:.6g}, but the promise allows {subject.promised:.6g}")
     findings += _public_differences(subject, first, hidden)
     for what, run in (("same noise", same_noise), ("hidden", hidden)):
         if run.shapes != first.shapes or run.requests != first.requests or run.counts != first.counts:
             findings.append(f"{what}: rounds, shapes or noise requests depend on the user's data")
-    return Replay(tuple(dict.fromkeys(findings)), realised, subject.promised_mu, tuple(groups), exposure, declared)
+    return Replay(tuple(dict.fromkeys(findings)), realised, subject.promised, tuple(groups), exposure, declared)
 
 
 def _run(
@@ -153,7 +131,7 @@ def _run(
     response: Response | None = None,
     changed: int = -1,
 ) -> _Trace:
-    agent, privatizer = subject.agent, subject.privatizer
+    agent, sums = subject.agent, subject.sums
     trace = _Trace()
     shifts: list[np.ndarray] = []
     noisy = subject.noise_scale > 0
@@ -169,11 +147,11 @@ def _run(
             for _ in range(size):
                 key = jax.random.fold_in(keys[0], number)
                 trace.secrets |= _words(key)
-                own = privatizer.simulate_user_noise(key)
-                report = privatizer.report(users[number](shown), own)
-                if hide is not None and subject.local and number == changed and own is not None:
+                own = sums.simulate_user_noise(key)
+                report = sums.report(users[number](shown), own)
+                if hide is not None and subject.noised_reports and number == changed and own is not None:
                     own = own + jnp.where(noisy, hide.reports[number] - report, 0.0)
-                    report = privatizer.report(users[number](shown), own)
+                    report = sums.report(users[number](shown), own)
                 trace.reports.append(np.asarray(report))
                 state = agent.absorb(state, report)
                 number += 1
@@ -182,9 +160,9 @@ def _run(
             trace.items.append(np.asarray(state.aggregate.open))
             key = jax.random.fold_in(keys[1], t)
             trace.secrets |= _words(key)
-            noise = privatizer.simulate_round_noise(key)
+            noise = sums.simulate_round_noise(key)
             trace.requests.append(None if noise is None else (noise.shape, str(noise.dtype)))
-            if noise is not None and not np.array_equal(noise, np.asarray(privatizer.simulate_round_noise(key))):
+            if noise is not None and not np.array_equal(noise, np.asarray(sums.simulate_round_noise(key))):
                 trace.findings.append("a retried round draws other noise: its two releases could be averaged")
             if hide is not None and response is not None and noise is not None and t < len(hide.items):
                 moved = np.stack([a - b for a, b in zip(hide.items[: t + 1], trace.items, strict=True)])
@@ -194,8 +172,8 @@ def _run(
             state = agent.close(state, shown, size, noise)
             plan = agent.plan(state, action_values=True)
             trace.plans.append(plan)
-            trace.releases.append(np.asarray(privatizer.counter.release(state.aggregate.counter)))
-            trace.regularized.append(jax.tree.map(np.asarray, privatizer.regularized(state.aggregate)))
+            trace.releases.append(np.asarray(sums.released(state.aggregate)))
+            trace.regularized.append(jax.tree.map(np.asarray, agent.aggregator.regularized(state.aggregate)))
             trace.counts.append((int(state.rounds), int(state.aggregate.rounds)))
             trace.shapes.append([(np.shape(leaf), str(np.asarray(leaf).dtype)) for leaf in jax.tree.leaves(state)])
         _past_the_horizon(subject, state, plan, users[0](plan), keys, trace)
@@ -210,16 +188,18 @@ def _words(key: jax.Array) -> set[str]:
     return {str(word) for word in np.asarray(jax.random.key_data(key)).ravel().tolist() if word > 999}
 
 
-def _past_the_horizon(subject: Subject, state: Any, plan: Plan, seen: Any, keys: jax.Array, trace: _Trace) -> None:
+def _past_the_horizon(
+    subject: Subject, state: AgentState, plan: Plan, seen: PyTree, keys: jax.Array, trace: _Trace
+) -> None:
     """One more user after the last round: nothing of hers may come out."""
-    agent, privatizer = subject.agent, subject.privatizer
-    before = np.asarray(privatizer.counter.release(state.aggregate.counter))
-    extra = privatizer.simulate_user_noise(jax.random.fold_in(keys[0], 10**6))
-    state = agent.absorb(state, privatizer.report(seen, extra))
+    agent, sums = subject.agent, subject.sums
+    before = np.asarray(sums.released(state.aggregate))
+    extra = sums.simulate_user_noise(jax.random.fold_in(keys[0], 10**6))
+    state = agent.absorb(state, sums.report(seen, extra))
     for _ in range(2):
-        noise = privatizer.simulate_round_noise(jax.random.fold_in(keys[1], 10**6))
+        noise = sums.simulate_round_noise(jax.random.fold_in(keys[1], 10**6))
         state = agent.close(state, plan, 1, noise)
-    if not np.array_equal(before, np.asarray(privatizer.counter.release(state.aggregate.counter))):
+    if not np.array_equal(before, np.asarray(sums.released(state.aggregate))):
         trace.findings.append("a round closed after the last one is still released")
 
 
@@ -233,11 +213,11 @@ def _public_differences(subject: Subject, first: _Trace, hidden: _Trace) -> list
         if len(before) != len(after):
             findings.append(f"the number of {name} depends on the user's data")
             continue
-        for t, (one, other) in enumerate(zip(before, after, strict=True)):
-            if not _close(_comparable(subject, one), _comparable(subject, other)):
+        for t, (left, right) in enumerate(zip(before, after, strict=True)):
+            if not _close(_comparable(subject, left), _comparable(subject, right)):
                 findings.append(f"{name} are not a function of noisy sums (round {t + 1})")
                 break
-    if subject.local and not all(_close(a, b) for a, b in zip(first.reports, hidden.reports, strict=True)):
+    if subject.noised_reports and not all(_close(a, b) for a, b in zip(first.reports, hidden.reports, strict=True)):
         findings.append("a report is not covered by its own noise")
     return findings
 
@@ -251,9 +231,9 @@ def _comparable(subject: Subject, plan: Any) -> Any:
     return plan._replace(policy=jnp.where(apart > 1e-5, plan.policy, -1))
 
 
-def _close(one: Any, other: Any) -> bool:
+def _close(left: PyTree, right: PyTree) -> bool:
     """Equal up to :data:`TOLERANCE`; what is not a number is equal to nothing."""
-    for a, b in zip(jax.tree.leaves(one), jax.tree.leaves(other), strict=True):
+    for a, b in zip(jax.tree.leaves(left), jax.tree.leaves(right), strict=True):
         before, after = np.asarray(a, float), np.asarray(b, float)
         if before.shape != after.shape or not (np.isfinite(before).all() and np.isfinite(after).all()):
             return False
@@ -266,10 +246,10 @@ def _groups(subject: Subject, moved: np.ndarray) -> list[Group]:
     white = in_noise(moved, subject.noise_scale)
     return [
         Group(
-            group.name, group.step, subject.length(moved[group.step - 1, group.columns]), group.sensitivity,
-            subject.length(white[group.step - 1, group.columns]),
+            group.name, group.step, length_of(subject.sums, moved[group.step - 1, group.columns]), group.sensitivity,
+            length_of(subject.sums, white[group.step - 1, group.columns]),
         )
-        for group in subject.declared_groups
+        for group in subject.guarantee.groups
     ]  # fmt: skip
 
 

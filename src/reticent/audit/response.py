@@ -22,6 +22,7 @@ from jax import Array
 from scipy.optimize import linprog
 
 from reticent.privacy.counters.counter import Counter
+from reticent.runtime import double_precision
 
 __all__ = ["Response", "probe"]
 
@@ -63,11 +64,11 @@ class Response:
             return np.asarray(np.abs(np.linalg.solve(flat, self.items)).sum(axis=0))
         # z = p - q with p, q >= 0: the 1-norm is linear in them.
         draws = flat.shape[1]
-        found = [
+        solved = [
             linprog(np.ones(2 * draws), A_eq=np.hstack([flat, -flat]), b_eq=self.items[:, t], bounds=(0, None))
             for t in range(self.rounds)
         ]
-        return np.array([one.fun if one.success else np.inf for one in found])
+        return np.array([result.fun if result.success else np.inf for result in solved])
 
     def hiding(self, rounds: int, moved: np.ndarray, hidden: np.ndarray) -> np.ndarray:
         """Noise of round ``rounds`` (0-based) that hides items moved by ``moved`` ``(rounds + 1, ...)``.
@@ -85,6 +86,7 @@ class Response:
         return np.asarray(own.reshape(-1, *[1] * wanted.ndim) * wanted / power)
 
 
+@double_precision
 def probe(counter: Counter) -> Response:
     """Measure a counter's response over all its rounds (sizes to some hundreds)."""
     rounds, prefix = counter.rounds, tuple(getattr(counter, "noise_shape_prefix", ()))
@@ -94,10 +96,10 @@ def probe(counter: Counter) -> Response:
     items[np.arange(rounds), np.arange(rounds)] = 1.0
     noise.reshape(rounds * draws, lanes)[np.arange(rounds * draws), rounds + np.arange(rounds * draws)] = 1.0
 
-    def one(state: Any, at: tuple[Array, Array]) -> tuple[Any, Array]:
+    def a_round(state: Any, at: tuple[Array, Array]) -> tuple[Any, Array]:
         state = counter.close(state, at[0], at[1].reshape(*prefix, lanes))
         return state, counter.release(state)
 
     start = counter.init((lanes,), jnp.float64)
-    seen = np.asarray(jax.lax.scan(one, start, (jnp.asarray(items), jnp.asarray(noise)))[1])
+    seen = np.asarray(jax.lax.scan(a_round, start, (jnp.asarray(items), jnp.asarray(noise)))[1])
     return Response(seen[:, :rounds], seen[:, rounds:].reshape(rounds, rounds, draws))

@@ -1,100 +1,106 @@
-"""Who is audited: a private agent together with the plan it claims to keep."""
+"""Who is audited: an agent, held to the guarantee that it carries."""
 
 from __future__ import annotations
 
 import dataclasses
-from typing import Any
+import functools
 
 import numpy as np
 
-from reticent.audit.response import Response
+from reticent.audit.hooks import Neighbours, neighbours_of
+from reticent.audit.response import Response, probe
+from reticent.errors import InvalidInput
 from reticent.learning.learner import AnyLearner
-from reticent.privacy.accounting.gaussian import mu_of
-from reticent.privacy.guarantee import DeclaredGroup
+from reticent.privacy.guarantee import Guarantee, guarantee_of
+from reticent.privacy.sums import PrivateSums, private_sums
+from reticent.runtime import double_precision_methods
+
+__all__ = ["Subject"]
 
 
-@dataclasses.dataclass(frozen=True)
+@double_precision_methods
+@dataclasses.dataclass(frozen=True, eq=False)
 class Subject:
-    """An agent, and the plan that says what it promises.
+    """An agent and what it promises.
 
-    Every check compares what the *agent* does with what the *promise* allows; numbers that the plan derives on the way
-    (sensitivities, σ, its own μ) are never taken as given. The plan is a
-    :class:`~reticent.agents.linear_mixture.privacy_plan.PrivacyPlan`, a :class:`~reticent.agents.tabular.count_plan.CountPlan`, or one like them.
+    Every check compares what the *agent* does with what its :class:`~reticent.privacy.guarantee.Guarantee` allows. Numbers
+    that a calibration derives on the way are never taken from the code that uses them: the strength allowed follows from
+    (ε, δ), the counter's response is measured, and noise is compared with the guarantee's table.
 
-    What a pair of neighbours costs is measured in μ under Gaussian noise and, where the plan promises *pure*
-    differential privacy by Laplace noise, in ε: all that is called μ below is then that ε.
+    What a pair of neighbours costs is its *strength*: μ under Gaussian noise, and ε where *pure* differential privacy is
+    promised by Laplace noise.
+
+    Raises:
+      InvalidInput: the agent promises nothing, so that there is nothing to hold it to.
     """
 
     agent: AnyLearner
-    plan: Any
+
+    def __post_init__(self) -> None:
+        if guarantee_of(self.agent) is None:
+            raise InvalidInput(
+                "agent", self.agent.name, "one that promises privacy", f"it says: {self.agent.promise.sentence()}"
+            )
+
+    @functools.cached_property
+    def guarantee(self) -> Guarantee:
+        """What the agent promises."""
+        promise = guarantee_of(self.agent)
+        assert promise is not None
+        return promise
+
+    @functools.cached_property
+    def neighbours(self) -> Neighbours:
+        """The family's proposals of neighbours."""
+        return neighbours_of(self.agent)
 
     @property
-    def privatizer(self) -> Any:
-        return self.agent.aggregator
+    def sums(self) -> PrivateSums:
+        """The noisy sums that the agent releases.
+
+        Raises:
+          InvalidInput: it releases something else.
+        """
+        return private_sums(self.agent)
 
     @property
-    def pure(self) -> bool:
-        """Whether noise is Laplace, and costs are 1-norms and add up to ε."""
-        return bool(self.privatizer.law == "laplace")
-
-    @property
-    def declared_groups(self) -> list[DeclaredGroup]:
-        """What the plan says that one user may move."""
-        declared: list[DeclaredGroup] | None = getattr(self.plan, "declared_groups", None)
-        return regression_groups(self.plan.calibration, self.privatizer) if declared is None else declared
-
-    @property
-    def local(self) -> bool:
-        return bool(self.plan.options.trust == "local")
+    def noised_reports(self) -> bool:
+        """Whether users noise their own reports, so that a report is all there is to see."""
+        return self.guarantee.trust.noised_reports
 
     @property
     def zero_out(self) -> bool:
-        return bool(self.plan.options.adjacency == "zero-out")
+        return self.guarantee.adjacency == "zero-out"
 
     @property
-    def promised_mu(self) -> float:
-        """The largest μ that the promised (ε, δ) allows; ε itself where there is no δ."""
-        if self.pure:
-            return float(self.plan.options.epsilon)
-        return mu_of(self.plan.options.epsilon, self.plan.options.delta)
+    def pure(self) -> bool:
+        """Whether there is no δ: strengths are ε and costs are 1-norms."""
+        return self.guarantee.pure
+
+    @property
+    def promised(self) -> float:
+        """The largest strength that the promised (ε, δ) allows."""
+        return self.guarantee.promised_strength
 
     @property
     def noise_scale(self) -> np.ndarray:
-        """σ per coordinate as the agent uses it, ``(H, D)``."""
-        return np.asarray(self.privatizer.noise_scale)
+        """Scale of the noise per coordinate as the agent uses it, ``(H, D)``."""
+        return np.asarray(self.sums.noise_scale)
 
-    def length(self, moved: np.ndarray) -> float:
-        """The norm of a movement that noise of this law is charged for."""
-        return float(np.linalg.norm(np.ravel(moved), ord=1 if self.pure else 2))
+    @functools.cached_property
+    def response(self) -> Response | None:
+        """The measured response of the counter; None where users noise their own reports and nothing else matters."""
+        return None if self.noised_reports else probe(self.sums.counter)
 
-    def cost(self, moved: np.ndarray) -> float:
-        """What one item's movement ``(H, D)`` costs, in units of the noise on each coordinate."""
-        return self.length(in_noise(moved, self.noise_scale))
-
-    def exposure(self, response: Response | None) -> float:
-        """How often the most exposed round's item is charged by a counter of this response; once if there is none."""
-        if response is None:
+    @property
+    def exposure(self) -> float:
+        """How often the most exposed round's item is charged, as measured."""
+        if self.response is None:
             return 1.0
-        return float((response.pure_exposures if self.pure else response.exposures).max())
+        return float((self.response.pure_exposures if self.pure else self.response.exposures).max())
 
-
-def regression_groups(calibration: Any, privatizer: Any) -> list[DeclaredGroup]:
-    """The groups of the linear learners: Gram and moment of both regressions at every step."""
-    d1, d2 = privatizer.d1, privatizer.d2
-    cuts = [0, *np.cumsum([d1 * (d1 + 1) // 2, d1, d2 * (d2 + 1) // 2, d2]).tolist()]
-    groups = []
-    for index, (name, noise) in enumerate((("transition", calibration.transition), ("reward", calibration.reward))):
-        gram, moment = (slice(cuts[at], cuts[at + 1]) for at in (2 * index, 2 * index + 1))
-        for step in range(1, len(noise.gram_sensitivity) + 1):
-            groups.append(DeclaredGroup(f"{name} Gram", step, gram, float(noise.gram_sensitivity[step - 1])))
-            alone = float(noise.moment_sensitivity_alone[step - 1])
-            groups.append(DeclaredGroup(f"{name} moment", step, moment, alone))
-    return groups
-
-
-def in_noise(movement: np.ndarray, scale: np.ndarray) -> np.ndarray:
-    """``movement / scale`` where 0/0 is 0 and anything else over no noise is infinite."""
-    movement, scale = np.broadcast_arrays(np.asarray(movement, float), scale)
-    bare = np.where(movement == 0, 0.0, np.inf)
-    with np.errstate(all="ignore"):
-        return np.where(scale > 0, movement / np.where(scale > 0, scale, 1.0), bare)
+    @property
+    def declared_exposure(self) -> float:
+        """The same as the ledger counts it."""
+        charged = float(self.guarantee.ledger.exposure.max())
+        return charged if self.pure else float(np.sqrt(charged))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import datetime
 import sys
@@ -14,7 +15,7 @@ import typer
 
 if TYPE_CHECKING:
     from reticent.audit import Audit, Subject
-    from reticent.worlds import World
+    from reticent.worlds import Model, World
 
 GROUPED_EPISODES, STREAMED_EPISODES = 512, 16
 """Users of an audited run by default: a release costs as much as a round, so streaming counters get a short stream."""
@@ -50,9 +51,9 @@ def audit(
     A canary user is put in or replaced, an adversary looks at what is published, and how well it tells the two apart
     proves a lower bound on ε. Exit code 1 if the bound is above the claim.
     """
-    from reticent.audit.dispatch import audit_any as run_audit
-    from reticent.backend import enable_compilation_cache
+    from reticent.audit import audit as run_audit
     from reticent.cli.output import print_json
+    from reticent.runtime import enable_compilation_cache
     from reticent.simulation.rollout import rollout
     from reticent.worlds import make_world_from
 
@@ -60,50 +61,62 @@ def audit(
     built = make_world_from(world)
     flags = {"trust": trust, "counter": counter, "calibration": calibration, "epsilon": epsilon, "delta": delta}
     subject = make_subject(agent, built, episodes, flags)
-    with progress_bar() as told:
-        found = run_audit(
+    with progress_bar() as tell:
+        result = run_audit(
             subject, built, adversary=adversary, trials=trials, seed=seed, confidence=confidence,  # type: ignore[arg-type]
-            rollout=rollout, progress=told,
+            rollout=rollout, progress=tell,
         )  # fmt: skip
     if out is not None:
-        write(found, out)
+        write(result, out)
     if as_json:
-        print_json(found.to_dict())
+        print_json(result.to_dict())
     else:
-        print_audit(found, out)
-    if found.verdict == "violated":
+        print_audit(result, out)
+    if result.verdict == "violated":
         raise typer.Exit(1)
 
 
 def make_subject(spec: str, world: World, episodes: int | None, flags: dict[str, Any]) -> Subject:
-    """The agent that ``spec`` and the flags name, with its privacy plan; the spec wins.
+    """The agent that ``spec`` and the flags name, held to its own promise; the spec wins.
 
     Raises:
-      ReticentError: no such agent or option, or an agent that promises nothing.
+      ReticentError: no such agent or option, or an agent that promises nothing; the message lists those that do.
     """
     from reticent.agents import AGENTS, make_agent
-    from reticent.agents.registry import PLANS
     from reticent.audit import Subject
     from reticent.errors import UnknownName
     from reticent.naming import join, split
+    from reticent.privacy.guarantee import guarantee_of
 
     name, raw = split(spec)
     entry = AGENTS.find(name)
-    if name not in PLANS:
-        raise UnknownName("private agent", name, sorted(PLANS))
     # The claim has defaults, which an agent without that option cannot be meant by; other flags were asked for.
     meant = {key: value for key, value in flags.items() if key in entry.options or key not in ("epsilon", "delta")}
-    given = {key: str(value) for key, value in meant.items() if value is not None}
-    chosen = entry.read(given) | entry.read(raw)
-    # A release costs as much as a round, and whether users come in epochs is the plan's to say.
-    grouped = PLANS[name](world.model, GROUPED_EPISODES, **chosen).schedule.sizes is not None
-    users = episodes or (GROUPED_EPISODES if grouped else STREAMED_EPISODES)
-    # The agent is made first: it refuses options whose plan would not keep its word.
-    agent = make_agent(join(name, chosen), world.model, users)
-    return Subject(dataclasses.replace(agent, name=spec), PLANS[name](world.model, users, **chosen))
+    chosen = entry.read({key: str(value) for key, value in meant.items() if value is not None}) | entry.read(raw)
+    agent = make_agent(join(name, chosen), world.model, episodes or GROUPED_EPISODES)
+    if guarantee_of(agent) is None:
+        raise UnknownName("private agent", name, private_agents(world.model))
+    # A release costs as much as a round, and whether users come in epochs is the agent's to say.
+    if episodes is None and agent.schedule.sizes is None:
+        agent = make_agent(join(name, chosen), world.model, STREAMED_EPISODES)
+    return Subject(dataclasses.replace(agent, name=spec))
 
 
-def write(found: Audit, directory: Path) -> None:
+def private_agents(model: Model) -> list[str]:
+    """The registered agents that promise something to the users of ``model``, by what they say themselves."""
+    from reticent.agents import AGENTS, make_agent
+    from reticent.errors import ReticentError
+    from reticent.privacy.guarantee import guarantee_of
+
+    names = []
+    for name in AGENTS:
+        with contextlib.suppress(ReticentError):  # an agent that this model does not suit
+            if guarantee_of(make_agent(name, model, STREAMED_EPISODES)) is not None:
+                names.append(name)
+    return sorted(names)
+
+
+def write(result: Audit, directory: Path) -> None:
     """The picture, the page and the numbers."""
     import json
 
@@ -113,35 +126,37 @@ def write(found: Audit, directory: Path) -> None:
     from reticent.reports.report import with_audit
 
     directory.mkdir(parents=True, exist_ok=True)
-    picture = draw_audit(found)
+    picture = draw_audit(result)
     (directory / "audit.png").write_bytes(picture)
     date = f"{datetime.date.today():%Y-%m-%d}"
-    (directory / "audit.html").write_text(audit_html(found, picture, date), encoding="utf-8")
+    (directory / "audit.html").write_text(audit_html(result, picture, date), encoding="utf-8")
     report = directory / REPORT
     if report.exists():
-        page = with_audit(report.read_text(encoding="utf-8"), audit_body(found, picture))
+        page = with_audit(report.read_text(encoding="utf-8"), audit_body(result, picture))
         report.write_text(page, encoding="utf-8")
-    text = json.dumps(found.to_dict(), indent=2, ensure_ascii=False, allow_nan=False)
+    text = json.dumps(result.to_dict(), indent=2, ensure_ascii=False, allow_nan=False)
     (directory / "audit.json").write_text(text + "\n", encoding="utf-8")
 
 
-def print_audit(found: Audit, out: Path | None) -> None:
+def print_audit(result: Audit, out: Path | None) -> None:
     """The verdict and the bounds for people."""
     from reticent.cli.output import print_table
 
     print(
-        f"{found.verdict}: claimed epsilon {found.claimed_epsilon:g}, proven at least "
-        f"{found.lower_bound_epsilon:.4f} at delta {found.delta:g} (confidence {found.confidence:g})"
+        f"{result.verdict}: claimed epsilon {result.claimed_epsilon:g}, proven at least "
+        f"{result.lower_bound_epsilon:.4f} at delta {result.delta:g} (confidence {result.confidence:g})"
     )
+    for atom in result.atoms:
+        print(f"missing noise: {atom.sentence()}")
     print_table(
-        ("canary", "method used", *found.attacks[0].evidence.bounds),
+        ("canary", "method used", *result.attacks[0].evidence.bounds),
         [
             (
                 attack.canary,
                 attack.evidence.best,
                 *(f"{bound.epsilon:.4f}" for bound in attack.evidence.bounds.values()),
             )
-            for attack in found.attacks
+            for attack in result.attacks
         ],
         left=2,
     )

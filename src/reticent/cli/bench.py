@@ -1,4 +1,4 @@
-"""``reticent bench``: how fast, beside a plain NumPy loop and beside other libraries."""
+"""``reticent bench``: how fast."""
 
 from __future__ import annotations
 
@@ -27,18 +27,15 @@ def bench(
     quick: Annotated[
         bool, typer.Option("--quick", help="Shorter measurements, and smaller sizes with --scaling.")
     ] = False,
-    rlberry: Annotated[
-        str | None, typer.Option(help="A Python that has rlberry-scool.", show_default="this one, if it has")
-    ] = None,
     scaling: Annotated[
         bool, typer.Option("--scaling", help="Measure how time and memory grow with every size instead (minutes).")
     ] = False,
     out: Annotated[Path | None, typer.Option(help="Directory for bench.json, or scaling.json and .png.")] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object and nothing else.")] = False,
 ) -> None:
-    """Time this library beside a plain NumPy loop of the paper, in one run on this machine.
+    """Time this library on this machine: one learner, many side by side, plans every user or in epochs.
 
-    Everyone does the same work in the same world: private value iteration, a plan for every user unless the row says
+    Every row does the same work in the same world: private value iteration, a plan for every user unless the row says
     otherwise. Compiled programs are not taken from the cache, so that compile times are true.
     """
     from reticent.cli.output import note
@@ -55,7 +52,7 @@ def bench(
     from reticent.experiments.bench.rows import HEAD
 
     work = default_work(quick, seeds=seeds, episodes=episodes, world=world, repeats=repeats, precision=precision)
-    found = compare(work, contestants=with_agents(agent or []), rlberry=rlberry, told=told)
+    found = compare(work, contestants=with_agents(agent or []), tell=told)
     keep(out, "bench.json", found.to_dict())
     if as_json:
         print_json(found.to_dict())

@@ -4,9 +4,14 @@ from __future__ import annotations
 
 import dataclasses
 import math
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
+
+if TYPE_CHECKING:
+    from reticent.agents.linear_mixture.privacy_plan import PrivacyPlan
+    from reticent.privacy.guarantee import Guarantee
+    from reticent.privacy.ledger import CounterShare
 
 
 @dataclasses.dataclass(frozen=True)
@@ -34,6 +39,14 @@ class DeclaredSizes:
 
 
 def calibrate(
+    agent: Annotated[
+        str | None,
+        typer.Option(
+            help="A private agent, such as private-ucb-vi:law=laplace, in --world.",
+            show_default="private-linopt-vi, by the sizes below",
+        ),
+    ] = None,
+    world: Annotated[str, typer.Option(help="With --agent: the world whose model it gets.")] = "mobile-health",
     epsilon: Annotated[float | None, typer.Option(help="The promise ε.")] = None,
     delta: Annotated[float, typer.Option(help="The promise δ; less than one over the number of users.")] = 1e-5,
     horizon: Annotated[int, typer.Option(help="H, steps per episode.")] = 5,
@@ -64,9 +77,16 @@ def calibrate(
     ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
 ) -> None:
-    """Print the noise that a promise (ε, δ) needs, or with --noise-multiplier the promise that a noise gives."""
+    """Print the noise that a promise (ε, δ) needs, or with --noise-multiplier the promise that a noise gives.
+
+    With --agent, for any private agent in a world; without, for private-linopt-vi by the sizes of a model that need not
+    exist yet.
+    """
     from reticent.errors import InvalidInput
 
+    if agent is not None:
+        _show_guarantee(_promised(agent, world, episodes, {"epsilon": epsilon, "delta": delta}), as_json)
+        return
     if (epsilon is None) == (noise_multiplier is None):
         given = "both" if epsilon is not None else "neither"
         raise InvalidInput("--epsilon and --noise-multiplier", given, "exactly one of the two", "give one of them")
@@ -87,7 +107,42 @@ def calibrate(
     _show(content, as_json)
 
 
-def _plan(sizes: DeclaredSizes, episodes: int, options: dict[str, Any]) -> Any:
+def _promised(spec: str, world: str, episodes: int, flags: dict[str, Any]) -> Guarantee:
+    """What the agent promises in that world; flags fill what its spec leaves open, where it has such options."""
+    from reticent.agents import AGENTS, make_agent
+    from reticent.errors import InvalidInput
+    from reticent.naming import split
+    from reticent.privacy.guarantee import guarantee_of
+    from reticent.worlds import make_world_from
+
+    options = AGENTS.find(split(spec)[0]).options
+    meant = {key: value for key, value in flags.items() if key in options}
+    guarantee = guarantee_of(make_agent(spec, make_world_from(world).model, episodes, **meant))
+    if guarantee is None:
+        raise InvalidInput("agent", spec, "one that promises privacy", "`reticent agents` says what each promises")
+    return guarantee
+
+
+def _show_guarantee(guarantee: Guarantee, as_json: bool) -> None:
+    from reticent.cli.output import print_json, print_table
+
+    if as_json:
+        print_json({**guarantee.to_dict(), "counters": [row._asdict() for row in guarantee.sums]})
+        return
+    print(guarantee.sentence())
+    law = guarantee.ledger.account.law
+    print(f"{guarantee.releases} releases by {guarantee.ledger.counter}; {law} noise")
+    print_table(
+        ("sum", "step", "one user moves it by", "noise scale", "largest release noise"),
+        [
+            (row.name, str(row.step), *(f"{number:.6g}" for number in (row.sensitivity, row.scale, row.largest)))
+            for row in guarantee.sums
+        ],
+    )
+    print(f"Not covered: {'; '.join(guarantee.not_covered)}.")
+
+
+def _plan(sizes: DeclaredSizes, episodes: int, options: dict[str, Any]) -> PrivacyPlan:
     from reticent.agents import AGENTS
     from reticent.agents.linear_mixture.privacy_plan import PrivateOptions, plan_privacy
 
@@ -102,8 +157,8 @@ def _forward(sizes: DeclaredSizes, episodes: int, options: dict[str, Any]) -> di
     plan = _plan(sizes, episodes, options)
     calibration = plan.calibration
     content = {**_summary(plan, episodes, calibration.mu, calibration.epsilon), **_constants(plan)}
-    content["counters"] = calibration.to_rows(_largest_std(plan))
-    if plan.options.trust == "shuffle":
+    content["counters"] = [_row(share, share.sigma, _largest_std(plan)) for share in calibration.shares()]
+    if calibration.trust.wire == "messages":
         content["messages_per_user"] = plan.messages(sizes).tolist()
     return content
 
@@ -114,28 +169,27 @@ def _reverse(sizes: DeclaredSizes, episodes: int, options: dict[str, Any], multi
     if not (math.isfinite(multiplier) and multiplier > 0):
         raise InvalidInput("noise_multiplier", multiplier, "a finite number above 0", "it is σ over the sensitivity")
     plan = _plan(sizes, episodes, options)
-    rows = plan.calibration.to_rows(_largest_std(plan))
-    rows = [
-        {
-            **row,
-            "sigma": multiplier * row["sensitivity"],
-            "release_std_max": multiplier * row["sensitivity"] * _largest_std(plan),
-        }
-        for row in rows
-    ]
+    rows = [_row(share, multiplier * share.sensitivity, _largest_std(plan)) for share in plan.calibration.shares()]
     mu = plan.calibration.counter_sensitivity * math.sqrt(len(rows)) / multiplier
     content = _summary(plan, episodes, mu, plan.calibration.epsilon_at(mu))
     return {**content, "noise_multiplier": multiplier, "counters": rows}
 
 
-def _largest_std(plan: Any) -> float:
+def _row(share: CounterShare, sigma: float, largest: float) -> dict[str, Any]:
+    return {
+        "name": share.name, "step": share.step, "sensitivity": share.sensitivity, "sigma": sigma,
+        "release_std_max": sigma * largest,
+    }  # fmt: skip
+
+
+def _largest_std(plan: PrivacyPlan) -> float:
     from reticent.agents.linear_mixture.certificate import release_multipliers
 
     ends = plan.schedule.ends[: plan.schedule.releases]
     return float(release_multipliers(plan.calibration, ends).max())
 
 
-def _summary(plan: Any, episodes: int, mu: float, epsilon: float) -> dict[str, Any]:
+def _summary(plan: PrivacyPlan, episodes: int, mu: float, epsilon: float) -> dict[str, Any]:
     from reticent.privacy.accounting.gaussian import zcdp_epsilon, zcdp_of
 
     delta = plan.options.delta
@@ -159,7 +213,7 @@ def _summary(plan: Any, episodes: int, mu: float, epsilon: float) -> dict[str, A
     }
 
 
-def _constants(plan: Any) -> dict[str, Any]:
+def _constants(plan: PrivacyPlan) -> dict[str, Any]:
     """λ_min, λ_max, ν and β: the worst over rounds, at each regression's most demanding step."""
     certificate, radii = plan.regularization.certificate, plan.radii
     return {

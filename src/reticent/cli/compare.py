@@ -38,11 +38,11 @@ def compare(
     from reticent.cli.interrupt import listening
 
     with listening() as interrupt:
-        from reticent.backend import enable_compilation_cache
         from reticent.cli.output import note, print_json
         from reticent.cli.run import default_directory
         from reticent.experiments.compare import compare as compare_agents
         from reticent.reports.progress import reporter
+        from reticent.runtime import enable_compilation_cache
 
         enable_compilation_cache()
         directory = out if out is not None else default_directory(f"compare-{world}")

@@ -39,11 +39,11 @@ def run(
     from reticent.cli.interrupt import listening
 
     with listening() as interrupt:
-        from reticent.backend import enable_compilation_cache
         from reticent.cli.output import note, print_json
         from reticent.experiments.config import PRIVACY_OPTIONS, without_effect
         from reticent.experiments.run import run as run_agents
         from reticent.reports.progress import reporter
+        from reticent.runtime import enable_compilation_cache
 
         enable_compilation_cache()
         chosen = dict(zip(PRIVACY_OPTIONS, (trust, epsilon, delta, counter, calibration), strict=True))

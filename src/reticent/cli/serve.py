@@ -34,7 +34,7 @@ def serve(
         from reticent.service.config import DevelopmentSecrets, read_settings
     except ModuleNotFoundError as missing:
         raise MissingExtra("reticent serve", str(missing.name), "service") from None
-    from reticent.backend import enable_compilation_cache
+    from reticent.runtime import enable_compilation_cache
 
     enable_compilation_cache()
     settings = read_settings(config)

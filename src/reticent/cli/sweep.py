@@ -46,10 +46,10 @@ def sweep(
     from reticent.cli.interrupt import listening
 
     with listening() as interrupt:
-        from reticent.backend import enable_compilation_cache
         from reticent.cli.output import note, print_json
         from reticent.experiments.sweep.grid import read_grid
         from reticent.experiments.sweep.sweep import run_sweep
+        from reticent.runtime import enable_compilation_cache
 
         enable_compilation_cache()
         grid = with_processors(read_grid(config), num_cpus)

@@ -37,9 +37,9 @@ def users(
 
     with listening() as interrupt:
         from reticent.cli.output import note, print_json
-        from reticent.client import Client
         from reticent.experiments.users import Crowd, Meter, Traffic, Truth, require_same_sizes, summary
         from reticent.reports.progress import reporter
+        from reticent_client import Client
 
         crowd = Crowd(number, concurrency, late, lost, prefix or f"user-{secrets.token_hex(4)}", seed)
         meter = Meter()

@@ -22,6 +22,7 @@ import numpy as np
 import reticent
 from reticent.experiments.storage import replacing
 from reticent.learning.learner import AnyLearner
+from reticent.runtime import double_precision
 from reticent.simulation import engine
 from reticent.simulation.rollout import AnyWorld, streams
 from reticent.simulation.simulate import Curves, simulate_settings
@@ -85,6 +86,7 @@ class Checkpoints:
             self._folder.rmdir()
 
 
+@double_precision
 def simulate_kept(
     checkpoints: Checkpoints,
     names: Sequence[str],

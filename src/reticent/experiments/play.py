@@ -17,6 +17,7 @@ from reticent.agents import make_agent
 from reticent.errors import InvalidInput
 from reticent.learning.learner import AgentState, AnyLearner
 from reticent.learning.plan import Plan
+from reticent.runtime import double_precision
 from reticent.simulation.rollout import Streams, episode_uniforms, streams
 from reticent.worlds import Episode, Model
 
@@ -43,6 +44,7 @@ class PlayResult:
     position: int
 
 
+@double_precision
 def play(
     env: gymnasium.Env[Any, Any],
     model: Model,
@@ -79,8 +81,9 @@ def play(
     for number in range(from_episode, last):
         first, _ = env.reset(seed=seed if number == 0 else None)
         draws = np.asarray(_uniforms(keys, number, model.horizon))[1::3]
-        seen.append(_meet(env, learner, plan, int(first), draws, number))
-        current = _absorb(learner, current, plan, seen[-1], keys, number)
+        served = _served(learner, plan, planned.place_of(number))
+        seen.append(_meet(env, learner, served, int(first), draws, number))
+        current = _absorb(learner, current, served, seen[-1], keys, number)
         size = closing.get(number + 1)
         if size is not None:
             closed = int(current.rounds)
@@ -146,6 +149,11 @@ def _act(agent: AnyLearner, plan: Plan, step: Array, state: Array, uniform: Arra
 
 
 _uniforms = jax.jit(lambda keys, number, horizon: episode_uniforms(keys.users, number, horizon), static_argnums=2)
+
+
+@jax.jit
+def _served(agent: AnyLearner, plan: Plan, place: Array) -> Plan:
+    return agent.served(plan, place)
 
 
 @jax.jit

@@ -28,6 +28,7 @@ from reticent.agents import make_agent
 from reticent.errors import InvalidInput, ReticentError
 from reticent.experiments.storage import replacing
 from reticent.learning.learner import AgentState, AnyLearner
+from reticent.runtime import double_precision
 from reticent.simulation.engine import Carry
 from reticent.worlds import Model, make_model
 from reticent.worlds.continuous import ContinuousModel
@@ -71,6 +72,7 @@ class Saved:
         return self.state
 
 
+@double_precision
 def save(
     path: str | Path,
     agent: AnyLearner,
@@ -129,6 +131,7 @@ def save(
     return path
 
 
+@double_precision
 def load(path: str | Path) -> Saved:
     """Read what :func:`save` wrote; the state is the same to the last bit, and so is everything that follows from it.
 

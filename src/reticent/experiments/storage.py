@@ -76,7 +76,11 @@ def write_run(result: RunResult, directory: Path) -> Path:
     with replacing(directory / PICTURE) as path:
         result.plot(path, theory(result)[0] if result.config.theory else ())
     with replacing(directory / REPORT) as path:
-        path.write_text(report_html(result, (directory / PICTURE).read_bytes()), encoding="utf-8")
+        folded = {
+            "Configuration": config_text(result.config),
+            "Circumstances": json.dumps(metadata_of(result), indent=2, ensure_ascii=False),
+        }
+        path.write_text(report_html(result, (directory / PICTURE).read_bytes(), folded), encoding="utf-8")
     return directory
 
 

@@ -16,9 +16,9 @@ from typing import Any, Literal
 
 import numpy as np
 
-from reticent.client import Client, Episode, ServiceError
 from reticent.errors import InvalidInput, ReticentError
 from reticent.worlds import World
+from reticent_client import Client, Episode, ServiceError
 
 Fate = Literal["counted", "served", "lost", "refused", "unsent"]
 

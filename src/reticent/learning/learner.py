@@ -25,9 +25,26 @@ from reticent.learning.aggregator import Aggregator, Noise, PyTree
 from reticent.learning.plan import Plan
 from reticent.learning.promise import NoPromise, Promise
 from reticent.learning.schedule import Schedule
+from reticent.runtime import scope_methods
 from reticent.worlds import Episode, Model
 
 Method = Literal["value-iteration", "policy-optimization"]
+
+SCOPED = (
+    "init",
+    "plan",
+    "for_many",
+    "served",
+    "act",
+    "policy_to_judge",
+    "plan_value",
+    "see",
+    "report",
+    "absorb",
+    "close",
+    "update",
+)
+"""Methods that run in double precision whatever the caller's setting is, in every subclass (:mod:`reticent.runtime`)."""
 
 Seen = TypeVar("Seen")
 Report = TypeVar("Report")
@@ -70,6 +87,10 @@ class Learner(abc.ABC, Generic[Seen, Report, Released]):
     name: str = dataclasses.field(metadata={"static": True})
     promise: Promise = dataclasses.field(default=NoPromise(), metadata={"static": True})
 
+    def __init_subclass__(cls, **arguments: Any) -> None:
+        super().__init_subclass__(**arguments)
+        scope_methods(cls, SCOPED)
+
     def init(self) -> AgentState:
         """The state before the first user."""
         log_policy = None
@@ -89,6 +110,14 @@ class Learner(abc.ABC, Generic[Seen, Report, Released]):
         """The same plan with what it pays to compute once if many users are served it."""
         return plan
 
+    def served(self, plan: Plan, place: Array | int) -> Plan:
+        """What the user at the 0-based ``place`` of a round is served of its plan: all the same, unless places differ.
+
+        A place is public and follows from the order of admissions; it never depends on data.
+        """
+        del place
+        return plan
+
     def act(self, plan: Plan, step: Array | int, state: Array | int, uniform: Array | float) -> Array:
         """The action at 0-based ``step`` in ``state``; ``uniform`` in [0, 1) decides where the policy is random."""
         return plans.act(plan, jnp.asarray(step), jnp.asarray(state), jnp.asarray(uniform))
@@ -98,9 +127,27 @@ class Learner(abc.ABC, Generic[Seen, Report, Released]):
         del world
         return plan.policy
 
+    def plan_value(self, plan: Plan, world: Any) -> Array:
+        """What ``plan`` is worth in ``world`` to a user of its round, on average over places; uses the hidden truth."""
+        value: Array = world.policy_value(self.policy_to_judge(plan, world))
+        return value
+
     def regret_bound(self, points: np.ndarray) -> Any:
         """What a theorem says of the regret after each of ``points`` users: a curve and the bound; None without one."""
         del points
+
+    def audit_hooks(self) -> object:
+        """What the audit must know of this family: neighbours, and an adversary where the usual one does not do.
+
+        An object with the methods of :mod:`reticent.audit.hooks`, which is not imported here. A family whose agents promise
+        something brings one.
+
+        Raises:
+          InvalidInput: the family has none.
+        """
+        raise InvalidInput(
+            "agent", self.name, "of a family with audit hooks", "override audit_hooks(); see reticent.audit.hooks"
+        )
 
     def insights(self, released: np.ndarray, version: int, policy: np.ndarray) -> Any:
         """What released numbers say about themselves, for a dashboard: a function of what is public. None: nothing."""
@@ -129,6 +176,8 @@ class Learner(abc.ABC, Generic[Seen, Report, Released]):
         """Absorb one episode and end its round: the whole of an algorithm when every episode is a round."""
         return self.close(self.absorb(state, self.report(plan, episode, user_noise)), plan, 1, round_noise)
 
+
+scope_methods(Learner, SCOPED)
 
 AnyLearner = Learner[Any, Any, Any]
 """A learner of whatever family: what simulation, service and audit take."""

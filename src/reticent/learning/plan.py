@@ -18,7 +18,8 @@ class Plan(NamedTuple):
       values: optimistic V ``(H + 1, S)``, the last row zero.
       centres, scales: the frame (c, ρ) of V_{h+1} at each step, ``(H,)``.
       action_values: optimistic Q ``(H, S, A)`` where it was asked for (policy optimization always does), else None.
-      extension: how the plan goes on between the nodes of a continuous model (:mod:`reticent.agents.linear_mixture.off_grid`); None
+      extension: how the plan goes on between the nodes of a continuous model
+      (:mod:`reticent.agents.linear_mixture.off_grid`); None
         where states are finitely many and the tables are all there is.
       features: the framed values' features of all pairs ``(H, d1, S, A)``, where many users are served the same plan and
         it pays to compute them once (:meth:`~reticent.learning.learner.Learner.for_many`); else None.

@@ -1,4 +1,4 @@
-"""What is said about an agent, and no part of what it computes: above all, what it promises its users.
+"""What an agent promises its users; every agent says something, if only that it promises nothing.
 
 ``learning`` knows no more of privacy than this. What a private agent promises is a
 :class:`reticent.privacy.guarantee.Guarantee`; every other agent says that it promises nothing.
@@ -9,19 +9,7 @@ from __future__ import annotations
 import abc
 import dataclasses
 
-
-class Statement:
-    """Something said about an agent.
-
-    All statements compare equal, on purpose: an agent is a pytree, what is said about it belongs to its structure, and
-    agents that differ in statements alone are one compiled program. Nothing inside such a program reads them.
-    """
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, Statement)
-
-    def __hash__(self) -> int:
-        return 0
+from reticent.statement import Statement
 
 
 class Promise(Statement, abc.ABC):

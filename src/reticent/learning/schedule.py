@@ -52,6 +52,11 @@ class Schedule:
     def round_sizes(self) -> np.ndarray:
         return np.ones(self.episodes, np.int64) if self.sizes is None else np.asarray(self.sizes, np.int64)
 
+    def place_of(self, episode: int) -> int:
+        """The 0-based place in its round of a user with this 0-based number."""
+        round_of = int(np.searchsorted(self.ends, episode, side="right"))
+        return episode - (int(self.ends[round_of - 1]) if round_of else 0)
+
     @functools.cached_property
     def ends(self) -> np.ndarray:
         """Number of episodes finished when each round ends."""

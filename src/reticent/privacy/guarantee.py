@@ -1,7 +1,7 @@
 """The one object that says what an agent promises each user: from whom what is hidden, by how much, and what is not.
 
-Every private agent carries a :class:`Guarantee`; ``reticent calibrate`` prints it, a report quotes it, the service publishes
-it, and the audit holds the code to it. It is made before the first user comes, from public numbers alone.
+Every private agent carries a :class:`Guarantee`; ``reticent calibrate`` prints it, a report quotes it, the service
+publishes it, and the audit holds the code to it. It is made before the first user comes, from public numbers alone.
 """
 
 from __future__ import annotations
@@ -21,7 +21,8 @@ CHANGES: dict[Adjacency, str] = {
     "replace": "her whole data were replaced by any other",
     "zero-out": "she had contributed nothing, her place being kept",
 }
-"""By adjacency, what may change about one user. Zero-out is *not* the absence of a user: her place is used up all the same."""
+"""By adjacency, what may change about one user. Zero-out is *not* the absence of a user: her place is used up all the
+same."""
 
 NOT_COVERED = (
     "her own actions, which depend on her own data: that is personalisation",
@@ -46,13 +47,16 @@ class NoisySum(NamedTuple):
 class DeclaredGroup(NamedTuple):
     """Columns of the sums of one step (1-based) that one user moves by at most ``sensitivity``.
 
-    In the norm that the noise is charged in: the 2-norm under Gaussian noise, the 1-norm under Laplace.
+    In the norm that the noise is charged in: the 2-norm under Gaussian noise, the 1-norm under Laplace. ``name`` and
+    ``step`` are those of its row in the table of noise. ``spread`` is the noise of each column in units of that row's
+    scale, where columns differ; () is 1 for all.
     """
 
     name: str
     step: int
     columns: slice
     sensitivity: float
+    spread: tuple[float, ...] = ()
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -122,9 +126,10 @@ class Guarantee(Promise):
         remark = f"; {self.remark}" if self.remark else ""
         times = "" if self.contributions == 1 else f", who contributes at most {self.contributions} times"
         return (
-            f"For every user{times}, {self.trust.exposed}{self.also_seen} is ({self.epsilon:g}, {self.delta:g})-indistinguishable from what it "
-            f"would be if {CHANGES[self.adjacency]} ({self.trust.name} differential privacy, {self.adjacency} adjacency"
-            f"{law}; really spent: epsilon = {self.spent:.4g} at the same delta{remark}).{self.reliance}"
+            f"For every user{times}, {self.trust.exposed}{self.also_seen} is ({self.epsilon:g}, {self.delta:g})-"
+            f"indistinguishable from what it would be if {CHANGES[self.adjacency]} ({self.trust.name} differential "
+            f"privacy, {self.adjacency} adjacency{law}; really spent: epsilon = {self.spent:.4g} at the same delta"
+            f"{remark}).{self.reliance}{self.trust.silence}"
         )
 
     def for_contributions(self, epsilon: float, factor: float, *, contributions: int, also_seen: str = "") -> Guarantee:

@@ -125,7 +125,8 @@ class Ledger:
         return int(self.round_ends.size)
 
     def strength(self, after_round: int) -> float:
-        """The account's strength (μ; ε where there is no δ) after round ``after_round`` (1-based; 0 is before the first)."""
+        """The account's strength (μ; ε where there is no δ) after round ``after_round`` (1-based; 0 is before the
+        first)."""
         if not 0 <= after_round <= self.rounds:
             raise InvalidInput("after_round", after_round, f"between 0 and {self.rounds}", "ask for a planned round")
         if after_round == 0:

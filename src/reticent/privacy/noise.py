@@ -9,11 +9,11 @@ They share no base class. A deployment takes a ``SecureNoise``, gets :class:`Gri
 :func:`require_deployable` says the same at run time.
 
 **The grid.** A deployment works in integer multiples of a public power of two g. Each *user's* clipped statistics are
-rounded to it by :func:`quantize` before anything is summed, so that all sums are exact and the order of additions
-cannot show. With :math:`\mathcal N_{\mathbb Z}(0,s^2)` the discrete Gaussian, :math:`P(k)\propto e^{-k^2/2s^2}`, the
-noise is :math:`g\,\mathcal N_{\mathbb Z}(0,(\sigma/g)^2)` per coordinate. Two things change against the continuous
-mechanism, both negligible at the default :math:`\sigma/g\ge2^{24}` and both accounted for: rounding adds to the
-sensitivity (:func:`quantized_sensitivity`), and the discrete Gaussian is not quite a Gaussian
+rounded to it by :func:`~reticent_client.wire.grid.quantize` before anything is summed, so that all sums are exact and the
+order of additions cannot show. With :math:`\mathcal N_{\mathbb Z}(0,s^2)` the discrete Gaussian, :math:`P(k)\propto
+e^{-k^2/2s^2}`, the noise is :math:`g\,\mathcal N_{\mathbb Z}(0,(\sigma/g)^2)` per coordinate. Two things change against
+the continuous mechanism, both negligible at the default :math:`\sigma/g\ge2^{24}` and both accounted for: rounding adds
+to the sensitivity (:func:`quantized_sensitivity`), and the discrete Gaussian is not quite a Gaussian
 (:func:`discretization_delta`).
 
 Exactness holds for counters whose strategy C has integer entries (``tree``, ``epochs``): Cx then stays on the grid. For
@@ -34,10 +34,11 @@ from jax import Array
 from jax.typing import ArrayLike
 from numpy.typing import NDArray
 
-import reticent.backend  # noqa: F401  (double precision before the first array)
 from reticent.errors import InvalidInput
+from reticent_client.wire.grid import MINIMUM_BITS, quantize, require_fine, require_grid, whole
 
 __all__ = [
+    "MINIMUM_BITS",
     "GridNoise",
     "SecureNoise",
     "SimulationNoise",
@@ -49,10 +50,7 @@ __all__ = [
 ]
 
 GRID_BITS = 24
-"""A grid is at most σ/2^24: fine enough to forget, coarse enough that 2^38 standard deviations fit into 64 bits."""
-
-MINIMUM_BITS = 10
-"""The coarsest grid accepted, σ/2^10: from here on :func:`discretization_delta` is proven."""
+"""A grid is at most σ/2^24: fine enough to forget, coarse enough that 2^29 standard deviations are below 2^53 steps."""
 
 
 @jax.tree_util.register_dataclass
@@ -124,16 +122,13 @@ class SecureNoise:
         if sigma.size == 0 or not (np.isfinite(sigma).all() and (sigma > 0.0).all()):
             raise InvalidInput("scale", sigma, "finite and greater than 0", "pass the calibrated standard deviation")
         least = float(sigma.min())
-        grid = grid_for(least) if grid is None else _check_grid(grid)
-        if least < grid * 2.0**MINIMUM_BITS:
-            raise InvalidInput("grid", grid, f"at most {least * 2.0**-MINIMUM_BITS:g}", "use grid_for(sigma)")
-        if float(sigma.max()) > grid * 2.0**56:
-            raise InvalidInput("scale", sigma.max(), f"at most {grid * 2.0**56:g}", "draw with one grid per counter")
+        grid = grid_for(least) if grid is None else require_grid(grid)
+        require_fine(sigma, grid)
         integers = np.empty(sigma.shape, dtype=np.int64)
         for value in np.unique(sigma):
             chosen = sigma == value
             integers[chosen] = _discrete_gaussian(float(value) / grid, int(chosen.sum()))
-        return GridNoise(integers, grid)
+        return GridNoise(whole(integers), grid)
 
 
 def require_deployable(source: object) -> SecureNoise:
@@ -160,23 +155,6 @@ def grid_for(sigma: float, bits: int = GRID_BITS) -> float:
     return math.ldexp(1.0, exponent - 1 - bits)
 
 
-def quantize(values: ArrayLike, grid: float) -> NDArray[np.int64]:
-    """Round to integer multiples of ``grid``, ties to even: a deterministic function of each coordinate alone.
-
-    Apply it to one user's *clipped* statistics. After clipping the errors below cannot occur, so they say nothing about
-    the user.
-
-    Raises:
-      InvalidInput: a value is not finite, or so large that sums of a million such would not fit 64 bits.
-    """
-    scaled = np.asarray(values, dtype=np.float64) / _check_grid(grid)  # exact: a division by a power of two
-    if not (np.abs(scaled) <= 2.0**42).all():  # also false for NaN
-        raise InvalidInput(
-            "values", "out of range", f"finite and at most {grid * 2.0**42:g} in size", "clip before rounding"
-        )
-    return np.rint(scaled).astype(np.int64)
-
-
 def quantized_sensitivity(sensitivity: float, grid: float, dimension: int) -> float:
     r"""The sensitivity after rounding, in the statistics' unit: :math:`\Delta+g\sqrt D`.
 
@@ -189,7 +167,7 @@ def quantized_sensitivity(sensitivity: float, grid: float, dimension: int) -> fl
         raise InvalidInput("sensitivity", sensitivity, "finite and at least 0", "see reticent.privacy.sensitivity")
     if dimension < 1:
         raise InvalidInput("dimension", dimension, "at least 1", "pass the number of coordinates released")
-    return sensitivity + _check_grid(grid) * math.sqrt(dimension)
+    return sensitivity + require_grid(grid) * math.sqrt(dimension)
 
 
 def discretization_delta(draws: int, epsilon: float, bits: int = GRID_BITS) -> float:
@@ -236,9 +214,3 @@ def _opendp() -> Any:
         raise ImportError(message) from error
     dp.enable_features("contrib")  # OpenDP's flag for all mechanisms whose proofs are public but not yet vetted
     return dp
-
-
-def _check_grid(grid: float) -> float:
-    if not (math.isfinite(grid) and grid > 0.0 and math.frexp(grid)[0] == 0.5):
-        raise InvalidInput("grid", grid, "a power of two", "use grid_for(sigma)")
-    return float(grid)

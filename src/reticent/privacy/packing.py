@@ -1,63 +1,27 @@
 """Symmetric matrices as vectors of the same length: the upper triangle, off-diagonal entries times √2.
 
-Packing is an isometry, so the Frobenius sensitivity of a matrix is the 2-norm sensitivity of its vector, and noise is drawn
-on the vector: unscaled noise on a triangle has a larger operator norm for nothing.
+The implementation is the wire's, which service and devices run too; here it runs with JAX.
 """
 
 from __future__ import annotations
 
-import functools
-import math
-from typing import Any
-
 import jax.numpy as jnp
-import numpy as np
 from jax import Array
 from jax.typing import ArrayLike
 
-from reticent.errors import InvalidInput
+from reticent_client.wire import packing
+from reticent_client.wire.packing import packed_size
 
-
-def packed_size(dimension: int) -> int:
-    """d(d+1)/2, the length of a packed symmetric d × d matrix."""
-    return dimension * (dimension + 1) // 2
+__all__ = ["pack_symmetric", "packed_size", "unpack_symmetric"]
 
 
 def pack_symmetric(matrix: ArrayLike) -> Array:
-    r"""The upper triangle of symmetric matrices ``(..., d, d)`` as vectors ``(..., d(d+1)/2)``, off-diagonals times √2.
-
-    The scaling makes it an isometry from the Frobenius norm to the 2-norm, so a Frobenius sensitivity is the 2-norm
-    sensitivity of what the counters see. Independent noise of variance σ² on the packed vector unpacks to variance σ²
-    on the diagonal and σ²/2 off it, a rotation-invariant matrix (see :mod:`reticent.agents.linear_mixture.spectrum`).
-    """
-    matrix = jnp.asarray(matrix)
-    if matrix.ndim < 2 or matrix.shape[-1] != matrix.shape[-2]:
-        raise InvalidInput("matrix.shape", matrix.shape, "(..., d, d)", "pass square matrices")
-    rows, columns, scale, _ = _layout(int(matrix.shape[-1]))
-    return matrix[..., rows, columns] * jnp.asarray(scale, matrix.dtype)
+    """The upper triangle as a vector, an isometry (:func:`reticent_client.wire.packing.pack_symmetric`)."""
+    packed: Array = packing.pack_symmetric(matrix, jnp)
+    return packed
 
 
 def unpack_symmetric(packed: ArrayLike) -> Array:
-    """The inverse of :func:`pack_symmetric`: ``(..., d(d+1)/2)`` to symmetric ``(..., d, d)``."""
-    packed = jnp.asarray(packed)
-    size = int(packed.shape[-1]) if packed.ndim else 0
-    dimension = (math.isqrt(8 * size + 1) - 1) // 2
-    if size == 0 or packed_size(dimension) != size:
-        raise InvalidInput("packed.shape", packed.shape, "(..., d(d+1)/2)", "pass what pack_symmetric returned")
-    _, _, scale, place = _layout(dimension)
-    return (packed / jnp.asarray(scale, packed.dtype))[..., place]
-
-
-@functools.cache
-def _layout(dimension: int) -> tuple[np.ndarray[Any, Any], ...]:
-    """Rows and columns of the packed entries, their scale, and the packed place of each matrix entry."""
-    rows, columns = np.triu_indices(dimension)
-    scale = np.where(rows == columns, 1.0, math.sqrt(2.0))
-    place = np.empty((dimension, dimension), dtype=np.int64)
-    place[rows, columns] = place[columns, rows] = np.arange(rows.size)
-    return rows, columns, scale, place
-
-
-def floating(x: ArrayLike) -> Array:
-    x = jnp.asarray(x)
-    return x if jnp.issubdtype(x.dtype, jnp.floating) else x.astype(float)
+    """The inverse of :func:`pack_symmetric`."""
+    matrix: Array = packing.unpack_symmetric(packed, jnp)
+    return matrix

@@ -1,8 +1,8 @@
 r"""How far one user can move the statistics: sensitivities.
 
 One step of one user's episode contributes a *matrix* :math:`xx^\top` and a *vector* :math:`vx`, where
-:math:`\|x\|_2\le L` (``bound``) and :math:`|v|\le V` (``target``). Both bounds hold because :mod:`reticent.privacy.clipping`
-enforces them, not because anyone assumes them. A release is the pair
+:math:`\|x\|_2\le L` (``bound``) and :math:`|v|\le V` (``target``). Both bounds hold because
+:mod:`reticent.privacy.clipping` enforces them, not because anyone assumes them. A release is the pair
 :math:`[xx^\top,\,w\,vx]` summed over users, measured by the Frobenius norm and the 2-norm.
 
 Two adjacencies, always named:
@@ -21,6 +21,7 @@ import math
 from typing import Literal, get_args
 
 from reticent.errors import InvalidInput, UnknownName
+from reticent_client.wire.forms.regressions import pair_distance
 
 __all__ = [
     "Adjacency",
@@ -96,11 +97,7 @@ def joint_sensitivity(
     ratio = (_check("weight", weight) * _check("target", target) / bound) ** 2
     if not _replaces(adjacency):
         return square * math.sqrt(1.0 + ratio)
-    if nonnegative:
-        return math.sqrt(2.0) * square * math.sqrt(1.0 + ratio)
-    if ratio <= 2.0:
-        return math.sqrt(2.0) * square * (1.0 + ratio / 2.0)
-    return 2.0 * square * math.sqrt(ratio)
+    return pair_distance(bound, target, weight, nonnegative=nonnegative)
 
 
 def accounted_moment_sensitivity(

@@ -1,8 +1,8 @@
 """Sums of users' contributions, released with noise: what every privatizer has in common.
 
 A user's contribution is one array ``(H, D)``, whatever the numbers in it mean: packed regressions
-(:mod:`reticent.agents.linear_mixture.privatizer`) or visit counts. Counters are linear, so one counter over that array with a noise
-scale per coordinate *is* a counter for each of its numbers.
+(:mod:`reticent.agents.linear_mixture.privatizer`) or visit counts. Counters are linear, so one counter over that array
+with a noise scale per coordinate *is* a counter for each of its numbers.
 
 Formal guarantee. Nothing but the counter's releases is a function of what users sent. After ``counter.rounds`` rounds
 nothing more is released: closing further rounds changes nothing. That a contribution stays within the declared
@@ -19,6 +19,7 @@ import numpy as np
 from jax import Array
 
 from reticent.errors import InvalidInput
+from reticent.learning.plan import Plan
 from reticent.privacy.counters.counter import Counter
 from reticent.privacy.trust import Law, Trust
 
@@ -59,14 +60,24 @@ class PrivateSums:
 
     @property
     def device_rules(self) -> dict[str, Any]:
-        """What a device needs to form a contribution besides model and billboard: arrays and numbers by name."""
+        """What a device needs to form a contribution besides model and billboard: the name of its ``form``
+        (:mod:`reticent_client.wire.forms`), and the bounds that the form clips to."""
         raise NotImplementedError
+
+    def version_rules(self, plan: Plan) -> dict[str, Array]:
+        """What contributions of users who were served ``plan`` are made of besides: arrays by name, as public as it."""
+        del plan
+        return {}
 
     @property
     def horizon(self) -> int:
         return int(self.noise_scale.shape[0])
 
     # -- the user's side ----------------------------------------------------------------------------------------------
+
+    def report(self, seen: Any, noise: Array | None) -> Array:
+        """One user's contribution ``(H, D)`` as it leaves her: within its bounds always. Every subclass forms its own."""
+        raise NotImplementedError
 
     def send(self, contribution: Array, noise: Array | None) -> Array:
         """A contribution ``(H, D)`` as it leaves the user: on the grid, and noised where the trust model says so."""

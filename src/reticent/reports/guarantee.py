@@ -6,14 +6,16 @@ Everything here follows from the agents' options; none of it depends on what the
 from __future__ import annotations
 
 from html import escape
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from reticent.agents.linear_mixture.bounds import Bound
-from reticent.experiments.result import AgentRun, RunResult
 from reticent.privacy.guarantee import Guarantee, guarantee_of
 from reticent.reports.plots import Reference
+
+if TYPE_CHECKING:
+    from reticent.agents.linear_mixture.bounds import Bound
+    from reticent.experiments.result import AgentRun, RunResult
 
 LEDGER_ROWS = 12
 """How many rounds of a long ledger are shown, spread over the run; the first and the last always."""

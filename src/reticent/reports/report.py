@@ -7,19 +7,19 @@ Adding one, such as the privacy guarantee or an audit, is one line in :data:`SEC
 from __future__ import annotations
 
 import base64
-import json
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from html import escape
-from typing import Any
+from typing import TYPE_CHECKING, TypeAlias
 
-from reticent.experiments.result import RunResult
-from reticent.experiments.storage import config_text, metadata_of
 from reticent.privacy.guarantee import guarantee_of
 from reticent.reports.guarantee import privacy_section, theory_section
 from reticent.reports.plots import band_words
 
-Section = Callable[[RunResult], str]
+if TYPE_CHECKING:
+    from reticent.experiments.result import RunResult
+
+Section: TypeAlias = "Callable[[RunResult], str]"
 
 
 def results_section(result: RunResult) -> str:
@@ -103,8 +103,8 @@ def _listed(parts: list[str]) -> str:
     return " and ".join(filter(None, [", ".join(parts[:-1]), parts[-1]]))
 
 
-def report_html(result: RunResult, picture: bytes) -> str:
-    """The whole page; ``picture`` is a PNG and goes into it."""
+def report_html(result: RunResult, picture: bytes, folded: Mapping[str, str]) -> str:
+    """The whole page; ``picture`` is a PNG and goes into it, ``folded`` are texts by title that open on request."""
     encoded = base64.b64encode(picture).decode("ascii")
     title = f"reticent: {result.config.world}"
     alternative = f"Cumulative regret and gap to the best policy. {band_words(len(result.config.seeds))}"
@@ -129,8 +129,7 @@ def report_html(result: RunResult, picture: bytes) -> str:
 <figure><img alt="{escape(alternative)}" src="data:image/png;base64,{encoded}"></figure>
 {sections}
 {AUDIT_PLACE}
-{_folded("Configuration", config_text(result.config))}
-{_folded("Circumstances", json.dumps(metadata_of(result), indent=2, ensure_ascii=False))}
+{"".join(_folded(title, text) for title, text in folded.items())}
 </main>
 </body>
 </html>
@@ -149,8 +148,8 @@ def with_audit(page: str, body: str) -> str:
     return f"{before}{AUDIT_PLACE}<section><h2>Audit</h2>{body}</section>{AUDIT_PLACE}{after}"
 
 
-def _folded(title: str, content: Any) -> str:
-    return f"<details><summary>{escape(title)}</summary><pre>{escape(str(content))}</pre></details>"
+def _folded(title: str, content: str) -> str:
+    return f"<details><summary>{escape(title)}</summary><pre>{escape(content)}</pre></details>"
 
 
 CSS = """

@@ -79,7 +79,7 @@ def create_app(settings: Settings) -> FastAPI:
 
 def create_worker() -> FastAPI:
     """The application of one of several workers, by the configuration file that the environment names."""
-    from reticent.backend import enable_compilation_cache
+    from reticent.runtime import enable_compilation_cache
 
     enable_compilation_cache()
     warnings.simplefilter("ignore", DevelopmentSecrets)  # the command has said it

@@ -45,7 +45,7 @@ class Settings(BaseModel):
       agent: a private agent with its options, by name.
       episodes: K, the number of users that are learned from.
       contributions: g, how often one user may contribute; the promise is per user, so the noise grows with it.
-      pan_private: open sums start with noise of their own, so that a look into the store is covered by the promise too.
+      pan_private: open sums start with noise of their own, so that a look at the sums in the store is covered too.
       database: SQLAlchemy URL: SQLite (one process) or PostgreSQL.
       planning: whether the admission that ends a round waits for the new plan (``inline``) or not (``background``).
       ticket_lifetime: seconds until an open episode expires.

@@ -35,6 +35,7 @@ from reticent.service.secrets import EpisodeToken, Secrets
 from reticent.service.storage import records, tables
 from reticent.service.storage.engine import Store
 from reticent.worlds import Episode
+from reticent_client.wire.shuffling import Tally
 
 
 class _NotAdmitted(Exception):
@@ -86,12 +87,14 @@ class Deployment(Rounds):
     def fingerprint(self) -> str:
         """What must not change in the life of a deployment: model, promise, schedule and noise."""
         mechanism, guarantee = self.mechanism, self.mechanism.guarantee
+        rules = mechanism.published.rules
         facts = [
             tables.FORMAT, self.model_digest, mechanism.agent.method, self.contributions, mechanism.pan_private,
             mechanism.grid, guarantee.trust.name, guarantee.epsilon, guarantee.delta, guarantee.adjacency,
             mechanism.sums.counter.name, self.releases, mechanism.agent.schedule.ends.tolist(),
             [f"{sigma:.6e}" for sigma in mechanism.noise_scale.flat],
             {key: str(value) for key, value in sorted(guarantee.settings.items())},
+            rules.form.name, {name: [f"{bound:.6e}" for bound in np.ravel(rules.bounds[name])] for name in rules.bounds},
         ]  # fmt: skip
         return hashlib.sha256(json.dumps(facts).encode()).hexdigest()
 
@@ -187,8 +190,8 @@ class Deployment(Rounds):
             ("step", step, self.mechanism.agent.model.horizon),
             ("state", state, self.mechanism.agent.model.states),
         ):
-            if not 0 <= value < below:
-                raise InvalidInput(field, value, f"an integer from 0 to {below - 1}", "correct the request")
+            if not 0 <= value < below:  # where she is, is hers: no message says it
+                raise InvalidInput(field, "out of range", f"an integer from 0 to {below - 1}", "correct the request")
         billboard = self.billboard(pinned.version)
         return billboard.act(step, state, self.secrets.coin(episode, step)), pinned.version
 
@@ -200,9 +203,20 @@ class Deployment(Rounds):
         """
         if self.mechanism.wire != "trajectory":
             raise Refusal("wrong-trust", f"the server must not see trajectories in the {self._trust} model")
-        played = self.mechanism.well_formed(Episode(states, actions, rewards))
         pinned = self._learning_token(token, episode)
+        played = Episode(states, actions, rewards)
         return self._count(pinned, self.mechanism.contribution(self.billboard(pinned.version), played))
+
+    def submit_empty(self, token: str, episode: str) -> int:
+        """Wait no longer for an episode in the joint model: it counts, and contributes nothing; says its version.
+
+        Raises:
+          Refusal: it was not counted, and nothing was changed.
+        """
+        if self.mechanism.wire != "trajectory":
+            raise Refusal("wrong-trust", f"an empty contribution of the {self._trust} model is noise; send that")
+        pinned = self._learning_token(token, episode)
+        return self._count(pinned, np.zeros(self.mechanism.noise_scale.shape, np.int64))
 
     def submit_report(self, token: str, episode: str, report: np.ndarray) -> int:
         """Learn from a report that was noised on the device, in units of the grid; says its version.
@@ -224,7 +238,7 @@ class Deployment(Rounds):
         """
         if self.mechanism.wire != "messages":
             raise Refusal("wrong-trust", f"there is no shuffler in the {self._trust} model")
-        total = self.mechanism.batches.doubled_sum(number, users, ones, messages)
+        total = self.mechanism.batches.doubled_sum(number, users, Tally(ones, messages))
         with self.store.write() as tx:
             clock = records.deployment(tx, lock=True)
             taken, named = records.batch_of(tx, number), records.batch_named(tx, batch)

@@ -1,6 +1,8 @@
 r"""The agent of a deployment on integers: what a user's episode adds, what noise covers it, what a round's end makes of it.
 
-The same pure functions as everywhere (``report``, ``absorb``, ``close``, ``plan``), compiled once. Sums are kept as whole
+Rounds are closed and plans made by the same pure functions as everywhere (``absorb``, ``close``, ``plan``), compiled once.
+What an episode contributes is formed with NumPy by the wire's form (:mod:`reticent_client.wire.forms`), as on a device:
+the very source that a simulation runs with JAX, without a dispatch to a compiled program per user. Sums are kept as whole
 multiples of the calibration's grid, so that adding is exact and the order of users cannot show.
 
 **The price of g contributions and of pan-privacy.** The promise is per *user*: if she may contribute g times, she moves
@@ -33,15 +35,21 @@ from reticent.privacy.counters import COUNTERS, make_counter
 from reticent.privacy.guarantee import Guarantee, guarantee_of
 from reticent.privacy.noise import SecureNoise, require_deployable
 from reticent.privacy.sums import PrivateSums, private_sums
-from reticent.service import arrays
-from reticent.service.batches import BatchRules, batch_rules
+from reticent.runtime import double_precision, double_precision_methods
+from reticent.service.batches import batch_rules
 from reticent.service.billboards import Billboard
-from reticent.worlds import Episode, Model
+from reticent.worlds import Model
+from reticent_client.wire import arrays
+from reticent_client.wire.forms import form_named
+from reticent_client.wire.grid import TAIL, require_exact, require_fine, whole
+from reticent_client.wire.model import Model as PublishedModel
+from reticent_client.wire.model import Rules
+from reticent_client.wire.promise import require_promise
+from reticent_client.wire.shuffle_rules import ShuffleRules
+from reticent_client.wire.trajectory import plain_array, well_formed
 
-TAIL = 13.0
-"""Standard deviations that an honest report may be away from its statistic: exceeded with probability below 1e-37."""
 
-
+@double_precision_methods
 @dataclasses.dataclass(frozen=True, eq=False)
 class Mechanism:
     """Everything that a deployment computes; it holds no state.
@@ -78,9 +86,31 @@ class Mechanism:
         return self.grid / 2 if self.wire == "messages" else self.grid
 
     @functools.cached_property
-    def batches(self) -> BatchRules:
+    def published(self) -> PublishedModel:
+        """What devices get of model and rules, and what contributions are made with, there as here; without a digest."""
+        known, rules = self.agent.model, self.sums.device_rules
+        bounds = {
+            name: value if isinstance(value, bool) else np.asarray(value)
+            for name, value in rules.items()
+            if name != "form"
+        }
+        shuffle = None
+        if self.wire == "messages":
+            shuffle = batch_rules(self.sums, self.agent.schedule, float(self.guarantee.settings["honest"]))
+        return PublishedModel(
+            "", known.horizon, known.states, known.actions,
+            np.asarray(known.transition_features), np.asarray(known.reward_features),
+            None if known.successors is None else np.asarray(known.successors),
+            Rules(form_named(rules["form"]), self.grid, self.noise_scale, bounds, shuffle),
+        )  # fmt: skip
+
+    @property
+    def batches(self) -> ShuffleRules:
         """What batches must look like, in the shuffle model."""
-        return batch_rules(self.sums, self.agent.schedule, float(self.guarantee.settings["honest"]))
+        rules = self.published.rules.shuffle
+        if rules is None:
+            raise InvalidInput("trust", self.guarantee.trust.name, "shuffle", "there are no batches in other models")
+        return rules
 
     @functools.cached_property
     def noise_scale(self) -> np.ndarray:
@@ -94,29 +124,18 @@ class Mechanism:
 
     # -- one user -----------------------------------------------------------------------------------------------------
 
-    def well_formed(self, episode: Episode) -> Episode:
-        """The episode as arrays with every value in range: what is not a state, an action or a reward is clipped to one.
+    def contribution(self, billboard: Billboard, episode: Any) -> np.ndarray:
+        """What the user of ``episode`` adds, in units of the grid: clipped and rounded, and noised in the local model.
 
-        Values are a user's own business: refusing them would show them (:mod:`reticent.service.embedded`).
+        Values out of range are a user's own business and are clipped: refusing them would show them.
 
         Raises:
-          InvalidInput: its public form is wrong: lengths, or what kind of numbers there are. No value is quoted.
+          InvalidInput: the public form of the episode is wrong: lengths, or what kind of numbers there are. No value is
+            quoted.
         """
-        model = self.agent.model
-        states = _whole_numbers("states", episode.states, model.horizon + 1, model.states)
-        actions = _whole_numbers("actions", episode.actions, model.horizon, model.actions)
-        rewards = np.asarray(episode.rewards)
-        if rewards.shape != (model.horizon,) or not np.issubdtype(rewards.dtype, np.number):
-            raise InvalidInput("rewards.shape", rewards.shape, f"{model.horizon} numbers", "send one reward per step")
-        inside = np.clip(np.nan_to_num(rewards.astype(np.float64), nan=0.0, posinf=1.0, neginf=0.0), 0.0, 1.0)
-        return Episode(states, actions, inside)  # type: ignore[arg-type]
-
-    def contribution(self, billboard: Billboard, episode: Episode) -> np.ndarray:
-        """What the user of ``episode`` adds, in units of the grid: clipped and rounded, and noised in the local model."""
-        own = self._draw(()) if self.guarantee.trust.noised_reports else None
-        silent = None if own is None else jnp.zeros_like(self.sums.noise_scale)
-        exact = self.integers(_report(self.agent, billboard.plan, self.well_formed(episode), silent))
-        return exact if own is None else exact + own
+        played = well_formed(self.published, episode.states, episode.actions, episode.rewards)
+        exact: np.ndarray = self.published.steps(billboard.published, played)
+        return exact + self._draw(()) if self.guarantee.trust.noised_reports else exact
 
     def checked_report(self, report: Any) -> np.ndarray:
         """A local report as integers, if it can be one.
@@ -124,7 +143,7 @@ class Mechanism:
         Raises:
           InvalidInput: it cannot: another shape, fractions, or farther out than any honest report.
         """
-        numbers, limit = np.asarray(report), self.report_limit
+        numbers, limit = plain_array("report", report), self.report_limit
         if numbers.shape != limit.shape or not np.issubdtype(numbers.dtype, np.integer):
             kind = type(report).__name__
             raise InvalidInput("report", kind, f"whole numbers of shape {limit.shape}", "send what report() returned")
@@ -133,10 +152,6 @@ class Mechanism:
                 "report", "out of range", "within the model's limit", "send what the client library made"
             )
         return numbers.astype(np.int64)
-
-    def integers(self, values: Any) -> np.ndarray:
-        """Multiples of the grid as integers; exact."""
-        return np.rint(np.asarray(values) / self.grid).astype(np.int64)
 
     # -- one round ----------------------------------------------------------------------------------------------------
 
@@ -164,6 +179,8 @@ class Mechanism:
         self, state: AgentState, billboard: Billboard, total: np.ndarray, noise: np.ndarray | None
     ) -> tuple[AgentState, np.ndarray]:
         """The state after the round with this sum, and the sums released with it, ``(H, D)``."""
+        if self._server_noises:  # what makes the release exact; elsewhere a sum may be what dishonest users made it
+            whole(total)
         size = int(self.agent.schedule.round_sizes[billboard.version])
         values = None if noise is None else jnp.asarray(noise * self.grid)
         closed = _close(self.agent, state, billboard.plan, jnp.asarray(total * self.unit), size, values)
@@ -171,14 +188,36 @@ class Mechanism:
 
     def billboard(self, version: int, state: AgentState) -> Billboard:
         """The plan after ``version`` releases."""
-        return Billboard.of(version, _plan(self.agent, state))
+        plan = _plan(self.agent, state)
+        return Billboard.of(version, plan, self.sums.version_rules(plan))
 
     def _draw(self, prefix: tuple[int, ...]) -> np.ndarray:
         scale = np.broadcast_to(self.noise_scale, prefix + self.noise_scale.shape)
-        share = math.sqrt(0.5) if self.pan_private else 1.0
         noise = np.zeros(scale.shape, np.int64)
-        noise[scale > 0] = self.source.draw(share * scale[scale > 0], grid=self.grid).integers
+        noise[scale > 0] = self.source.draw(self._share * scale[scale > 0], grid=self.grid).integers
         return noise
+
+    @property
+    def _share(self) -> float:
+        """Of the planned noise in one draw: a round's comes in two halves if the server adds it pan-privately."""
+        return math.sqrt(0.5) if self.pan_private and self._server_noises else 1.0
+
+    def require_exact_sums(self) -> None:
+        """Refuse a grid on which sums would not be exact, or noise not what it is accounted as. A public matter.
+
+        In the local model, also refuse rules that a device would refuse: its own account of a report must agree.
+
+        Raises:
+          InvalidInput: the grid is too coarse for the noise, or too fine for so many users.
+        """
+        users, grid = self.agent.schedule.episodes, self.grid
+        noise = TAIL * math.sqrt(users) * self.noise_scale
+        require_exact((users * self.sums.contribution_bound + noise) / grid)
+        if self.wire != "messages":
+            require_fine(self._share * self.noise_scale, grid)
+        if self.wire == "report":
+            promised = self.guarantee.epsilon if self.guarantee.adjacency == "replace" else None
+            require_promise(self.published, promised, self.guarantee.delta)
 
     # -- the state as bytes -------------------------------------------------------------------------------------------
 
@@ -209,6 +248,7 @@ class Mechanism:
         return {}
 
 
+@double_precision
 def make_mechanism(
     spec: str, model: Model, episodes: int, source: SecureNoise, *, contributions: int = 1, pan_private: bool = False
 ) -> Mechanism:
@@ -236,7 +276,9 @@ def make_mechanism(
         promised, factor, contributions=contributions,
         also_seen=", together with one look into the sums in the server's store in every round," if halves else "",
     )  # fmt: skip
-    return Mechanism(agent, guarantee, factor, pan_private, source)
+    mechanism = Mechanism(agent, guarantee, factor, pan_private, source)
+    mechanism.require_exact_sums()
+    return mechanism
 
 
 def make_deployable(spec: str, model: Model, episodes: int, factor: float) -> AnyLearner:
@@ -245,9 +287,12 @@ def make_deployable(spec: str, model: Model, episodes: int, factor: float) -> An
     Raises:
       InvalidInput: it cannot be deployed; the message says why.
     """
+    import reticent.agents  # noqa: F401  (registers every agent)
+
     name, raw = split(spec)
     entry = AGENTS.find(name)
     if "deployment" not in entry.options:
+        _guarantee(make_agent(spec, model, episodes))  # that it promises nothing is the better reason
         raise InvalidInput(
             "agent", name, "one whose noise can be drawn on an integer grid",
             f"deploy one of {', '.join(other.name for other in AGENTS.entries() if 'deployment' in other.options)}",
@@ -298,21 +343,6 @@ def _require_shuffled_once(guarantee: Guarantee, contributions: int, pan_private
     ):
         if value != wanted:
             raise InvalidInput(field, value, f"{wanted} with trust=shuffle", remedy)
-
-
-def _whole_numbers(field: str, values: Any, length: int, below: int) -> np.ndarray:
-    """``values`` as integers from 0 to ``below`` − 1, those outside clipped."""
-    numbers = np.asarray(values)
-    if numbers.shape != (length,):
-        raise InvalidInput(f"{field}.shape", numbers.shape, f"({length},)", "send one whole episode of H steps")
-    if not np.issubdtype(numbers.dtype, np.integer):
-        raise InvalidInput(f"{field}.dtype", numbers.dtype, "integers", "number states and actions from 0")
-    return np.asarray(np.clip(numbers, 0, below - 1), np.int32)
-
-
-@jax.jit
-def _report(agent: AnyLearner, plan: Any, episode: Episode, noise: Any) -> Any:
-    return agent.report(plan, episode, noise)
 
 
 @jax.jit

@@ -6,16 +6,16 @@ episodes are open, how long requests take: these depend on users' data and are n
 
 from __future__ import annotations
 
+import dataclasses
 from typing import Any
 
 from prometheus_client import CollectorRegistry, generate_latest
 from prometheus_client.core import GaugeMetricFamily, InfoMetricFamily
 from prometheus_client.registry import Collector
 
-from reticent.service import arrays
-from reticent.service.batches import BatchRules
 from reticent.service.deployment import Deployment
 from reticent.service.storage import records
+from reticent_client.wire import arrays
 
 
 def status(deployment: Deployment, world: str | None = None) -> dict[str, Any]:
@@ -87,40 +87,13 @@ def ledger_entry(deployment: Deployment, number: int, digest: str | None) -> dic
 
 def model(deployment: Deployment) -> dict[str, Any]:
     """What a device needs beside the billboard to form its report. The same for the whole deployment."""
-    mechanism, known = deployment.mechanism, deployment.mechanism.agent.model
-    rules = {
-        name: value if isinstance(value, str | bool) else arrays.to_json(value)
-        for name, value in mechanism.sums.device_rules.items()
-    }
+    mechanism = deployment.mechanism
+    content = dataclasses.replace(mechanism.published, digest=deployment.model_digest).to_json()
     return {
-        "digest": deployment.model_digest,
-        "horizon": known.horizon,
-        "states": known.states,
-        "actions": known.actions,
-        "d1": known.d1,
-        "d2": known.d2,
+        **content,
         "trust": mechanism.guarantee.trust.name,
-        "transition_features": arrays.to_json(known.transition_features),
-        "successors": None if known.successors is None else arrays.to_json(known.successors),
-        "reward_features": arrays.to_json(known.reward_features),
-        "initial": arrays.to_json(known.initial),
-        "report": {
-            "grid": mechanism.grid,
-            "noise_scale": arrays.to_json(mechanism.noise_scale),
-            **rules,
-            "limit": arrays.to_json(mechanism.report_limit),
-            "shuffle": _shuffle(mechanism.batches) if mechanism.wire == "messages" else None,
-        },
-    }
-
-
-def _shuffle(rules: BatchRules) -> dict[str, Any]:
-    """What a device needs to form its messages, and a shuffler to know when it has enough of them."""
-    return {
-        "reach": arrays.to_json(rules.reach),
-        "coins": arrays.to_json(rules.coins),
-        "round_sizes": list(rules.sizes),
-        "honest": rules.honest,
+        "initial": arrays.to_json(mechanism.agent.model.initial),
+        "report": {**content["report"], "limit": arrays.to_json(mechanism.report_limit)},
     }
 
 

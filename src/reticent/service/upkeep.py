@@ -9,11 +9,8 @@ import logging
 import threading
 import time
 
-import numpy as np
-
 from reticent.service.deployment import Deployment
 from reticent.service.refusals import Refusal
-from reticent.worlds import Episode
 
 LOG = logging.getLogger("reticent.service")
 EXPIRY_INTERVAL = 30.0
@@ -38,7 +35,6 @@ class Upkeep:
         self._thread.join(timeout=30)
 
     def _run(self) -> None:
-        self._guarded(self._warm)
         while not self._stop.is_set():
             self._guarded(self.once)
             self._deployment.sealed.wait(self._interval)
@@ -49,16 +45,6 @@ class Upkeep:
         except Exception as problem:  # the next turn tries again; the message might quote data, its type does not
             LOG.error("upkeep failed with %s", type(problem).__name__)
             self._stop.wait(self._interval)
-
-    def _warm(self) -> None:
-        """Compile before the first report comes."""
-        deployment = self._deployment
-        model = deployment.mechanism.agent.model
-        if deployment.mechanism.wire == "trajectory":
-            board = deployment.billboard(deployment.clock()[0].served_version)
-            steps = np.zeros(model.horizon, np.int32)
-            nobody = Episode(np.zeros(model.horizon + 1, np.int32), steps, np.zeros(model.horizon))  # type: ignore[arg-type]
-            deployment.mechanism.contribution(board, nobody)
 
     def once(self) -> None:
         """One turn."""

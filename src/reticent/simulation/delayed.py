@@ -26,7 +26,8 @@ from jax import Array
 from reticent.errors import InvalidInput
 from reticent.learning.learner import AgentState, AnyLearner
 from reticent.learning.plan import Plan
-from reticent.simulation.engine import Block, blocks, plan_value
+from reticent.runtime import double_precision
+from reticent.simulation.engine import Block, blocks
 from reticent.simulation.rollout import AnyWorld, Streams, episode_uniforms, rollout, streams
 from reticent.simulation.simulate import grid_points
 
@@ -146,6 +147,7 @@ class DelayedCarry(NamedTuple):
     counts: Array
 
 
+@double_precision
 def simulate_delayed(
     agent: AnyLearner, world: AnyWorld, seeds: Sequence[int], delay: Delay, *, width: int = 256
 ) -> DelayedCurves:
@@ -209,25 +211,26 @@ def _run(
 ) -> tuple[Array, Array, Array]:
     """Regret after each block and value in it, ``(blocks, seeds)``, and the counts of reports ``(seeds, 3)``."""
     optimal = world.optimal_policy_value()
-    regularizer = agent.aggregator
+    aggregator = agent.aggregator
     sizes = world.model.horizon, world.start_draws, world.step_draws
     released = agent.schedule.rounds if agent.schedule.final_release else agent.schedule.rounds - 1
 
     def begin(key: Streams) -> DelayedCarry:
         state = agent.init()
         plan = agent.plan(state)
-        value = plan_value(agent, world, plan)
-        first = _reports(key, plan, jnp.zeros(1, jnp.int32))
+        value = agent.plan_value(plan, world)
+        first = _reports(key, plan, jnp.zeros(1, jnp.int32), jnp.zeros(1, jnp.int32))
         waiting = jax.tree.map(lambda leaf: jnp.zeros((ring, *leaf.shape[1:]), leaf.dtype), first)
         return DelayedCarry(state, plan, value, jnp.zeros_like(value), waiting, jnp.zeros(3, jnp.int32))
 
-    def _reports(key: Streams, plan: Plan, users: Array) -> Any:
-        def one(user: Array) -> Any:
+    def _reports(key: Streams, plan: Plan, users: Array, places: Array) -> Any:
+        def one(user: Array, place: Array) -> Any:
             uniforms = episode_uniforms(key.users, user, *sizes)
-            noise = regularizer.simulate_user_noise(jax.random.fold_in(key.user_noise, user))
-            return agent.report(plan, rollout(agent, world, plan, uniforms), noise)
+            noise = aggregator.simulate_user_noise(jax.random.fold_in(key.user_noise, user))
+            served = agent.served(plan, place)
+            return agent.report(served, rollout(agent, world, served, uniforms), noise)
 
-        return jax.vmap(one)(users)
+        return jax.vmap(one)(users, places)
 
     def admit(block: Block, key: Streams, delay_key: Array, carry: DelayedCarry) -> DelayedCarry:
         """Serve the users of a block, and put each one's report where it will wait."""
@@ -237,7 +240,7 @@ def _run(
         delays = jax.vmap(lambda user: delay.draw(jax.random.fold_in(delay_key, user)))(users)
         arrival = jnp.searchsorted(ends, users + delays, side="right")
         arrives = present & (arrival < released)
-        reports = _reports(key, carry.plan, users)
+        reports = _reports(key, carry.plan, users, block.place + jnp.arange(width))
         # An index past the ring is dropped. The round before has been read: its place is emptied now and not then,
         # because a compiler that sees the ring written after it was read copies all of it for every user.
         place = jnp.where(arrives, arrival % ring, ring)
@@ -256,10 +259,10 @@ def _run(
         block: Block, key: Streams, state: AgentState, plan: Plan, arrived: Any
     ) -> tuple[AgentState, Plan, Array]:
         """Absorb what has arrived by now, release, and plan anew."""
-        noise = regularizer.simulate_round_noise(jax.random.fold_in(key.round_noise, block.round))
+        noise = aggregator.simulate_round_noise(jax.random.fold_in(key.round_noise, block.round))
         state = agent.close(agent.absorb(state, arrived), plan, block.round_users, noise)
         plan = agent.plan(state)
-        return state, plan, plan_value(agent, world, plan)
+        return state, plan, agent.plan_value(plan, world)
 
     def step(carry: DelayedCarry, block: Block) -> tuple[DelayedCarry, tuple[Array, Array]]:
         value = carry.value

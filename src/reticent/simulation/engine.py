@@ -39,13 +39,17 @@ class Carry(NamedTuple):
 
 
 class Block(NamedTuple):
-    """What the schedule says of a block: first user, number of users, whether its round ends, the round's size."""
+    """What the schedule says of a block: first user, number of users, whether its round ends, the round and its size.
+
+    ``place`` is that of the block's first user in its round.
+    """
 
     first: Any
     users: Any
     closes: Any
     round: Any
     round_users: Any
+    place: Any
 
 
 class Shape(NamedTuple):
@@ -62,14 +66,14 @@ def blocks(agent: AnyLearner, width: int) -> Block:
         index = np.arange(schedule.episodes)
         one = np.ones_like(index)
         closes = np.ones_like(index, dtype=bool)
-        table = [index, one, closes, index, one]
+        table = [index, one, closes, index, one, np.zeros_like(index)]
     else:
         rows = []
         start = 0
         for number, size in enumerate(schedule.sizes):
             for offset in range(0, size, width):
                 users = min(width, size - offset)
-                rows.append((start + offset, users, offset + users == size, number, size))
+                rows.append((start + offset, users, offset + users == size, number, size, offset))
             start += size
         table = [np.array(column) for column in zip(*rows, strict=True)]
     if not schedule.final_release:
@@ -119,11 +123,6 @@ def _over_lanes(function: Any, agents: AnyLearner, *arguments: Any, keys: Any) -
 # -- the program ----------------------------------------------------------------------------------------------------------
 
 
-def plan_value(agent: AnyLearner, world: AnyWorld, plan: Plan) -> Array:
-    """What a plan is worth in the world: exact, or to quadrature error where states are real vectors."""
-    return world.policy_value(agent.policy_to_judge(plan, world))
-
-
 class Draws(NamedTuple):
     """Random numbers of a block: the users' uniforms ``(seeds, width, n)`` and, where every user is a round, all noise."""
 
@@ -169,10 +168,11 @@ def _advance_block(
         noise = noise if drawn else _user_noise(agent, key, block.first + users)
         plan = agent.for_many(plan) if shape.width > 1 else plan
 
-        def one(uniform: Array, own_noise: Any) -> Any:
-            return agent.report(plan, rollout(agent, world, plan, uniform), own_noise)
+        def one(uniform: Array, own_noise: Any, place: Array) -> Any:
+            served = agent.served(plan, place)
+            return agent.report(served, rollout(agent, world, served, uniform), own_noise)
 
-        reports = jax.vmap(one)(uniforms, noise)
+        reports = jax.vmap(one)(uniforms, noise, block.place + users)
         present = users < block.users
         return agent.absorb(
             state, jax.tree.map(lambda leaf: jnp.tensordot(present.astype(leaf.dtype), leaf, axes=1), reports)
@@ -184,7 +184,7 @@ def _advance_block(
         noise = noise if drawn else _round_noise(agent, key, block.round)
         state = agent.close(state, plan, block.round_users, noise)
         plan = agent.plan(state)
-        return state, plan, plan_value(agent, world, plan)
+        return state, plan, agent.plan_value(plan, world)
 
     regret = carry.regret + block.users * (optimal - carry.value)
     state = _over_lanes(absorb, agents, carry.state, carry.plan, draws.user_noise, keys=(keys, draws.uniforms))
@@ -238,7 +238,7 @@ def begin(agents: AnyLearner, world: AnyWorld, keys: Streams) -> Carry:
         del key
         state = agent.init()
         plan = agent.plan(state)
-        value = plan_value(agent, world, plan)
+        value = agent.plan_value(plan, world)
         return Carry(state, plan, value, jnp.zeros_like(value))
 
     return _over_lanes(one, agents, keys=keys)  # type: ignore[no-any-return]

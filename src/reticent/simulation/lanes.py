@@ -18,6 +18,7 @@ import numpy as np
 from jax import Array
 
 from reticent.learning.learner import AnyLearner
+from reticent.runtime import double_precision, wake_devices
 from reticent.simulation import engine
 from reticent.simulation.engine import Block, Carry, Shape
 from reticent.simulation.rollout import AnyWorld, streams
@@ -36,6 +37,7 @@ class Lanes:
     def __init__(
         self, agents: AnyLearner, world: AnyWorld, seeds: Sequence[int], shape: Shape, resume: Carry | None
     ) -> None:
+        wake_devices()
         self._agents, self._world, self._count, self._shape = agents, world, len(seeds), shape
         size = group_size(len(seeds), MOST if shape.width == 1 else LEAST)
         groups = -(-len(seeds) // size)
@@ -56,6 +58,7 @@ class Lanes:
     def advance(self, segment: Block, count: int) -> tuple[np.ndarray, np.ndarray]:
         """The next ``count`` blocks of all seeds; regret and value of each, ``(blocks, settings, seeds)``."""
 
+        @double_precision  # a scope belongs to its thread
         def one(number: int) -> tuple[Array, Array]:
             self._carries[number], curves = self._program(
                 self._agents, self._world, self._keys[number], self._carries[number], segment, jnp.asarray(count)
@@ -94,5 +97,5 @@ def group_size(seeds: int, most: int) -> int:
 
 
 def workers() -> int:
-    """How many groups run at once: one per core, but no more than XLA's threads have room for (:mod:`reticent.backend`)."""
-    return max(1, min(len(os.sched_getaffinity(0)), int(os.environ["NPROC"]) // 4))
+    """How many groups run at once: one per core, but no more than XLA's threads have room for (:mod:`reticent.runtime`)."""
+    return max(1, min(len(os.sched_getaffinity(0)), wake_devices() // 4))

@@ -23,6 +23,7 @@ import numpy as np
 
 from reticent.errors import InvalidInput
 from reticent.learning.learner import AnyLearner
+from reticent.runtime import double_precision
 from reticent.simulation import engine
 from reticent.simulation.engine import Block, Carry
 from reticent.simulation.lanes import Lanes
@@ -82,6 +83,8 @@ def grid_points(episodes: int, points: int = 400) -> np.ndarray:
     )
 
 
+@double_precision
+@double_precision
 def simulate(
     agent: AnyLearner,
     world: AnyWorld,
@@ -111,6 +114,7 @@ def simulate(
     )[0]  # fmt: skip
 
 
+@double_precision
 def simulate_settings(
     agents: Sequence[AnyLearner],
     world: AnyWorld,

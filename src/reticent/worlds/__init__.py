@@ -1,34 +1,57 @@
-"""What the world is: linear mixture MDPs, their constructors and the zoo."""
+"""What the world is: linear mixture MDPs, their constructors, candidates from records, and the zoo."""
+
+from typing import TYPE_CHECKING, Any
 
 from reticent.gymnasium_ids import register
 from reticent.worlds.blend import blend
 from reticent.worlds.episode import Episode
 from reticent.worlds.misspecified import misspecified
 from reticent.worlds.model import Model, make_model
+from reticent.worlds.model_file import ModelFile, load_model, save_model
+from reticent.worlds.names import Names
+from reticent.worlds.provenance import Provenance
 from reticent.worlds.registry import WORLDS, Defaults, defaults_of, make_world_from, register_world, world_rows
 from reticent.worlds.simulators import Trajectory, blend_from_simulators
 from reticent.worlds.sparse import sparse_blend
 from reticent.worlds.tabular import tabular
 from reticent.worlds.world import World, make_world
 
+if TYPE_CHECKING:
+    from reticent.worlds.records import Fitted, fit
+
 __all__ = [
     "WORLDS",
     "Defaults",
     "Episode",
+    "Fitted",
     "Model",
+    "ModelFile",
+    "Names",
+    "Provenance",
     "Trajectory",
     "World",
     "blend",
     "blend_from_simulators",
     "defaults_of",
+    "fit",
+    "load_model",
     "make_model",
     "make_world",
     "make_world_from",
     "misspecified",
     "register_world",
+    "save_model",
     "sparse_blend",
     "tabular",
     "world_rows",
 ]
 
 register()
+
+
+def __getattr__(name: str) -> Any:
+    if name in ("Fitted", "fit"):  # not at the top: few need the tables of a fit
+        from reticent.worlds import records
+
+        return getattr(records, name)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -24,6 +24,7 @@ import numpy as np
 
 from reticent.errors import InvalidInput
 from reticent.worlds.model import make_model
+from reticent.worlds.names import Names
 from reticent.worlds.world import RewardKind, World, make_world
 
 Bounds = Literal["paper", "tight"]
@@ -42,6 +43,9 @@ def blend(
     simplex: bool = True,
     bounds: Bounds = "paper",
     successors: Any | None = None,
+    reward_simplex: bool | None = None,
+    rewards_known: bool = False,
+    names: Names | None = None,
 ) -> World:
     r"""Build the world that mixes ``candidates`` by ``weights`` and ``reward_candidates`` by ``reward_weights``.
 
@@ -62,6 +66,10 @@ def blend(
         is what the simplex guarantees, and shrinks the confidence radius.
       successors: for sparse candidates, the state that each of the n columns of a pair is, ``(S, A, n)``;
         :func:`reticent.worlds.sparse_blend` makes both from SciPy's sparse matrices.
+      reward_simplex: declare that the reward weights lie on the simplex, so that agents may learn them as contrasts; by
+        default where they do.
+      rewards_known: the designer knows ``reward_weights``: agents learn nothing about rewards and spend nothing on them.
+      names: what states and actions are called.
 
     Raises:
       InvalidInput: a shape does not fit, a candidate is not a distribution, the weights leave the simplex, a reward
@@ -87,6 +95,15 @@ def blend(
         _check_simplex(np.asarray(weights, dtype=np.float64), "weights")
     check_unit_interval(tables, "reward_candidates", ("candidate", "state", "action"))
 
+    if reward_simplex is None:
+        reward_simplex = _on_simplex(np.asarray(reward_weights, dtype=np.float64))
+    elif reward_simplex:
+        _check_simplex(np.asarray(reward_weights, dtype=np.float64), "reward_weights")
+    known = None
+    if rewards_known:
+        if np.ndim(reward_weights) != 1:
+            raise InvalidInput("rewards_known", True, "False where reward weights change by step", "give one vector")
+        known = np.einsum("d,dsa->sa", np.asarray(reward_weights, dtype=np.float64), tables)
     longest = float(np.linalg.norm(tables, axis=0).max()) or 1.0
     model = make_model(
         psi,
@@ -97,10 +114,17 @@ def blend(
         sums_to_one=simplex,
         stationary=np.ndim(weights) == 1 and np.ndim(reward_weights) == 1,
         successors=successors,
+        reward_total=longest if reward_simplex else None,
+        known_rewards=known,
+        names=names,
     )
     return make_world(
         model, weights, longest * np.asarray(reward_weights, dtype=np.float64), name=name, reward_kind=reward_kind
     )
+
+
+def _on_simplex(weights: np.ndarray) -> bool:
+    return bool((weights >= -1e-9).all() and (np.abs(weights.sum(axis=-1) - 1) <= 1e-9).all())
 
 
 def check_bounds(bounds: str) -> None:
@@ -135,7 +159,7 @@ def _check_simplex(weights: np.ndarray, field: str) -> None:
     if weights.ndim == 0 or weights.size == 0:
         raise InvalidInput(f"{field}.shape", weights.shape, "(d1,) or (H, d1)", "give one weight per candidate")
     sums = weights.sum(axis=-1)
-    if not ((weights >= -1e-9).all() and (np.abs(sums - 1) <= 1e-9).all()):
+    if not _on_simplex(weights):
         raise InvalidInput(
             field, f"sum {float(np.max(sums)):.6g}, least {float(weights.min()):.3g}",
             "on the simplex (not negative, sum 1)", "normalise the weights or pass simplex=False",

@@ -27,12 +27,14 @@ from typing import Literal
 import numpy as np
 
 from reticent.errors import InvalidInput
+from reticent.runtime import double_precision
 from reticent.worlds.model import Model
 from reticent.worlds.world import World, checked_truth
 
 Kind = Literal["adversarial", "random"]
 
 
+@double_precision
 def misspecified(
     world: World, amount: float, seed: int = 0, *, kind: Kind = "adversarial", reward_amount: float = 0.0
 ) -> World:
@@ -80,6 +82,7 @@ def misspecified(
     return dataclasses.replace(world, **checked_truth(np.stack(moved), shifted), name=name)
 
 
+@double_precision
 def distance(world: World) -> tuple[float, float]:
     """How far the truth is from ⟨ψ, θ⟩ and ⟨ϕ, θ⟩: largest total variation of a row, largest error of a mean reward."""
     model = world.model

@@ -25,10 +25,21 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array
 
-import reticent.backend  # noqa: F401  (double precision before the first array)
 from reticent.errors import InvalidInput
+from reticent.runtime import double_precision, double_precision_methods
+from reticent.statement import Statement
+from reticent.worlds.names import Names
+from reticent.worlds.provenance import Provenance
 
 Tree = TypeVar("Tree")
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class About(Statement):
+    """What is said of a model: labels of its states and actions, and where its numbers come from. Public, all of it."""
+
+    names: Names | None = None
+    provenance: Provenance | None = None
 
 
 class Sizes(Protocol):
@@ -54,6 +65,7 @@ class Sizes(Protocol):
     def nonnegative_rewards(self) -> bool: ...
 
 
+@double_precision_methods
 @jax.tree_util.register_dataclass
 @dataclasses.dataclass(frozen=True)
 class Model:
@@ -74,6 +86,13 @@ class Model:
       successors: which state each entry of the last axis of ``transition_features`` is, ``(S, A, n)`` integers; None
         (dense) says that entry j is state j. A pair with fewer than n successors repeats any state with features 0,
         and a state that is listed twice counts with the sum of its features.
+      reward_total: declared Σθ_r where the entries of θ_r are nonnegative and have that sum at every step, as those of a
+        blend of reward tables do; None where nothing of the kind is declared. Agents may regress contrasts then.
+      known_rewards: mean rewards ``(S, A)`` where the designer knows them, so that nothing is learned or spent on them; the
+        reward features are then of no account. None where rewards are learned.
+      initial_known: whether ``initial`` is known to be right. Where it is not, an agent whose estimate rests on it must
+        release what it needs of it.
+      about: what states and actions are called, and where the model comes from.
       linear_features: :math:`\phi(s,a)`, ``(d, S, A)`` of norm at most 1, if the world is declared a *linear MDP*:
         :math:`P_h(s'\mid s,a)=\langle\phi(s,a),\mu_h(s')\rangle` and rewards linear in the same features, with
         :math:`\mu_h` unknown altogether. For :mod:`reticent.agents.linear_mdp.learner`; other learners do not read it.
@@ -90,6 +109,15 @@ class Model:
     stationary: bool = dataclasses.field(default=False, metadata={"static": True})
     successors: Array | None = None
     linear_features: Array | None = None
+    known_rewards: Array | None = None
+    reward_total: float | None = dataclasses.field(default=None, metadata={"static": True})
+    initial_known: bool = dataclasses.field(default=True, metadata={"static": True})
+    about: About = dataclasses.field(default=About(), metadata={"static": True})
+
+    @property
+    def names(self) -> Names:
+        """What states and actions are called; numbers where nobody has named them."""
+        return self.about.names or Names.numbered(self.states, self.actions)
 
     @property
     def states(self) -> int:
@@ -131,6 +159,7 @@ class Model:
             reward_features=of(self.reward_features, 1),
             successors=of(self.successors, 0),
             linear_features=of(self.linear_features, 1),
+            known_rewards=of(self.known_rewards, 0),
         )
 
     def value_features_at(self, values: Array, state: Array, action: Array) -> Array:
@@ -148,6 +177,7 @@ class Model:
         return cast(self, dtype)
 
 
+@double_precision
 def cast(tree: Tree, dtype: Any) -> Tree:
     """Every floating-point leaf of ``tree`` in precision ``dtype``; other leaves as they are."""
 
@@ -158,6 +188,7 @@ def cast(tree: Tree, dtype: Any) -> Tree:
     return changed
 
 
+@double_precision
 def make_model(
     transition_features: Any,
     reward_features: Any,
@@ -171,6 +202,11 @@ def make_model(
     stationary: bool = False,
     successors: Any | None = None,
     linear_features: Any | None = None,
+    known_rewards: Any | None = None,
+    reward_total: float | None = None,
+    initial_known: bool = True,
+    names: Names | None = None,
+    provenance: Provenance | None = None,
 ) -> Model:
     """Check and build a :class:`Model`; the bounds default to the paper's Assumption 1.
 
@@ -198,6 +234,12 @@ def make_model(
             raise InvalidInput(name, "not finite", "finite everywhere", "look for NaN or infinity in the features")
 
     start = _initial_distribution(initial, states)
+    if names is not None:
+        names.check_sizes(states, actions)
+    if reward_total is not None and not 0 < reward_total < math.inf:
+        raise InvalidInput(
+            "reward_total", reward_total, "a finite number above 0", "give the sum of the reward weights"
+        )
     bound = math.sqrt(d1) if transition_bound is None else float(transition_bound)
     reach = _total_variation(psi)
     if reach > bound * (1 + 1e-9):
@@ -224,6 +266,10 @@ def make_model(
         stationary=bool(stationary),
         successors=None if following is None else jnp.asarray(following),
         linear_features=None if linear_features is None else _check_linear(linear_features, (states, actions)),
+        known_rewards=None if known_rewards is None else _check_rewards(known_rewards, (states, actions)),
+        reward_total=None if reward_total is None else float(reward_total),
+        initial_known=bool(initial_known),
+        about=About(names, provenance),
     )
 
 
@@ -253,6 +299,16 @@ def _check_linear(features: Any, pairs: tuple[int, int]) -> Array:
             "largest ‖φ(s,a)‖ of linear_features", f"{longest:.6g}", "at most 1", "divide them by their largest norm"
         )
     return jnp.asarray(phi)
+
+
+def _check_rewards(rewards: Any, pairs: tuple[int, int]) -> Array:
+    """Known mean rewards, after a check that they are numbers in [0, 1], one per pair."""
+    table = np.asarray(rewards, dtype=np.float64)
+    if table.shape != pairs:
+        raise InvalidInput("known_rewards.shape", table.shape, str(pairs), "give one mean reward per state and action")
+    if not ((table >= 0) & (table <= 1)).all():  # written so that NaN fails
+        raise InvalidInput("known_rewards", "out of range", "in [0, 1]", "rescale rewards")
+    return jnp.asarray(table)
 
 
 def _total_variation(psi: np.ndarray) -> float:

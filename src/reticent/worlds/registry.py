@@ -14,6 +14,7 @@ from typing import Any
 
 from reticent.errors import MissingExtra
 from reticent.naming import Entry, Registry, join, split
+from reticent.runtime import double_precision
 from reticent.worlds.world import World
 
 WORLDS: Registry[World] = Registry("world")
@@ -80,9 +81,11 @@ def register_world(
 
 def load_zoo() -> None:
     """Import the zoo, so that its worlds are registered. (Here and not at the top: the zoo imports this module.)"""
+    import reticent.worlds.people.worlds
     import reticent.worlds.zoo  # noqa: F401
 
 
+@double_precision
 def make_world_from(spec: str, **overrides: Any) -> World:
     """The world named by ``name`` or ``name:key=value,...``; its ``name`` is that spec.
 
@@ -137,6 +140,7 @@ def world_rows() -> list[dict[str, Any]]:
     return rows
 
 
+@double_precision
 def world_numbers(name: str) -> dict[str, Any]:
     """Sizes and values of a world; None for all, and ``needs`` says what to do, where an optional package is missing."""
     try:

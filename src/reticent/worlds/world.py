@@ -17,6 +17,7 @@ import numpy as np
 from jax import Array
 
 from reticent.errors import InvalidInput
+from reticent.runtime import double_precision, double_precision_methods
 from reticent.worlds.model import Model, cast
 
 RewardKind = Literal["bernoulli", "deterministic"]
@@ -31,6 +32,7 @@ SHORT_ROW = 256
 """Rows up to this length are searched by counting, which vectorises; longer ones by bisection."""
 
 
+@double_precision_methods
 @jax.tree_util.register_dataclass
 @dataclasses.dataclass(frozen=True)
 class World:
@@ -255,6 +257,7 @@ def invert(cumulative: Array, uniform: Array) -> Array:
     return jnp.minimum(index, cumulative.shape[-1] - 1)
 
 
+@double_precision
 def make_world(
     model: Model,
     transition_theta: Any,
@@ -278,6 +281,13 @@ def make_world(
             raise InvalidInput(
                 field, "different from step to step", "the same at every step", "declare stationary=False"
             )
+    if model.reward_total is not None and (
+        (theta_r < -1e-9).any() or np.abs(theta_r.sum(axis=1) - model.reward_total).max() > 1e-9 * model.reward_total
+    ):
+        raise InvalidInput(
+            "reward_theta", f"sum {theta_r.sum(axis=1)[0]:.6g}, least {theta_r.min():.3g}",
+            f"nonnegative, of sum {model.reward_total:.6g}", "declare reward_total=None",
+        )  # fmt: skip
     if model.sums_to_one and np.abs(theta_p.sum(axis=1) - 1).max() > 1e-9:
         raise InvalidInput(
             "transition_theta", f"sum {theta_p.sum(axis=1)[0]:.6g}", "of sum 1", "declare sums_to_one=False"
@@ -305,6 +315,7 @@ def make_world(
     )
 
 
+@double_precision
 def checked_truth(rows: np.ndarray, means: np.ndarray) -> dict[str, Any]:
     """The fields ``rows``, ``cumulative`` and ``reward_means`` of a world, from probabilities and rewards that are checked.
 

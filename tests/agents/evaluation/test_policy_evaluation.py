@@ -14,9 +14,10 @@ import pytest
 from scipy.integrate import quad
 from scipy.stats import norm
 
+from reticent.agents.evaluation.audit_hooks import play_evaluation
 from reticent.agents.evaluation.policy_evaluation import evaluate_lsl, evaluate_lsw, make_evaluation, summarise
 from reticent.agents.evaluation.smooth_sensitivity import dilation_delta, smooth_noise
-from reticent.audit.evaluation import audit_evaluation
+from reticent.audit import lower_bounds
 from reticent.errors import InvalidInput
 from reticent.privacy.accounting.gaussian import delta_of
 
@@ -177,7 +178,8 @@ def evidence(factor):
     other[0, 0] = -1.0
     problem = make_evaluation(np.ones((1, 1)), 1.0, 1.0, 4, 2.0, 1e-5)
     problem = dataclasses.replace(problem, multiplier=factor * problem.multiplier)
-    return audit_evaluation(problem, summarise(returns, 1.0), summarise(other, 1.0), 1e-5, trials=20_000, seed=3)
+    scores = play_evaluation(problem, summarise(returns, 1.0), summarise(other, 1.0), 20_000, 3)
+    return lower_bounds(scores.without, scores.present, 1e-5, 0.999, gaussian=False)
 
 
 def test_the_audit_is_consistent_and_finds_noise_that_is_ten_times_too_small():

@@ -16,14 +16,14 @@ from reticent.errors import InvalidInput
 from reticent.privacy.counters import EpochCounter
 from reticent.privacy.sums import PrivateSums
 from reticent.privacy.trust import SHUFFLE
-from reticent.privacy.trust.shuffle_protocol import (
+from reticent_client.wire.grid import round_at
+from reticent_client.wire.shuffling import (
     Messages,
     analyse,
     coin_excess,
     coins_of_user,
     encode,
     mix,
-    round_at,
     secure_coins,
 )
 

@@ -9,7 +9,7 @@ rank actions as the optimal ones do.
 from __future__ import annotations
 
 import dataclasses
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 import jax
 import jax.numpy as jnp
@@ -24,6 +24,9 @@ from reticent.agents.registry import AGENTS
 from reticent.learning.learner import AgentState, Learner
 from reticent.learning.plan import Plan
 from reticent.worlds import Episode, Model
+
+if TYPE_CHECKING:
+    from reticent.agents.evaluation.audit_hooks import EvaluationHooks
 
 
 @jax.tree_util.register_dataclass
@@ -57,6 +60,11 @@ class EvaluateOnce(Learner[RewardsByPair, ReturnSums, Array]):
             scales=jnp.ones_like(self.ceilings),
             action_values=table,
         )
+
+    def audit_hooks(self) -> EvaluationHooks:
+        from reticent.agents.evaluation.audit_hooks import EvaluationHooks
+
+        return EvaluationHooks(self)
 
     def see(self, plan: Plan, episode: Episode) -> RewardsByPair:
         del plan

@@ -1,8 +1,8 @@
 """What an agent promises that evaluates one policy privately, once, and improves on it: options, plan, ledger.
 
 One release of one (ε, δ): the ledger has one line. Its noise is in proportion to a number that depends on the data
-(:mod:`reticent.agents.evaluation.smooth_sensitivity`), so the plan can say only how many times that number it is, and there is no
-μ: the mechanism is (ε, δ)-DP without being Gaussian-DP.
+(:mod:`reticent.agents.evaluation.smooth_sensitivity`), so the plan can say only how many times that number it is, and
+there is no μ: the mechanism is (ε, δ)-DP without being Gaussian-DP.
 """
 
 from __future__ import annotations

@@ -13,8 +13,9 @@ may be put into *groups* of which a trajectory visits at most one place each, as
 groups every place is one of its own and a trajectory may visit any set.
 
 Both estimates are published once, with noise in proportion to a smooth bound on their local sensitivity
-(:mod:`reticent.agents.evaluation.smooth_sensitivity`), of the form :math:`S=\max_ke^{-\beta k}B_k` where :math:`B_k` bounds the
-sensitivity of all data sets that differ from X in k trajectories. It is β-smooth because :math:`B_k(X)\le B_{k+1}(X')`.
+(:mod:`reticent.agents.evaluation.smooth_sensitivity`), of the form :math:`S=\max_ke^{-\beta k}B_k` where :math:`B_k`
+bounds the sensitivity of all data sets that differ from X in k trajectories. It is β-smooth because :math:`B_k(X)\le
+B_{k+1}(X')`.
 
 **LSW.** Exchanging a trajectory moves :math:`\bar F_j` by at most :math:`2V_j/\max(c_j,1)`: a mean of c numbers of
 which one is exchanged, added or taken away. So, with :math:`W=\mathrm{diag}(w)`,

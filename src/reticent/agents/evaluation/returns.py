@@ -2,11 +2,12 @@ r"""Returns with noise, published once: the server's side of a private policy ev
 
 A user sends which pair (s, a) she was in at each step and what she earned from there on, centred: a place per step, and
 a number in :math:`[-\tfrac{H-h+1}2,\tfrac{H-h+1}2]`. The server counts visits and adds returns up; at the end of the
-first round the value weights are published with noise (:mod:`reticent.agents.evaluation.policy_evaluation`), and never again.
+first round the value weights are published with noise (:mod:`reticent.agents.evaluation.policy_evaluation`), and never
+again.
 
 Formal guarantee. Whatever a user sends, she is in at most one place per step and her rewards are clipped to [0, 1]; so
-two neighbouring populations are neighbours in the sense of :mod:`reticent.agents.evaluation.policy_evaluation`, whose (ε, δ) the
-published weights keep. Visits, sums and the noise's scale are functions of raw data and leave nowhere.
+two neighbouring populations are neighbours in the sense of :mod:`reticent.agents.evaluation.policy_evaluation`, whose
+(ε, δ) the published weights keep. Visits, sums and the noise's scale are functions of raw data and leave nowhere.
 """
 
 from __future__ import annotations
@@ -38,7 +39,8 @@ class ReturnSums(NamedTuple):
 
 
 class ReturnState(NamedTuple):
-    """Raw sums, which no plan reads; the weights ``(H, d)`` that were published of them; and the number of closed rounds."""
+    """Raw sums, which no plan reads; the weights ``(H, d)`` that were published of them; and the number of closed
+    rounds."""
 
     sums: ReturnSums
     published: Array

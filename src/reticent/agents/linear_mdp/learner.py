@@ -21,7 +21,7 @@ from __future__ import annotations
 
 import dataclasses
 import math
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -37,6 +37,9 @@ from reticent.learning.plan import Plan
 from reticent.learning.ridge import width
 from reticent.worlds import Episode, Model
 from reticent.worlds.continuous.model import ContinuousModel
+
+if TYPE_CHECKING:
+    from reticent.agents.linear_mdp.audit_hooks import LinearMdpHooks
 
 MOST_FEATURES = 64
 """Largest dimension: one-hot features beyond it would need more users per pair than any promise leaves signal for."""
@@ -99,6 +102,11 @@ class LinearMdpLearner(Learner[Visits, MomentSums, Array]):
             scales=jnp.ones_like(self.ceilings),
             action_values=table if action_values else None,
         )
+
+    def audit_hooks(self) -> LinearMdpHooks:
+        from reticent.agents.linear_mdp.audit_hooks import LinearMdpHooks
+
+        return LinearMdpHooks(self)
 
     def see(self, plan: Plan, episode: Episode) -> Visits:
         """The features of the pairs of ``episode``, its rewards and next states; the plan does not matter."""

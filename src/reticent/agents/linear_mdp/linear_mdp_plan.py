@@ -1,7 +1,8 @@
 r"""From a promise to the noise of a model-free learner, before the first user comes.
 
 Epochs have public sizes :math:`n_1\le\dots\le n_T` and round t gives epoch i the weight :math:`w_i(t)=n_i/n_t`
-(:mod:`reticent.agents.linear_mdp.private_moments`). A user of epoch i is in one matrix per step and in the moments of rounds i, …, T.
+(:mod:`reticent.agents.linear_mdp.private_moments`). A user of epoch i is in one matrix per step and in the moments of
+rounds i, …, T.
 
 **Theorem.** Let matrices carry noise :math:`\sigma_h` and every round's moments fresh noise :math:`\tau_h`, and let
 
@@ -232,7 +233,8 @@ def calibrate(horizon: int, counter: EpochCounter, options: LinearMdpOptions) ->
     r"""The least noise that (ε, δ) allows by the theorem.
 
     μ² is shared out over steps so that :math:`\sum_h a_h\sqrt{\sigma_h}` is least, with :math:`a_h` half of what can
-    still be earned: :math:`\mu_h^2\propto a_h^{4/5}`, as in :func:`reticent.agents.linear_mixture.calibration.calibrate_exact`.
+    still be earned: :math:`\mu_h^2\propto a_h^{4/5}`, as in
+    :func:`reticent.agents.linear_mixture.calibration.calibrate_exact`.
     """
     importance = (np.arange(horizon, 0, -1.0) / 2) ** (0.8 if options.split == "optimised" else 0.0)
     budget = mu_of(options.epsilon, options.delta) * np.sqrt(importance / importance.sum())

@@ -1,7 +1,7 @@
 r"""The paper's learner for linear mixture models.
 
-:class:`LinOptLearner` is LinOpt-VI-Reg (Algorithm 1) or LinOpt-PO-Reg (Algorithm 2) over *any* regularizer: with a fixed one it is
-UCRL-VTR or OPPO, with a privatizer Private-LinOpt-VI or Private-LinOpt-PO. Nothing here knows which.
+:class:`LinOptLearner` is LinOpt-VI-Reg (Algorithm 1) or LinOpt-PO-Reg (Algorithm 2) over *any* regularizer: with a
+fixed one it is UCRL-VTR or OPPO, with a privatizer Private-LinOpt-VI or Private-LinOpt-PO. Nothing here knows which.
 """
 
 from __future__ import annotations
@@ -24,13 +24,14 @@ from reticent.errors import InvalidInput
 from reticent.learning.aggregator import Noise
 from reticent.learning.learner import AgentState, Learner, mirror_step
 from reticent.learning.plan import Plan
-from reticent.learning.promise import Statement
 from reticent.learning.ridge import Estimate
+from reticent.statement import Statement
 from reticent.worlds import Episode, Model
 from reticent.worlds.continuous.model import ContinuousModel
 from reticent.worlds.model import Sizes
 
 if TYPE_CHECKING:
+    from reticent.agents.linear_mixture.audit_hooks import LinearMixtureHooks, OffGridHooks
     from reticent.agents.linear_mixture.bounds import Bound
     from reticent.agents.linear_mixture.insights import Insights
     from reticent.agents.linear_mixture.privacy_plan import PrivacyPlan
@@ -118,6 +119,11 @@ class LinOptLearner(Learner[Observation, Any, Statistics]):
 
         return None if self.theory is None else bound_of(self, self.theory, points)
 
+    def audit_hooks(self) -> LinearMixtureHooks:
+        from reticent.agents.linear_mixture.audit_hooks import LinearMixtureHooks
+
+        return LinearMixtureHooks(self)
+
     def insights(self, released: np.ndarray, version: int, policy: np.ndarray) -> Insights | None:
         from reticent.agents.linear_mixture.insights import insights_of
 
@@ -168,6 +174,11 @@ class OffGridLearner(LinOptLearner):
 
     def policy_to_judge(self, plan: Plan, world: Any) -> Array:
         return off_grid.policy_on(self.model, plan.extension, world.judged_states)
+
+    def audit_hooks(self) -> OffGridHooks:
+        from reticent.agents.linear_mixture.audit_hooks import OffGridHooks
+
+        return OffGridHooks(self)
 
     def for_many(self, plan: Plan) -> Plan:
         return plan

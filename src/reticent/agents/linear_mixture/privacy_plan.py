@@ -35,8 +35,8 @@ from reticent.privacy.ledger import Ledger
 from reticent.privacy.packing import packed_size
 from reticent.privacy.sensitivity import Adjacency
 from reticent.privacy.trust import TrustName, trust_named
-from reticent.privacy.trust.shuffle_protocol import coins_for, messages_per_user
 from reticent.worlds.model import Sizes
+from reticent_client.wire.shuffling import coins_for, messages_per_user
 
 
 @dataclasses.dataclass(frozen=True)
@@ -279,13 +279,17 @@ def coordinate_scales(calibration: Calibration, d1: int, d2: int) -> np.ndarray:
 
 
 def declared_groups(calibration: Calibration, d1: int, d2: int) -> list[DeclaredGroup]:
-    """What one user is declared to move: Gram and moment of both regressions at every step."""
-    cuts = [0, *np.cumsum([packed_size(d1), d1, packed_size(d2), d2]).tolist()]
-    groups = []
-    for index, (name, noise) in enumerate((("transition", calibration.transition), ("reward", calibration.reward))):
-        gram, moment = (slice(cuts[at], cuts[at + 1]) for at in (2 * index, 2 * index + 1))
+    """What one user is declared to move: Gram and moment of both regressions at every step, named as in the ledger."""
+    groups, start = [], 0
+    for name, noise, dimension in (("transition", calibration.transition, d1), ("reward", calibration.reward, d2)):
+        gram = slice(start, start + packed_size(dimension))
+        moment = slice(gram.stop, gram.stop + dimension)
+        start = moment.stop
+        # A matrix with the same noise on every entry has √2 times that on a packed off-diagonal coordinate.
+        entries = tuple(1.0 if i == j else math.sqrt(2) for i in range(dimension) for j in range(i, dimension))
         for step in range(1, len(noise.gram_sensitivity) + 1):
-            groups.append(DeclaredGroup(f"{name} Gram", step, gram, float(noise.gram_sensitivity[step - 1])))
-            alone = float(noise.moment_sensitivity_alone[step - 1])
-            groups.append(DeclaredGroup(f"{name} moment", step, moment, alone))
+            moves = float(noise.gram_sensitivity[step - 1]), float(noise.moment_sensitivity_alone[step - 1])
+            spread = () if calibration.packed else entries
+            groups.append(DeclaredGroup(f"{name}_gram", step, gram, moves[0], spread))
+            groups.append(DeclaredGroup(f"{name}_moment", step, moment, moves[1]))
     return groups

@@ -5,8 +5,9 @@ the packed reward Gram, the reward moment. Packing is an isometry and all counte
 array, with a noise scale per coordinate, *is* the paper's 4H counters.
 
 Formal guarantee. Whatever the trajectories, the array that reaches the counter (or leaves the user, in the local model)
-lies within the declared sensitivities: features are clipped to their norm, targets and rewards to their interval, here
-and nowhere else. The regularized statistics are a function of the counter's releases; nothing else leaves this class
+lies within the declared sensitivities: features are clipped to their norm, targets and rewards to their interval, by the
+wire's form ``regressions`` (:mod:`reticent_client.wire.forms.regressions`), which service and devices run too, and
+nowhere else. The regularized statistics are a function of the counter's releases; nothing else leaves this class
 (:mod:`reticent.privacy.sums`).
 """
 
@@ -22,12 +23,14 @@ from jax import Array
 
 from reticent.agents.linear_mixture.regularizer import for_every_step
 from reticent.agents.linear_mixture.statistics import Observation, Statistics, products
+from reticent.learning.plan import Plan
 from reticent.learning.small_matrices import raise_eigenvalues
-from reticent.privacy.clipping import clip_interval, clip_norm
 from reticent.privacy.counters.counter import Counter
-from reticent.privacy.packing import pack_symmetric, packed_size, unpack_symmetric
+from reticent.privacy.packing import packed_size, unpack_symmetric
 from reticent.privacy.sums import PrivateSums, SumState
 from reticent.privacy.trust import Law, Trust
+from reticent_client.wire.forms import regressions
+from reticent_client.wire.forms.regressions import PairBounds
 
 
 @jax.tree_util.register_dataclass
@@ -65,15 +68,14 @@ class Privatizer(PrivateSums):
 
     # -- the user's side ----------------------------------------------------------------------------------------------
 
+    @property
+    def bounds(self) -> PairBounds:
+        """What regression pairs are clipped to."""
+        return PairBounds(self.feature_bound, self.target_low, self.target_high, self.nonnegative_rewards)
+
     def clip(self, seen: Observation) -> Observation:
         """The observation within its declared bounds; unchanged if it was."""
-        reward_features = jnp.maximum(seen.reward_features, 0.0) if self.nonnegative_rewards else seen.reward_features
-        return Observation(
-            value_features=clip_norm(seen.value_features, self.feature_bound),
-            targets=clip_interval(seen.targets, self.target_low, self.target_high),
-            reward_features=clip_norm(reward_features, 1.0),
-            rewards=clip_interval(seen.rewards, 0.0, 1.0),
-        )
+        return regressions.clip(seen, self.bounds, jnp)
 
     def report(self, seen: Observation, noise: Array | None) -> Array:
         """One user's contribution ``(H, D)``: clipped always, and noised in the local model."""
@@ -81,25 +83,14 @@ class Privatizer(PrivateSums):
 
     @property
     def contribution_bound(self) -> np.ndarray:
-        """Grams of features of norm L are at most L² in every packed entry, moments at most L·V."""
-        feature = np.asarray(self.feature_bound)[:, None]
-        target = np.maximum(np.abs(self.target_low), np.abs(self.target_high))[:, None]
-        horizon = len(feature)
-        blocks = [
-            np.repeat(feature**2, packed_size(self.d1), axis=1), np.repeat(feature * target, self.d1, axis=1),
-            np.ones((horizon, packed_size(self.d2) + self.d2)),
-        ]  # fmt: skip
-        return np.concatenate(blocks, axis=1)
+        return regressions.largest_products(self.bounds, self.d1, self.d2)
 
     @property
     def device_rules(self) -> dict[str, Any]:
-        return {
-            "form": "regressions",
-            "feature_bound": self.feature_bound,
-            "target_low": self.target_low,
-            "target_high": self.target_high,
-            "nonnegative_rewards": self.nonnegative_rewards,
-        }
+        return {"form": "regressions", **self.bounds._asdict()}
+
+    def version_rules(self, plan: Plan) -> dict[str, Array]:
+        return {"framed_values": plan.framed_values()}
 
     # -- the server's side --------------------------------------------------------------------------------------------
 
@@ -124,13 +115,8 @@ class Privatizer(PrivateSums):
 
     def pack(self, sums: Statistics) -> Array:
         """The four products as one array ``(H, D)``."""
-        return jnp.concatenate(
-            [
-                pack_symmetric(sums.transition_gram), sums.transition_moment,
-                pack_symmetric(sums.reward_gram), sums.reward_moment,
-            ],
-            axis=-1,
-        )  # fmt: skip
+        packed: Array = regressions.pack(sums, jnp)
+        return packed
 
     def unpack(self, packed: Array) -> Statistics:
         """The inverse of :meth:`pack`."""

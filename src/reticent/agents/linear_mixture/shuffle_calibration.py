@@ -1,7 +1,8 @@
 r"""How many coins shuffled users must flip: from a promise (ε, δ) to the grid and the noise of every sum.
 
-The noise is shared out over steps and regressions as in the joint model (:mod:`reticent.agents.linear_mixture.calibration`), with two
-differences. Statistics are rounded to a grid g that is *coarse*, since the number of coins grows with
+The noise is shared out over steps and regressions as in the joint model
+(:mod:`reticent.agents.linear_mixture.calibration`), with two differences. Statistics are rounded to a grid g that is
+*coarse*, since the number of coins grows with
 :math:`N=4\sigma^2/g^2`: rounding may raise the sensitivity by the share :data:`ROUNDING`, which is calibrated for. And the
 noise is binomial, so that the budget μ is the one that its own account allows
 (:mod:`reticent.privacy.accounting.binomial`).
@@ -27,7 +28,7 @@ from reticent.privacy.guarantee import check_promise
 from reticent.privacy.packing import packed_size
 from reticent.privacy.sensitivity import Adjacency, joint_sensitivity
 from reticent.privacy.trust import SHUFFLE
-from reticent.privacy.trust.shuffle_protocol import coin_excess, coins_for
+from reticent_client.wire.shuffling import coin_excess, coins_for
 
 __all__ = ["ROUNDING", "calibrate_shuffle", "reach_of"]
 

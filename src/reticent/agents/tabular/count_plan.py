@@ -1,7 +1,7 @@
 """From a promise to everything a private tabular learner needs, before the first user comes.
 
-The counterpart of :mod:`reticent.agents.linear_mixture.privacy_plan` for visit counts: :class:`CountOptions` is what a user may choose,
-:func:`plan_counts` turns it into a :class:`CountPlan`. All of it is data-independent.
+The counterpart of :mod:`reticent.agents.linear_mixture.privacy_plan` for visit counts: :class:`CountOptions` is what a
+user may choose, :func:`plan_counts` turns it into a :class:`CountPlan`. All of it is data-independent.
 """
 
 from __future__ import annotations
@@ -33,7 +33,8 @@ TrustOption = Literal["joint", "local"]
 
 @dataclasses.dataclass(frozen=True)
 class CountOptions:
-    """Every option of a private tabular agent. Where :class:`~reticent.agents.linear_mixture.privacy_plan.PrivateOptions` has one of the same
+    """Every option of a private tabular agent. Where
+    :class:`~reticent.agents.linear_mixture.privacy_plan.PrivateOptions` has one of the same
     name, it means the same.
 
     Attributes:

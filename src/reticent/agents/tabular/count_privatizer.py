@@ -6,9 +6,10 @@ A user adds to one cell of each of three tables per step: visits, transitions, r
 Formal guarantee. Whatever the trajectory, even one that names states that do not exist or rewards that are no numbers, the
 array that reaches the counter (or leaves the user, in the local model) has at most one entry of 1 in the visits and one in
 the transitions of every step, and at most one entry in the rewards, within [0, 1]: steps outside the tables are dropped and
-rewards clipped, here and nowhere else. Two users' arrays are therefore at most 2 apart in the 1-norm and √2 in the 2-norm
-in each table of each step, and one user's is at most 1 away from nothing in both
-(:mod:`reticent.agents.tabular.count_calibration`). Counts are made valid after their release, which reads nothing else.
+rewards clipped by the wire's form ``counts``, which service and devices run too. Two users' arrays are therefore at
+most 2 apart in the 1-norm and √2 in the 2-norm in each table of each step, and one user's is at most 1 away from
+nothing in both (:mod:`reticent.agents.tabular.count_calibration`). Counts are made valid after their release, which
+reads nothing else.
 """
 
 from __future__ import annotations
@@ -23,11 +24,14 @@ from jax import Array
 
 from reticent.agents.tabular.counts import Counts, count_episode, over_steps, pack, unpack
 from reticent.agents.tabular.valid_counts import make_valid
-from reticent.privacy.clipping import clip_interval
 from reticent.privacy.counters.counter import Counter
 from reticent.privacy.sums import PrivateSums, SumState
 from reticent.privacy.trust import Law, Trust
 from reticent.worlds import Episode
+from reticent_client.wire.forms import counts as counts_form
+from reticent_client.wire.forms.counts import table_slices
+
+__all__ = ["CountPrivatizer", "nothing_seen", "table_slices"]
 
 
 @jax.tree_util.register_dataclass
@@ -55,7 +59,8 @@ class CountPrivatizer(PrivateSums):
 
     def clip(self, seen: Episode) -> Episode:
         """The episode with rewards in [0, 1]; what is no number counts as 0."""
-        return seen._replace(rewards=clip_interval(seen.rewards, 0.0, 1.0))
+        clipped: Episode = counts_form.clip(seen, jnp)
+        return clipped
 
     def report(self, seen: Episode, noise: Array | None) -> Array:
         """One user's counts ``(H, D)``: within bounds always, and noised in the local model."""
@@ -76,16 +81,6 @@ class CountPrivatizer(PrivateSums):
         """Valid counts after the last closed round, ``(H, ...)``, or ``(1, ...)`` where steps are pooled."""
         noisy = unpack(self.released(state), self.states, self.actions)
         return make_valid(over_steps(noisy) if self.pooled else noisy)
-
-
-def table_slices(states: int, actions: int) -> dict[str, slice]:
-    """Which columns of a packed row belong to which table."""
-    pairs = states * actions
-    return {
-        "visits": slice(0, pairs),
-        "transitions": slice(pairs, pairs * (states + 1)),
-        "rewards": slice(pairs * (states + 1), pairs * (states + 2)),
-    }
 
 
 def nothing_seen(horizon: int) -> Episode:

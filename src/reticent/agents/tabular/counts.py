@@ -2,7 +2,8 @@ r"""What an episode is to a tabular learner: which cells of three tables it adds
 
 At step h a user in state s who takes action a, earns r and moves on to s′ adds 1 to :math:`N_h(s,a)`, 1 to
 :math:`N_h(s,a,s')` and r to :math:`R_h(s,a)`. The three tables of a step travel as one row of D = SA(S + 2) numbers,
-so that the sums of all steps are one array ``(H, D)``, which is what :mod:`reticent.privacy.sums` adds noise to.
+so that the sums of all steps are one array ``(H, D)``, which is what :mod:`reticent.privacy.sums` adds noise to. How an
+episode is counted is the wire's form ``counts`` (:mod:`reticent_client.wire.forms.counts`).
 """
 
 from __future__ import annotations
@@ -17,17 +18,25 @@ from jax import Array
 from reticent.errors import InvalidInput
 from reticent.worlds import Episode, Model
 from reticent.worlds.continuous.model import ContinuousModel
+from reticent_client.wire.forms import counts as counts_form
+from reticent_client.wire.forms.counts import Counts, packed_width
+
+__all__ = [
+    "LARGEST_TABLES",
+    "Counts",
+    "ExactCounts",
+    "ExactState",
+    "check_size",
+    "count_episode",
+    "make_exact_counts",
+    "over_steps",
+    "pack",
+    "packed_width",
+    "unpack",
+]
 
 LARGEST_TABLES = 2_000_000
 """Most entries H·S²·A of the transition counts; every user's report has as many."""
-
-
-class Counts(NamedTuple):
-    """Sums over episodes: visits ``(H, S, A)``, transitions ``(H, S, A, S)``, rewards ``(H, S, A)``."""
-
-    visits: Array
-    transitions: Array
-    rewards: Array
 
 
 def check_size(model: Model) -> None:
@@ -48,27 +57,15 @@ def check_size(model: Model) -> None:
         )  # fmt: skip
 
 
-def packed_width(states: int, actions: int) -> int:
-    """D = SA(S + 2), the numbers per step."""
-    return states * actions * (states + 2)
-
-
 def count_episode(episode: Episode, states: int, actions: int, dtype: Any) -> Counts:
-    """The counts of one episode. A step that names a state or an action that does not exist adds nothing."""
-    here, action, following = (
-        jnp.asarray(field).astype(jnp.int32) for field in (episode.states[:-1], episode.actions, episode.states[1:])
-    )
-    inside = (following >= 0) & (following < states)
-    # one_hot of a number out of range is all zeros, so such a step vanishes from every table.
-    pair = jax.nn.one_hot(here, states, dtype=dtype)[:, :, None] * jax.nn.one_hot(action, actions, dtype=dtype)[:, None]
-    pair = pair * inside[:, None, None].astype(dtype)
-    onward = pair[..., None] * jax.nn.one_hot(following, states, dtype=dtype)[:, None, None, :]
-    return Counts(pair, onward, pair * jnp.asarray(episode.rewards).astype(dtype)[:, None, None])
+    """The counts of one episode (:func:`reticent_client.wire.forms.counts.count`)."""
+    return counts_form.count(episode, states, actions, dtype, jnp)
 
 
 def pack(counts: Counts) -> Array:
     """The three tables of every step as one row, ``(H, D)``: visits, transitions, rewards."""
-    return jnp.concatenate([table.reshape(table.shape[0], -1) for table in counts], axis=-1)
+    packed: Array = counts_form.pack(counts, jnp)
+    return packed
 
 
 def unpack(packed: Array, states: int, actions: int) -> Counts:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import dataclasses
 import functools
+from typing import TYPE_CHECKING
 
 import jax
 import jax.numpy as jnp
@@ -21,6 +22,9 @@ from reticent.learning.aggregator import Noise
 from reticent.learning.learner import AgentState, Learner, mirror_step
 from reticent.learning.plan import Plan
 from reticent.worlds import Episode
+
+if TYPE_CHECKING:
+    from reticent.agents.tabular.audit_hooks import CountingHooks
 
 
 @jax.tree_util.register_dataclass
@@ -50,6 +54,11 @@ class CountingLearner(Learner[Episode, Array, Counts]):
         bonus = functools.partial(self.rule.bonus, iota=self.iota, horizon=horizon)
         policy = None if state.log_policy is None else jax.nn.softmax(state.log_policy, axis=-1)
         return plan_with(estimate, bonus, self.bonus_scale, horizon, policy, action_values)
+
+    def audit_hooks(self) -> CountingHooks:
+        from reticent.agents.tabular.audit_hooks import CountingHooks
+
+        return CountingHooks(self)
 
     def see(self, plan: Plan, episode: Episode) -> Episode:
         """The episode itself: counts do not depend on what was published."""

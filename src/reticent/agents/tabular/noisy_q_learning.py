@@ -50,7 +50,7 @@ def noisy_q_learning(
         name="noisy-q-learning",
         promise=NoPromise(
             "Promises nothing about users: their states and actions enter without noise. What is published is "
-            f"({epsilon:g}, {delta:g})-indistinguishable from what it would be if every reward that was ever given had been "
-            f"another by at most {reward_change:g}."
+            f"({epsilon:g}, {delta:g})-indistinguishable from what it would be if every reward that was ever given "
+            f"had been another by at most {reward_change:g}."
         ),
     )

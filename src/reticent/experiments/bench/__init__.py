@@ -1,4 +1,4 @@
-"""How fast: this library beside a plain NumPy loop of the paper and beside other people's libraries, in one run.
+"""How fast this library is on this machine. (``benchmarks/opponents.py`` of the repository sets others beside it.)
 
 Needs JAX, NumPy and SciPy alone, so that ``python -m reticent.experiments.bench`` runs on a bare GPU machine as well.
 """

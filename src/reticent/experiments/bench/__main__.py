@@ -1,4 +1,4 @@
-"""``python -m reticent.experiments.bench``: the comparison without the command line's packages, for bare machines."""
+"""``python -m reticent.experiments.bench``: the measurements without the command line's packages, for bare machines."""
 
 from __future__ import annotations
 
@@ -21,19 +21,18 @@ def main() -> None:
     parser.add_argument("--precision", help="of the learners: float64 (default) or float32")
     parser.add_argument("--quick", action="store_true", help="shorter measurements")
     parser.add_argument("--json", action="store_true", help="print one JSON object and nothing else")
-    parser.add_argument("--rlberry", metavar="PYTHON", help="a Python that has rlberry-scool")
-    given = parser.parse_args()
+    chosen = parser.parse_args()
     work = default_work(
-        given.quick, seeds=given.seeds, episodes=given.episodes, repeats=given.repeats, precision=given.precision
+        chosen.quick, seeds=chosen.seeds, episodes=chosen.episodes, repeats=chosen.repeats, precision=chosen.precision
     )
-    found = bench(work, contestants=with_agents(given.agent), rlberry=given.rlberry, told=told)
-    if given.json:
-        print(json.dumps(found.to_dict(), indent=2, allow_nan=False, ensure_ascii=False))
+    measured = bench(work, contestants=with_agents(chosen.agent), tell=tell)
+    if chosen.json:
+        print(json.dumps(measured.to_dict(), indent=2, allow_nan=False, ensure_ascii=False))
         return
-    print(machine.in_words(found.machine), "", markdown(HEAD, found.lines()), "", *found.notes(), sep="\n")
+    print(machine.in_words(measured.machine), "", markdown(HEAD, measured.lines()), "", *measured.notes(), sep="\n")
 
 
-def told(what: str) -> None:
+def tell(what: str) -> None:
     print(f"measuring {what} …", file=sys.stderr, flush=True)
 
 

@@ -7,7 +7,6 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from reticent.experiments.bench import machine
-from reticent.experiments.bench.opponents import measure_loop, measure_peers
 from reticent.experiments.bench.rows import Row, cells
 from reticent.experiments.bench.work import CONTESTANTS, Contestant, Work, measure_contestant
 
@@ -16,19 +15,19 @@ Telling = Callable[[str], None]
 
 @dataclasses.dataclass(frozen=True)
 class Bench:
-    """What a comparison found. The first row is the loop, to which all others are compared."""
+    """What was measured. All rows are compared to the first."""
 
     work: Work
     machine: dict[str, Any]
     rows: tuple[Row, ...]
 
     @property
-    def loop(self) -> Row:
+    def base(self) -> Row:
         return self.rows[0]
 
     def lines(self) -> list[tuple[str, str, str, str, str]]:
         """The table's cells."""
-        return [cells(row, self.loop) for row in self.rows]
+        return [cells(row, self.base) for row in self.rows]
 
     def notes(self) -> list[str]:
         """How to read the table."""
@@ -38,7 +37,6 @@ class Bench:
             f"{self.work.world}, K = {self.work.episodes:,}, learners in {self.work.precision}; "
             f"median of {self.work.repeats} measurements after compilation",
             "timed are the first episodes of a run, enough for a measurement, and with epochs the whole run",
-            "the loop is one process on one core; it could be run once for each core",
             *remarks,
             *([busy] if busy else []),
         ]
@@ -47,7 +45,7 @@ class Bench:
         return {
             "work": dataclasses.asdict(self.work),
             "machine": self.machine,
-            "rows": [row.to_dict(self.loop) for row in self.rows],
+            "rows": [row.to_dict(self.base) for row in self.rows],
             "statistic": "median",
         }
 
@@ -56,20 +54,18 @@ def bench(
     work: Work,
     *,
     contestants: Sequence[Contestant] = CONTESTANTS,
-    rlberry: str | None = None,
-    told: Telling = lambda _: None,
+    before: Sequence[Row] = (),
+    after: Sequence[Row] = (),
+    tell: Telling = lambda _: None,
 ) -> Bench:
-    """Measure the loop, this library and its peers. ``rlberry`` is a Python interpreter that has rlberry-scool.
+    """Measure this library; ``before`` and ``after`` are rows of others that were measured in the same run.
 
-    ``told`` hears what is being measured.
+    ``tell`` hears what is being measured.
     """
     facts = machine.describe()
     world = work.make()
-    told("the NumPy loop")
-    rows = [measure_loop(work, world)]
+    rows = list(before)
     for contestant in contestants:
-        told(f"{contestant.spec}, {work.seeds if contestant.many else 1} learners")
+        tell(f"{contestant.spec}, {work.seeds if contestant.many else 1} learners")
         rows.append(measure_contestant(contestant, work, world))
-    told("rlberry")
-    rows += measure_peers(work, world, rlberry)
-    return Bench(work, facts, tuple(rows))
+    return Bench(work, facts, (*rows, *after))

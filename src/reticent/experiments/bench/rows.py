@@ -7,7 +7,7 @@ import statistics
 from collections.abc import Sequence
 from typing import Any
 
-HEAD = ("program", "learners", "learner-episodes/s", "× the NumPy loop", "compile s")
+HEAD = ("program", "learners", "learner-episodes/s", "× the first row", "compile s")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -37,25 +37,25 @@ class Row:
         """The median of the repetitions."""
         return statistics.median(self.rates) if self.rates else None
 
-    def ratio(self, loop: Row) -> float | None:
-        """How many times as many learner-episodes per second as the loop."""
-        return None if self.rate is None or loop.rate is None else self.rate / loop.rate
+    def ratio(self, base: Row) -> float | None:
+        """How many times as many learner-episodes per second as the first row."""
+        return None if self.rate is None or base.rate is None else self.rate / base.rate
 
-    def to_dict(self, loop: Row) -> dict[str, Any]:
+    def to_dict(self, base: Row) -> dict[str, Any]:
         return {
             **dataclasses.asdict(self),
             "rates": list(self.rates),
             "learner_episodes_per_second": self.rate,
-            "ratio_to_numpy_loop": self.ratio(loop),
+            "ratio_to_first_row": self.ratio(base),
         }
 
 
-def cells(row: Row, loop: Row) -> tuple[str, str, str, str, str]:
+def cells(row: Row, base: Row) -> tuple[str, str, str, str, str]:
     """The row in words, one for each column of :data:`HEAD`."""
     name = f"{row.program} ({row.spec})" if row.spec else row.program
     if row.rate is None:
         return f"{name}: {row.remark}", "–", "–", "–", "–"
-    ratio = row.ratio(loop)
+    ratio = row.ratio(base)
     return (
         name,
         f"{row.learners:,}",

@@ -37,9 +37,9 @@ HANDED_ON = ("RETICENT_CACHE", "JAX_PLATFORMS")
 def work_on(config: Mapping[str, Any], directory: str, environment: Mapping[str, str]) -> tuple[Any, ...]:
     """What a worker does with one cell. Plain values go in and out; JAX is imported once its settings are in place."""
     os.environ.update(environment)
-    from reticent.backend import enable_compilation_cache
     from reticent.experiments.sweep.cells import Cell
     from reticent.experiments.sweep.work import run_cell
+    from reticent.runtime import enable_compilation_cache
 
     enable_compilation_cache()  # workers of a node compile each program once between them
     return tuple(run_cell(Cell.of(config), Path(directory)))

@@ -83,9 +83,9 @@ class LaplaceAccount:
 
     Releasing something that one user moves by at most :math:`\Delta_1` in the 1-norm with Laplace noise of scale b costs
     :math:`\varepsilon=\Delta_1/b`, and costs add (basic composition, also for adaptive releases). A counter with a strategy
-    of zeros and ones puts a user's item into several noised blocks and charges each, so the exposure is the number of noised
-    blocks that the most exposed item is in: for 0/1 strategies the same number that :meth:`Counter.exposure` gives for the
-    squared 2-norm.
+    of zeros and ones puts a user's item into several noised blocks and charges each, so the exposure is the number of
+    noised blocks that the most exposed item is in: for 0/1 strategies the same number that :meth:`Counter.exposure`
+    gives for the squared 2-norm.
     """
 
     law: str = "Laplace"

@@ -7,6 +7,7 @@ from reticent.privacy.counters.counter import Counter
 from reticent.privacy.counters.epochs import EpochCounter
 from reticent.privacy.counters.registry import COUNTERS, CounterName, groups_users, make_counter, register_counter
 from reticent.privacy.counters.running_sum import RunningSum
+from reticent.privacy.counters.separate import SeparateRounds
 from reticent.privacy.counters.toeplitz import ToeplitzCounter
 from reticent.privacy.counters.tree import TreeCounter
 
@@ -17,6 +18,7 @@ __all__ = [
     "CounterName",
     "EpochCounter",
     "RunningSum",
+    "SeparateRounds",
     "ToeplitzCounter",
     "TreeCounter",
     "groups_users",

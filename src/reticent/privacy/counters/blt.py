@@ -12,7 +12,6 @@ import numpy as np
 from jax import Array
 from scipy.signal import lfilter
 
-import reticent.backend  # noqa: F401  (double precision before the first array)
 from reticent.errors import InvalidInput
 from reticent.privacy.counters.blt_parameters import PARAMETERS
 from reticent.privacy.counters.checks import check_floating, check_rounds

@@ -9,7 +9,6 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array
 
-import reticent.backend  # noqa: F401  (double precision before the first array)
 from reticent.errors import InvalidInput
 from reticent.privacy.counters.checks import check_rounds
 from reticent.privacy.counters.registry import register_counter

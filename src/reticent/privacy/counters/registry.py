@@ -1,4 +1,5 @@
-"""Counters by name. Adding one is a file whose factory carries ``@register_counter("name")``, and its import in the package."""
+"""Counters by name. Adding one is a file whose factory carries ``@register_counter("name")``, and its import in the
+package."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """Shuffle differential privacy: a shuffler mixes messages, and users hide each other with coin flips.
 
-The protocol and its theorem are in :mod:`reticent.privacy.trust.shuffle_protocol`.
+The protocol and its theorem are in :mod:`reticent_client.wire.shuffling`.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ import jax.numpy as jnp
 from jax import Array
 
 from reticent.privacy.trust.trust import Draw, Trust
+from reticent_client.wire.grid import dithered
 
 
 class Shuffle(Trust):
@@ -20,12 +21,14 @@ class Shuffle(Trust):
     trusted = "the shuffler, to mix the messages"
     wire = "messages"
     grouped = True
+    silence = " Whether she sends at all is not hidden: a device whose user leaves early sends coins alone."
 
     def send(self, contribution: Array, noise: Array | None, grid: Array) -> Array:
         """On the grid, which is coarse: ``noise`` in [0, 1) decides which way a number is rounded
-        (:func:`reticent.privacy.trust.shuffle_protocol.round_at`); None rounds to the nearest."""
+        (:func:`reticent_client.wire.grid.dithered`); None rounds to the nearest."""
         spacing = jnp.where(grid > 0, grid, 1.0)
-        return spacing * jnp.floor(contribution / spacing + (0.5 if noise is None else noise))
+        sent: Array = spacing * dithered(contribution, spacing, 0.5 if noise is None else noise, jnp)
+        return sent
 
     def simulate_user_noise(self, key: Array, like: Array, draw: Draw) -> Array:
         del draw

@@ -1,7 +1,7 @@
 """What a trust model is: who adds the noise, what is exposed to whom, and how a contribution leaves its user.
 
-The rest of the library asks these objects and never compares names. A new trust model is one file beside this one, its entry
-in :data:`reticent.privacy.trust.TRUSTS`, and its form on the wire.
+The rest of the library asks these objects and never compares names. A new trust model is one file beside this one, its
+entry in :data:`reticent.privacy.trust.TRUSTS`, and its form on the wire.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ import numpy as np
 from jax import Array
 
 from reticent.privacy.counters.counter import Counter
+from reticent_client.wire.grid import nearest
 
 Law = Literal["gaussian", "laplace", "binomial"]
 WireForm = Literal["trajectory", "report", "messages"]
@@ -33,6 +34,7 @@ class Trust(abc.ABC):
       noised_reports: whether every report is private by itself, so that all the server does is post-processing.
       noised_rounds: whether a round's sum is noised when it is released, by whomever.
       grouped: whether rounds are groups of users whatever the counter is.
+      silence: what it shows if nothing comes from a user; a sentence with a leading space, or nothing.
     """
 
     name: ClassVar[str]
@@ -42,6 +44,7 @@ class Trust(abc.ABC):
     noised_reports: ClassVar[bool] = False
     noised_rounds: ClassVar[bool] = True
     grouped: ClassVar[bool] = False
+    silence: ClassVar[str] = ""
 
     # -- what users send ----------------------------------------------------------------------------------------------
 
@@ -89,4 +92,4 @@ class Trust(abc.ABC):
 def on_grid(contribution: Array, grid: Array) -> Array:
     """Rounded to the nearest multiple of ``grid``; as it is where the grid is 0."""
     spacing = jnp.where(grid > 0, grid, 1.0)
-    return jnp.where(grid > 0, jnp.round(contribution / spacing) * spacing, contribution)
+    return jnp.where(grid > 0, nearest(contribution, spacing, jnp) * spacing, contribution)

@@ -8,11 +8,11 @@ from typing import Annotated
 from fastapi import APIRouter, Depends, Path, Request, Response
 from starlette.concurrency import run_in_threadpool
 
-from reticent.service import arrays
 from reticent.service.api import schemas
 from reticent.service.api.problems import documented
 from reticent.service.api.security import require_app
 from reticent.service.deployment import Deployment
+from reticent_client.wire import arrays
 
 router = APIRouter(prefix="/v1", tags=["episodes"], dependencies=[Depends(require_app)])
 Episode = Annotated[str, Path(pattern=schemas.IDENTITY, description="The episode's id.")]
@@ -53,9 +53,18 @@ async def act(episode: Episode, body: schemas.Act, deployment: Served) -> schema
 
 @router.post("/episodes/{episode}/trajectory", responses=documented(404, 409, 410))
 def submit_trajectory(episode: Episode, body: schemas.Trajectory, deployment: Served) -> schemas.Receipt:
-    """Joint model: learn from the whole episode. Only its statistics, added to the open round's sum, are kept."""
+    """Joint model: learn from the whole episode. Only its statistics, added to the open round's sum, are kept.
+
+    States, actions and rewards out of range are taken for the nearest ones that are not: her values are never refused.
+    """
     version = deployment.submit_trajectory(body.token, episode, body.states, body.actions, body.rewards)
     return schemas.Receipt(episode=episode, version=version)
+
+
+@router.post("/episodes/{episode}/empty", responses=documented(404, 409, 410))
+def submit_empty(episode: Episode, body: schemas.Empty, deployment: Served) -> schemas.Receipt:
+    """Joint model: the user shows nothing of her episode; it counts, and contributes nothing."""
+    return schemas.Receipt(episode=episode, version=deployment.submit_empty(body.token, episode))
 
 
 @router.post("/episodes/{episode}/report", responses=documented(404, 409, 410))

@@ -1,4 +1,4 @@
-"""The bodies of requests and answers, strict: no unknown field, no number from text, no NaN."""
+"""The bodies of requests and answers, strict: no unknown field, no number from text."""
 
 from __future__ import annotations
 
@@ -11,7 +11,8 @@ INDEX = 2**31 - 1
 
 Token = Annotated[str, Field(min_length=1, max_length=512)]
 Index = Annotated[int, Field(ge=0, le=INDEX)]
-Reward = Annotated[float, Field(ge=0, le=1, allow_inf_nan=False)]
+Word = Annotated[int, Field(ge=-(2**63), le=2**63 - 1)]
+"""A whole number of 64 bits. A user's values are clipped to what they can be, and not refused."""
 
 
 class _Strict(BaseModel):
@@ -34,12 +35,18 @@ class Act(_Strict):
 
 
 class Trajectory(_Strict):
-    """A whole episode: H + 1 states, H actions, H rewards."""
+    """A whole episode: H + 1 states, H actions, H rewards. Values out of range are clipped."""
 
     token: Token
-    states: Annotated[list[Index], Field(min_length=2, max_length=100_001)]
-    actions: Annotated[list[Index], Field(min_length=1, max_length=100_000)]
-    rewards: Annotated[list[Reward], Field(min_length=1, max_length=100_000)]
+    states: Annotated[list[Word], Field(min_length=2, max_length=100_001)]
+    actions: Annotated[list[Word], Field(min_length=1, max_length=100_000)]
+    rewards: Annotated[list[float], Field(min_length=1, max_length=100_000)]
+
+
+class Empty(_Strict):
+    """An episode of which nothing is shown."""
+
+    token: Token
 
 
 class Array(_Strict):
@@ -121,7 +128,7 @@ class Billboard(BaseModel):
     states: int
     actions: int
     policy: Array
-    framed_values: Array
+    report: dict[str, Array]
     values: Array
     final: bool
     model: str
@@ -151,6 +158,7 @@ class Status(BaseModel):
     delta: float
     epsilon_spent: float
     promise: str
+    not_covered: list[str]
 
 
 class AdminStatus(Status):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from sqlalchemy import BigInteger, Boolean, Column, Float, Integer, LargeBinary, MetaData, String, Table
 
-FORMAT = 1
+FORMAT = 2
 """Version of the layout; a store of another one is refused."""
 
 METADATA = MetaData()

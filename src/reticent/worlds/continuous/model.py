@@ -37,6 +37,7 @@ from jax import Array
 from jax.tree_util import Partial
 
 from reticent.errors import InvalidInput
+from reticent.runtime import double_precision, double_precision_methods
 from reticent.worlds.continuous.quadrature import Grid
 from reticent.worlds.model import Model, make_model
 
@@ -57,6 +58,7 @@ class Rows(NamedTuple):
     reward: Array
 
 
+@double_precision_methods
 @jax.tree_util.register_dataclass
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class ContinuousModel(Model):
@@ -112,6 +114,7 @@ class ContinuousModel(Model):
         return Model(**{field.name: getattr(self, field.name) for field in dataclasses.fields(Model)})
 
 
+@double_precision
 def make_continuous_model(
     densities: Densities,
     rewards: Rewards,
@@ -208,6 +211,7 @@ def make_continuous_model(
     )
 
 
+@double_precision
 def largest_value_feature(rows: np.ndarray) -> float:
     r"""A bound on :math:`\|\sum_j\psi_jV_j\|_2` over all :math:`\|V\|_\infty\le1`, for rows ``(..., d1, S)``.
 
@@ -218,6 +222,7 @@ def largest_value_feature(rows: np.ndarray) -> float:
     return math.sqrt(max(float(np.abs(row.T @ row).sum()) for row in flat))
 
 
+@double_precision
 def mass_defect(model: ContinuousModel, states: Any) -> np.ndarray:
     """How far every candidate's quadrature mass is from 1, ``(n, A, d1)``, at real ``states`` ``(n, m)``."""
     raw, _ = _every(model.densities, model.rewards, model.nodes, model.weights, jnp.asarray(states), model.actions)

@@ -19,6 +19,7 @@ from jax import Array
 from jax.tree_util import Partial
 
 from reticent.errors import InvalidInput
+from reticent.runtime import double_precision, double_precision_methods
 from reticent.worlds.blend import Bounds, check_bounds
 from reticent.worlds.continuous.model import (
     LARGEST_DEFECT,
@@ -74,6 +75,7 @@ class Candidates:
         )
 
 
+@double_precision_methods
 @jax.tree_util.register_dataclass
 @dataclasses.dataclass(frozen=True)
 class ContinuousWorld:
@@ -165,6 +167,7 @@ class ContinuousWorld:
         return abs(float(self.judge.model.initial @ first) - self.optimal_value)
 
 
+@double_precision
 def first_values(
     model: ContinuousModel,
     transition_theta: Array,
@@ -190,6 +193,7 @@ def first_values(
     return found
 
 
+@double_precision
 def continuous_blend(
     candidates: Candidates,
     weights: Any,
@@ -235,6 +239,7 @@ def continuous_blend(
     )
 
 
+@double_precision
 def blend_on_nodes(
     candidates: Candidates,
     weights: Any,

@@ -27,16 +27,19 @@ from jax import Array
 from jax.tree_util import Partial
 
 from reticent.errors import InvalidInput
+from reticent.runtime import double_precision, double_precision_methods
 from reticent.worlds.continuous.quadrature import hermite, tensor
 
 # -- kernels ----------------------------------------------------------------------------------------------------------
 
 
+@double_precision
 def squared_exponential(lengthscale: float) -> Partial:
     r""":math:`k(z,y)=\exp(-\|z-y\|^2/2\ell^2)`."""
     return Partial(_squared_exponential, jnp.asarray(_positive(lengthscale)))
 
 
+@double_precision
 def matern(lengthscale: float, smoothness: float = 2.5) -> Partial:
     r"""The Matérn kernel of smoothness ν = 1/2, 3/2 or 5/2, the ones with elementary formulas."""
     if smoothness not in (0.5, 1.5, 2.5):
@@ -69,6 +72,7 @@ def _distance(z: Array, y: Array) -> Array:
 # -- features ---------------------------------------------------------------------------------------------------------
 
 
+@double_precision_methods
 @jax.tree_util.register_dataclass
 @dataclasses.dataclass(frozen=True)
 class Fourier:
@@ -93,6 +97,7 @@ class Fourier:
         return self.amplitudes * jnp.cos(self.frequencies @ z - self.phases)
 
 
+@double_precision_methods
 @jax.tree_util.register_dataclass
 @dataclasses.dataclass(frozen=True)
 class Nystrom:
@@ -117,6 +122,7 @@ class Nystrom:
 FeatureMap = Fourier | Nystrom
 
 
+@double_precision
 def quadrature_fourier(nodes: int, dimension: int, lengthscale: float) -> Fourier:
     r"""Quadrature Fourier features of the squared-exponential kernel: ``nodes ** dimension`` of them.
 
@@ -135,6 +141,7 @@ def quadrature_fourier(nodes: int, dimension: int, lengthscale: float) -> Fourie
     return _cosines_and_sines(grid.nodes[leading >= 0], (mass * np.where(leading == 0, 1, 2))[leading >= 0])
 
 
+@double_precision
 def random_fourier(
     pairs: int, dimension: int, lengthscale: float, seed: int, smoothness: float | None = None
 ) -> Fourier:
@@ -151,6 +158,7 @@ def random_fourier(
     return _cosines_and_sines(frequencies, np.full(pairs, 1 / pairs))
 
 
+@double_precision
 def nystrom(kernel: Partial, points: np.ndarray, size: int, *, tolerance: float = 1e-10) -> Nystrom:
     """Nyström features on at most ``size`` landmarks, chosen greedily from public ``points`` ``(n, p)``.
 
@@ -217,6 +225,7 @@ class Approximation:
     mean: float
 
 
+@double_precision
 def approximation(features: FeatureMap, kernel: Partial, points: np.ndarray) -> Approximation:
     """Compare ``features`` with ``kernel`` on all pairs of ``points`` ``(n, p)``."""
     error = np.asarray(_errors(features, kernel, jnp.asarray(points)))

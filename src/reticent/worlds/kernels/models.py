@@ -27,12 +27,14 @@ from jax import Array
 from jax.tree_util import Partial
 
 from reticent.errors import InvalidInput
+from reticent.runtime import double_precision
 from reticent.worlds.continuous.model import ContinuousModel, Rewards, largest_value_feature, make_continuous_model
 from reticent.worlds.continuous.quadrature import Grid
 from reticent.worlds.kernels.features import FeatureMap
 from reticent.worlds.model import Model, make_model
 
 
+@double_precision
 def kernel_model(
     features: FeatureMap,
     states: Any,
@@ -88,6 +90,7 @@ def kernel_model(
     return dataclasses.replace(model, transition_bound=bound)
 
 
+@double_precision
 def continuous_kernel_model(
     features: FeatureMap,
     rewards: Rewards,
@@ -137,6 +140,7 @@ class Fit:
     mean_error: float
 
 
+@double_precision
 def fit_theta(model: Model, transitions: Any, *, ridge: float = 1e-8) -> Fit:
     """Least-squares weights for transition probabilities ``(S, A, S)``: what the kernel can say of them at best."""
     psi = np.asarray(model.transition_features).reshape(model.d1, -1)

@@ -111,6 +111,7 @@ def hard_instance(
         horizon,
         transition_bound=max(alpha, opposite) if tight else None,
         transition_theta_bound=1 + (d - 1) * gap if tight else None,
+        known_rewards=goal[0],
     )
     theta = np.concatenate([np.full((horizon, 1), 1 / alpha), gap * signs / beta], axis=1)
     return make_world(model, theta, [1.0], name="hard-instance")

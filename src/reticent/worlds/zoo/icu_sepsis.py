@@ -112,6 +112,7 @@ def icu_sepsis(*, horizon: int = 10, bounds: Bounds = "paper") -> World:
         [1.0],
         horizon + 1,
         initial=ward.initial,
+        rewards_known=True,
         name="icu-sepsis",
         bounds=bounds,
         successors=successors,

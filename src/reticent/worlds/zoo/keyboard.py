@@ -45,6 +45,7 @@ import numpy as np
 
 from reticent.errors import InvalidInput
 from reticent.worlds.blend import Bounds, blend
+from reticent.worlds.names import Names
 from reticent.worlds.registry import Defaults, register_world
 from reticent.worlds.world import World
 
@@ -140,6 +141,7 @@ def keyboard(*, horizon: int = 8, seed: int = 0, bounds: Bounds = "paper") -> Wo
         PEOPLE,
         horizon,
         initial=start,
+        names=Names(tuple(WORDS), (*(f"suggest {word}" for word in WORDS), "stay silent")),
         name="keyboard",
         bounds=bounds,
         successors=successors,

@@ -40,6 +40,7 @@ from typing import NamedTuple
 import numpy as np
 
 from reticent.worlds.blend import Bounds, blend
+from reticent.worlds.names import Names
 from reticent.worlds.registry import Defaults, register_world
 from reticent.worlds.world import World
 
@@ -118,6 +119,7 @@ def mobile_health(*, horizon: int = 6, bounds: Bounds = "paper") -> World:
         BENEFIT_WEIGHTS,
         horizon,
         initial=state_of("light", "fresh"),
+        names=Names(tuple(state_name(state) for state in range(len(ACTIVITIES) * len(BURDENS))), MESSAGES),
         name="mobile-health",
         bounds=bounds,
     )

@@ -16,6 +16,7 @@ import numpy as np
 
 from reticent.errors import InvalidInput
 from reticent.worlds.blend import Bounds, blend
+from reticent.worlds.names import Names
 from reticent.worlds.registry import Defaults, register_world
 from reticent.worlds.tabular import tabular
 from reticent.worlds.world import World
@@ -116,5 +117,6 @@ def riverswim(
     places = np.zeros((2, states, 2))
     places[0, 0, LEFT] = places[1, -1, RIGHT] = 1
     return blend(
-        candidates, places, STRENGTHS, (SMALL_REWARD, LARGE_REWARD), steps, name="riverswim", bounds=bounds
+        candidates, places, STRENGTHS, (SMALL_REWARD, LARGE_REWARD), steps, name="riverswim", bounds=bounds,
+        names=Names(tuple(f"place {place}" for place in range(1, states + 1)), ("left", "right")),
     )  # fmt: skip

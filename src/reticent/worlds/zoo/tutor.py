@@ -39,6 +39,7 @@ from typing import NamedTuple
 import numpy as np
 
 from reticent.worlds.blend import Bounds, blend
+from reticent.worlds.names import Names
 from reticent.worlds.registry import Defaults, register_world
 from reticent.worlds.world import World
 
@@ -149,6 +150,7 @@ def tutor(*, horizon: int = 8, bounds: Bounds = "paper") -> World:
         BENEFIT_WEIGHTS,
         horizon,
         initial=state_of("some", "none", "none", "keen"),
+        names=Names(tuple(state_name(state) for state in range(81)), tuple(EXERCISES)),
         name="tutor",
         bounds=bounds,
     )

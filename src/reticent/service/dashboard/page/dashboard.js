@@ -369,6 +369,12 @@ function drawInsights() {
 
 function drawValue(now) {
   const { value } = now;
+  if (!value) {
+    $("value-figure").textContent = "This agent publishes no estimate of what its policy is worth.";
+    $("value-proven").textContent = "";
+    $("value-chart").replaceChildren();
+    return;
+  }
   const strong = document.createElement("strong");
   strong.textContent = short(value.estimate);
   $("value-figure").replaceChildren(strong, ` of at most ${short(value.largest)} reward per user; ` +
@@ -398,8 +404,9 @@ function drawValue(now) {
 function drawSignal(now) {
   const { signal } = now;
   if (!signal) {
-    $("signal-figure").textContent =
-      "Nothing has been released yet. The first release shows how far users are heard above the noise.";
+    $("signal-figure").textContent = now.version > 0
+      ? "This agent publishes noisy counts, and no ratio of signal to noise."
+      : "Nothing has been released yet. The first release shows how far users are heard above the noise.";
     $("signal-chart").replaceChildren();
     return;
   }

@@ -1,0 +1,287 @@
+"""Write ``wire/vectors/*.json``: inputs and outputs of all that server and device share, for clients in any language.
+
+    python clients/python/make_vectors.py
+
+Every file is ``{"about": …, "cases": […]}`` and stands for itself: models, rules and billboards are as a service publishes
+them. Integers must come out exactly, floating-point numbers up to a relative 1e-12 (sums may be added up in another order).
+Numbers that JSON has none for are the strings ``NaN``, ``Infinity`` and ``-Infinity``; integers beyond 2⁵³ are strings too.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import random
+from collections.abc import Callable
+from fractions import Fraction
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from reticent_client.discrete_gaussian import DiscreteGaussian
+from reticent_client.wire import Billboard, Dimensions, Model, Rules, ShuffleRules, Trajectory
+from reticent_client.wire.arrays import to_json
+from reticent_client.wire.clipping import clip_interval, clip_norm
+from reticent_client.wire.forms import form_named
+from reticent_client.wire.grid import quantize, round_at
+from reticent_client.wire.promise import epsilon_of, report_epsilon
+from reticent_client.wire.shuffling import Tally, tally_of
+from reticent_client.wire.trajectory import well_formed
+
+PLACE = Path(__file__).parent / "src" / "reticent_client" / "wire" / "vectors"
+Cases = list[dict[str, Any]]
+
+
+# -- a small deployment of every form ---------------------------------------------------------------------------------
+
+
+def example_model(form: str, *, sparse: bool = False, nonnegative: bool = False, shuffle: bool = False) -> Model:
+    """Two transition and three reward features on four states, two actions and three steps; the same every time."""
+    draw = np.random.default_rng(7)
+    sizes = Dimensions(horizon=3, states=4, actions=2, d1=2, d2=3)
+    entries = 3 if sparse else sizes.states
+    pairs = (sizes.states, sizes.actions)
+    psi = draw.uniform(-1, 1, (sizes.d1, *pairs, entries)) / 4
+    phi = draw.uniform(0 if nonnegative else -1, 1, (sizes.d2, *pairs)) / math.sqrt(sizes.d2)
+    chosen = form_named(form)
+    bounds: dict[str, Any] = {}
+    if form == "regressions":
+        bounds = {
+            "feature_bound": np.array([1.0, 0.5, 0.0]), "target_low": np.array([-1.0, -0.25, 0.0]),
+            "target_high": np.array([1.0, 0.75, 0.0]), "nonnegative_rewards": nonnegative,
+        }  # fmt: skip
+    shape = chosen.shape(sizes)
+    # One number per step: where features are clipped to nothing there is no noise either.
+    scale = np.broadcast_to(np.array([[12.5], [9.75], [10.0]]), shape).copy()
+    if form == "regressions":
+        scale[2, : sizes.d1 * (sizes.d1 + 3) // 2] = 0.0
+    grid = 2.0**-4 if shuffle else 2.0**-20
+    rules = None
+    if shuffle:
+        reach = np.ceil(chosen.largest(sizes, bounds) / grid).astype(np.int64)
+        rules = ShuffleRules(reach, np.where(reach > 0, 45, 0), (4, 3), 0.75)
+    return Model(
+        "a digest", sizes.horizon, sizes.states, sizes.actions, psi, phi,
+        draw.integers(0, sizes.states, (*pairs, entries)).astype(np.int32) if sparse else None,
+        Rules(chosen, grid, scale, bounds, rules),
+    )  # fmt: skip
+
+
+def example_billboard(model: Model, *, greedy: bool = True, stretch: float = 1.0) -> Billboard:
+    """A billboard of ``model``; its values go beyond the bounds for a large ``stretch``."""
+    draw = np.random.default_rng(11)
+    shape = (model.horizon, model.states)
+    policy = draw.integers(0, model.actions, shape).astype(np.int32) if greedy else None
+    chances = draw.dirichlet(np.ones(model.actions), shape)
+    needed = model.rules.form.of_version(model.sizes)
+    report = {name: stretch * draw.uniform(-1, 1, size) for name, size in needed.items()}
+    return Billboard(5, chances if policy is None else policy, report, model.digest)
+
+
+def example_trajectory(model: Model, seed: int) -> Trajectory:
+    draw = np.random.default_rng(seed)
+    return Trajectory(
+        draw.integers(0, model.states, model.horizon + 1),
+        draw.integers(0, model.actions, model.horizon),
+        draw.random(model.horizon),
+    )
+
+
+# -- the files --------------------------------------------------------------------------------------------------------
+
+
+def arrays() -> Cases:
+    """Arrays and their JSON: little-endian bytes in base64, row by row."""
+    examples = [
+        np.array([[0.1, -2.5e-300], [1e308, 0.0]]),
+        np.array([[1, -2, 3]], np.int32),
+        np.array([2**53 - 1, -(2**62), 0], np.int64),
+        np.zeros((2, 0)),
+    ]
+    return [
+        {"values": [str(v) if isinstance(v, int) else v for v in a.ravel().tolist()], "json": to_json(a)}
+        for a in examples
+    ]
+
+
+def clipping() -> Cases:
+    """Clips: ``norm`` scales a vector to a 2-norm, ``interval`` takes numbers into one."""
+    norms = [
+        ([3.0, 4.0], 1.0), ([0.3, 0.4], 1.0), ([1e200, 1e200], 2.0), ([math.nan, 2.0, math.inf], 1.0),
+        ([1e-200, 0.0], 0.0), ([0.0, 0.0], 0.0), ([-0.6, 0.8], 1.0), ([1.0, 1.0, 1.0, 1.0], 2.0),
+    ]  # fmt: skip
+    intervals = [([-0.5, 0.25, 1.5, math.nan, math.inf, -math.inf], 0.0, 1.0), ([-3.0, 0.1, math.nan], -1.0, 0.5)]
+    cases: Cases = [
+        {"clip": "norm", "x": _plain(x), "bound": bound, "result": _plain(clip_norm(np.array(x), bound))}
+        for x, bound in norms
+    ]
+    return cases + [
+        {"clip": "interval", "x": _plain(x), "low": low, "high": high,
+         "result": _plain(clip_interval(np.array(x), low, high))}
+        for x, low, high in intervals
+    ]  # fmt: skip
+
+
+def grid() -> Cases:
+    """Rounding to whole steps of the grid: to the nearest, ties to even; or, given ``uniforms`` v, ⌊x/g + v⌋."""
+    values = [0.5, 1.5, 2.5, -0.5, -1.5, 0.49999999999999994, 1 / 3, -7.125, 1e6 + 0.3]
+    uniforms = [0.0, 0.25, 0.5, 0.75, 0.999999, 0.5, 0.7, 0.1, 0.69]
+    cases: Cases = []
+    for step in (1.0, 0.25, 2.0**-20):
+        cases.append({"grid": step, "values": values, "steps": quantize(values, step).tolist()})
+        rounded = round_at(values, step, uniforms).tolist()
+        cases.append({"grid": step, "values": values, "uniforms": uniforms, "steps": rounded})
+    return cases
+
+
+def trajectory() -> Cases:
+    """Whatever a user did, in range: states and actions that there are, rewards in [0, 1]."""
+    sizes = Dimensions(3, 4, 2, 1, 1)
+    examples = [
+        ([0, 1, 2, 3], [0, 1, 0], [0.0, 0.5, 1.0]),
+        ([-1, 4, 99, 2], [-5, 2, 1], [-0.1, 1.1, math.nan]),
+        ([3, 3, 3, 3], [1, 1, 1], [math.inf, -math.inf, 1e-310]),
+    ]
+    cases = []
+    for states, actions, rewards in examples:
+        inside = well_formed(sizes, states, actions, rewards)
+        played = {"states": states, "actions": actions, "rewards": _plain(rewards)}
+        clipped = {name: _plain(values) for name, values in inside._asdict().items()}
+        cases.append({"horizon": 3, "states": 4, "actions": 2, "episode": played, "clipped": clipped})
+    return cases
+
+
+def regressions() -> Cases:
+    """Contributions of the form ``regressions``: before rounding, and in steps of the grid."""
+    cases = []
+    for sparse, nonnegative, stretch in ((False, False, 0.4), (True, False, 1.0), (False, True, 5.0)):
+        model = example_model("regressions", sparse=sparse, nonnegative=nonnegative)
+        cases.append(_contribution(model, example_billboard(model, stretch=stretch), 3))
+    return cases
+
+
+def counts() -> Cases:
+    """Contributions of the form ``counts``: before rounding, and in steps of the grid."""
+    model = example_model("counts")
+    return [_contribution(model, example_billboard(model), seed) for seed in (1, 2)]
+
+
+def shuffling() -> Cases:
+    """Messages of the shuffle model, counted; who has which place and how many coins; what a batch says."""
+    rules = example_model("regressions", shuffle=True).rules.shuffle
+    assert rules is not None
+    draw = np.random.default_rng(13)
+    published = rules.to_json()
+    cases: Cases = []
+    for admission in range(7):
+        number, within = rules.place(admission)
+        coins = rules.coins_at(number, within)
+        values = draw.integers(-rules.reach, rules.reach + 1)
+        heads = draw.integers(0, coins + 1)
+        sent = tally_of(values, rules.reach, heads, coins)
+        cases.append({
+            "rules": published, "admission": admission, "round": number, "number": within, "coins": coins.tolist(),
+            "values": values.tolist(), "heads": heads.tolist(),
+            "ones": sent.ones.tolist(), "messages": sent.messages.tolist(),
+        })  # fmt: skip
+    for number, present in ((0, (0, 1, 2, 3)), (0, (0, 2, 3)), (1, (0, 1, 2))):
+        sent = [cases[4 * number + within] for within in present]
+        ones, messages = (np.sum([case[name] for case in sent], axis=0) for name in ("ones", "messages"))
+        doubled = rules.doubled_sum(number, len(present), Tally(ones, messages))
+        cases.append({
+            "rules": published, "round": number, "users": len(present), "fewest": rules.fewest(number),
+            "ones": ones.tolist(), "messages": messages.tolist(), "doubled_sum": doubled.tolist(),
+        })  # fmt: skip
+    return cases
+
+
+def promise() -> Cases:
+    """What a report reveals at most: ε of a model's rules at δ, and of a Gaussian mechanism of strength μ."""
+    cases: Cases = []
+    for form in ("regressions", "counts"):
+        model = example_model(form)
+        content = model.to_json()
+        cases += [{"model": content, "delta": d, "epsilon": report_epsilon(model, d)} for d in (1e-3, 1e-6)]
+        quiet = model.rules.noise_scale.copy()
+        quiet[0, 0] = 0.0
+        silent = {**content, "report": {**content["report"], "noise_scale": to_json(quiet)}}
+        cases.append({"model": silent, "delta": 1e-6, "epsilon": "Infinity"})
+    return cases + [
+        {"mu": mu, "delta": delta, "epsilon": epsilon_of(mu, delta)}
+        for mu in (0.0, 0.0325, 0.2681, 2.0004, 20.0)
+        for delta in (1e-9, 1e-5, 0.1)
+    ]
+
+
+def discrete_gaussian() -> Cases:
+    """Draws of scale ``numerator/denominator``: given these answers to "uniform below n", in this order, this comes out."""
+    cases = []
+    for scale in (Fraction(1, 2), Fraction(7, 3), Fraction(1000), Fraction(3 * 2**24 + 1, 2)):
+        answers = random.Random(17)
+        law = DiscreteGaussian.of(scale)
+        for _ in range(5):
+            asked: list[list[str]] = []
+
+            def uniform(n: int, asked: list[list[str]] = asked, answers: random.Random = answers) -> int:
+                chosen = answers.randrange(n)
+                asked.append([str(n), str(chosen)])
+                return chosen
+
+            drawn = law.draw(uniform)
+            cases.append({
+                "numerator": str(scale.numerator), "denominator": str(scale.denominator),
+                "uniforms": asked, "draw": str(drawn),
+            })  # fmt: skip
+    return cases
+
+
+def acting() -> Cases:
+    """Actions of a published policy at a step and a state; ``uniform`` decides where it is random."""
+    model = example_model("regressions")
+    cases: Cases = []
+    for greedy in (True, False):
+        board = example_billboard(model, greedy=greedy)
+        content = {**board.to_json(), "actions": model.actions}
+        for step, state, uniform in ((0, 0, 0.0), (1, 2, 0.5), (2, 3, 0.999999999), (0, 1, 0.25)):
+            place = {"step": step, "state": state, "uniform": uniform}
+            cases.append({"billboard": content, **place, "action": board.act(step, state, uniform)})
+    return cases
+
+
+FILES: dict[str, Callable[[], Cases]] = {
+    function.__name__: function
+    for function in (
+        arrays, clipping, grid, trajectory, regressions, counts, shuffling, promise, discrete_gaussian, acting,
+    )
+}  # fmt: skip
+
+
+def _contribution(model: Model, board: Billboard, seed: int) -> dict[str, Any]:
+    seen = example_trajectory(model, seed)
+    return {
+        "model": model.to_json(),
+        "billboard": {**board.to_json(), "actions": model.actions},
+        "episode": {name: values.tolist() for name, values in seen._asdict().items()},
+        "contribution": model.contribution(board, seen).tolist(),
+        "steps": model.steps(board, seen).tolist(),
+    }
+
+
+def _plain(values: Any) -> list[Any]:
+    """Numbers for JSON, with words for those that it has none for."""
+    words = {"nan": "NaN", "inf": "Infinity", "-inf": "-Infinity"}
+    return [words.get(str(value), value) for value in np.asarray(values).tolist()]
+
+
+def content_of(name: str) -> dict[str, Any]:
+    """What a file holds."""
+    return {"about": (FILES[name].__doc__ or "").strip(), "cases": FILES[name]()}
+
+
+if __name__ == "__main__":
+    PLACE.mkdir(exist_ok=True)
+    for name in FILES:
+        path = PLACE / f"{name}.json"
+        path.write_text(json.dumps(content_of(name), indent=1, ensure_ascii=False, allow_nan=False) + "\n")
+        print(path.relative_to(Path(__file__).parent), path.stat().st_size, "bytes")

@@ -1,0 +1,263 @@
+"""One user's episode on her device: act, observe, and at the end send what the trust model allows, once.
+
+Nothing but actions' requests (if the server acts) leaves before the last step. What is sent at the end is formed once and
+kept: a retry sends the same bytes, so noise is never drawn twice for one episode, which would let the two be averaged.
+
+What a user did never stops an episode: rewards and states out of range are clipped, since an exception would abandon it and
+the service would see that nothing came. For the same reason an episode that is left early sends an empty submission where
+the service may not know (:mod:`reticent_client.submission`).
+"""
+
+from __future__ import annotations
+
+import operator
+import uuid
+import warnings
+from types import TracebackType
+from typing import TYPE_CHECKING, Literal, SupportsFloat, SupportsIndex
+
+import numpy as np
+
+from reticent_client.submission import SUBMISSIONS, Played, Receipt, Submission
+from reticent_client.wire.billboard import Billboard
+from reticent_client.wire.errors import InvalidInput
+from reticent_client.wire.trajectory import Trajectory, clip_index, clip_reward
+
+if TYPE_CHECKING:
+    from reticent_client.client import Client
+
+Status = Literal["new", "open", "counted", "sent", "served", "empty", "abandoned"]
+
+
+class EpisodeAbandoned(UserWarning):
+    """An episode was left before its last step; nothing of it was submitted."""
+
+
+class Episode:
+    """One episode; use it as a context manager, which opens it and submits it at the end.
+
+    Leaving early, or with an exception, submits nothing of it: in the local and the shuffle model an empty submission is
+    sent instead, so that nobody sees that she left; in the joint model nothing is, and the user's place is used up. Not
+    safe to share between threads.
+
+    Attributes:
+      id: chosen here, so that opening may be repeated safely.
+      status: ``new``, ``open``, ``counted`` (learned from), ``sent`` (in the shuffler's hands), ``served`` (finished, but
+        not learned from), ``empty`` (an empty submission was sent) or ``abandoned``.
+      version: the policy version she is served. horizon: number of steps. learning: whether she will be learned from,
+      and if not, ``reason`` why. These are known once it is open.
+      clipped: how many states and rewards were out of range so far, and were taken for the nearest that are not. This
+        is about the user: it is for tests on the device, and must not leave it.
+      receipt: what the service answered, if it was counted.
+    """
+
+    def __init__(self, client: Client, user: str, episode: str | None = None) -> None:
+        self._client, self.user = client, user
+        self.id = uuid.uuid4().hex if episode is None else episode
+        self.status: Status = "new"
+        self.version = self.horizon = -1
+        self.learning, self.reason = False, None
+        self.clipped = 0
+        self.receipt: Receipt | None = None
+        self._token = ""
+        self._place = (-1, -1)
+        self._billboard: Billboard | None = None
+        self._states: list[int] = []
+        self._actions: list[int] = []
+        self._rewards: list[float] = []
+        self._observed = 0
+        self._submission: Submission | None = None
+        self._empty = False
+
+    # -- the episode --------------------------------------------------------------------------------------------------
+
+    def open(self) -> Episode:
+        """Ask the service to admit her; safe to call again after a failure.
+
+        Raises:
+          InvalidInput: the service's trust model or noise is not what the client demands; she was not named to it.
+          ServiceError, Unreachable: it refused, or did not answer.
+        """
+        if self.status != "new":
+            raise InvalidInput("episode", self.status, "new", "start another one with client.episode(user)")
+        client = self._client
+        client.require_trustworthy()
+        opened = client.connection.post("/v1/episodes", {"user": self.user, "episode": self.id})
+        if opened["trust"] != client.trust:
+            raise InvalidInput(
+                "trust", opened["trust"], f"{client.trust}, as the service said before", "do not send; start again"
+            )
+        version = int(opened["version"])
+        if client.act == "device" or client.trust != "joint":
+            self._billboard = client.billboard(version)
+        self._token, self.version, self.horizon = str(opened["token"]), version, int(opened["horizon"])
+        self.learning, self.reason = bool(opened["learning"]), opened["reason"]
+        if client.trust == "shuffle" and self.learning:
+            self._place = int(opened["round"]), int(opened["number"])
+        self.status = "open"
+        return self
+
+    @property
+    def step(self) -> int:
+        """How many steps have been observed."""
+        return self._observed
+
+    @property
+    def complete(self) -> bool:
+        """Whether all H steps have been observed."""
+        return self.step == self.horizon
+
+    def act(self, state: SupportsIndex) -> int:
+        """The action in ``state``, by the policy version she is served. Asked again in the same step, it is the same."""
+        self._require_open()
+        here = self._clipped_state(state)
+        if self.complete:
+            raise InvalidInput("step", self.step, f"below the horizon {self.horizon}", "the episode is over")
+        if self._states and here != self._states[-1]:
+            raise InvalidInput("state", "another one", "the one that was observed last", "act where she is")
+        if not self._states:
+            self._states.append(here)
+        if len(self._actions) == self.step:
+            self._actions.append(self._choose(here))
+        return self._actions[-1]
+
+    def observe(self, reward: SupportsFloat, next_state: SupportsIndex) -> None:
+        """What followed the last action: its reward, clipped to [0, 1], and the state it led to."""
+        self._require_open()
+        if len(self._actions) == self.step:
+            raise InvalidInput("observation", "without an action", "after act()", "call act(state) first")
+        number = float(reward)
+        inside = float(clip_reward(number))
+        there = self._clipped_state(next_state)
+        self.clipped += inside != number
+        self._rewards.append(inside)
+        self._states.append(there)
+        self._observed += 1
+
+    def abandon(self) -> None:
+        """End it without submitting anything, which the service can see; :meth:`submit_empty` does not show it."""
+        if self.status in ("new", "open"):
+            self.status = "abandoned"
+            self._forget()
+
+    def submit(self) -> Receipt | None:
+        """Send what the trust model allows; None if she is not learned from. The context manager does this at its end.
+
+        After a failure it may be called again: the same bytes are sent, with the same noise.
+
+        Raises:
+          InvalidInput: not all steps were observed.
+          ServiceError, Unreachable: the service refused, or did not answer.
+        """
+        if self.status in ("counted", "sent", "served", "empty"):
+            return self.receipt
+        self._require_open()
+        if not self.complete and not self._empty:
+            raise InvalidInput("steps", self.step, f"{self.horizon}, the horizon", "observe every step first")
+        return self._send()
+
+    def submit_empty(self) -> Receipt | None:
+        """End it, at whatever step, by sending what shows nothing of it: leaving looks like staying.
+
+        Once a submission has been formed there is no other: a second one, with other noise, could be averaged with it.
+
+        Raises:
+          InvalidInput: it is not open.
+          ServiceError, Unreachable: the service refused, or did not answer; it may be called again.
+        """
+        if self.status in ("counted", "sent", "served", "empty"):
+            return self.receipt
+        self._require_open()
+        self._empty = self._submission is None or self._empty
+        return self._send()
+
+    @property
+    def submission(self) -> Submission:
+        """What is sent at the end; formed, and in the local model noised, when first asked for, and then kept."""
+        if self._submission is None:
+            self._require_open()
+            if not ((self.complete or self._empty) and self.learning):
+                raise InvalidInput("episode", "not complete, or not learned from", "both", "see .step and .learning")
+            seen = None if self._empty else self.trajectory
+            played = Played(self._token, self.version, self._place, self._billboard, seen)
+            kind, content = SUBMISSIONS[self._client.trust](lambda: self._client.model, played)
+            self._submission = Submission(self.id, kind, content)
+        return self._submission
+
+    # -- as a context manager -----------------------------------------------------------------------------------------
+
+    def __enter__(self) -> Episode:
+        return self.open() if self.status == "new" else self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, problem: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if self.status != "open":
+            return
+        if problem is None and self.complete:
+            self.submit()
+            return
+        said = f"episode {self.id} was left after {self.step} of {self.horizon} steps; {self._leave(problem)}"
+        if problem is None:
+            warnings.warn(said, EpisodeAbandoned, stacklevel=2)
+        else:
+            problem.add_note(said)
+
+    def _leave(self, problem: BaseException | None) -> str:
+        """End it early; says what was sent. Whatever goes wrong on the way must not hide why she left."""
+        stopped = problem is not None and not isinstance(problem, Exception)  # Ctrl-C waits for no network
+        if self._client.trust != "joint" and not stopped:
+            try:
+                self.submit_empty()
+            except Exception as failure:  # of the service, or of whatever hands messages to a shuffler
+                self.abandon()
+                return f"an empty submission failed ({type(failure).__name__}): nothing was submitted"
+            return "an empty submission was sent"
+        self.abandon()
+        return "nothing was submitted"
+
+    # -- inside -------------------------------------------------------------------------------------------------------
+
+    @property
+    def trajectory(self) -> Trajectory:
+        """What was observed, while the episode is open."""
+        return Trajectory(
+            np.asarray(self._states, np.int64),
+            np.asarray(self._actions, np.int64),
+            np.asarray(self._rewards, np.float64),
+        )
+
+    def _send(self) -> Receipt | None:
+        if not self.learning:
+            self.status = "served"
+        else:
+            self.receipt = self._client.send(self.submission)
+            sent: Status = "sent" if self.submission.kind == "messages" else "counted"
+            self.status = "empty" if self._empty else sent
+        self._forget()
+        return self.receipt
+
+    def _choose(self, state: int) -> int:
+        if self._billboard is not None:
+            return self._billboard.act(self.step, state)
+        content = {"token": self._token, "step": self.step, "state": state}
+        answer = self._client.connection.post(
+            f"/v1/episodes/{self.id}/actions", content, route="/v1/episodes/{episode}/actions"
+        )
+        return int(answer["action"])
+
+    def _clipped_state(self, state: SupportsIndex) -> int:
+        number = operator.index(state)
+        # Without a billboard the number of states is unknown here, and the service sees to it.
+        most = max(number, 0) if self._billboard is None else self._billboard.states - 1
+        inside = int(clip_index(number, most + 1))
+        self.clipped += inside != number
+        return inside
+
+    def _require_open(self) -> None:
+        if self.status != "open":
+            raise InvalidInput("episode", self.status, "open", "use `with client.episode(user) as episode:`")
+
+    def _forget(self) -> None:
+        """Raw data are kept no longer than they are needed."""
+        self._states, self._actions, self._rewards = [], [], []

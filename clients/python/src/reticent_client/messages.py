@@ -1,0 +1,68 @@
+r"""What a device sends to a shuffler: its statistics as ones among messages, hidden by coins that all users flip.
+
+The protocol is that of :mod:`reticent_client.wire.shuffling`. Of a user's 2m + c one-bit messages for a coordinate only
+their number and the number of ones matter, so both are formed directly: x + m ones of the 2m that say her value
+:math:`x=\lfloor s/g+v\rfloor`, and as many as her c coins gave. v and the coins come from the operating system's entropy.
+
+**What these numbers reveal.** By themselves, nearly everything: one user's few coins do not hide her. They are for the
+shuffler alone, which learns no less from her bits if it can tell that they are hers. Everybody else sees sums over a round.
+"""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Callable
+
+import numpy as np
+from numpy.typing import NDArray
+
+from reticent_client.wire.billboard import Billboard
+from reticent_client.wire.errors import InvalidInput
+from reticent_client.wire.grid import round_at
+from reticent_client.wire.model import Model
+from reticent_client.wire.shuffle_rules import ShuffleRules
+from reticent_client.wire.shuffling import Tally, secure_coins, tally_of
+from reticent_client.wire.trajectory import Trajectory
+
+Integers = NDArray[np.int64]
+
+Handover = Callable[[int, int, Integers, Integers], None]
+"""A way to the shuffler: ``(round, number, ones, messages)``. The same number may be handed over twice and counts once."""
+
+
+def form_messages(model: Model, billboard: Billboard, seen: Trajectory | None, number: int, within: int) -> Tally:
+    """The messages of user ``within`` of round ``number``; of a user who shows nothing (None), value 0 and her coins.
+
+    Fresh coins each time: call it once per episode, and keep them.
+
+    Raises:
+      InvalidInput: the service named no such place; nothing has been sent.
+    """
+    rules = require_shuffle(model)
+    coins = rules.coins_at(number, within)
+    values = np.zeros(coins.shape, np.int64)
+    if seen is not None:
+        statistics = model.contribution(billboard, seen)
+        steps = round_at(statistics, model.rules.grid, _uniforms(statistics.shape))
+        # Clipping kept it there already; a service's error must not matter.
+        values = np.clip(steps, -rules.reach, rules.reach)
+    heads = np.array([int(secure_coins(count).sum()) for count in coins.ravel().tolist()], np.int64)
+    return tally_of(values, rules.reach, heads.reshape(coins.shape), coins)
+
+
+def require_shuffle(model: Model) -> ShuffleRules:
+    """The rules for messages.
+
+    Raises:
+      InvalidInput: there are none, or a number that can differ between users is hidden by no coin.
+    """
+    rules = model.rules.shuffle
+    if rules is None:
+        raise InvalidInput("report.shuffle", None, "given in the shuffle model", "ask the service's operator")
+    rules.require_hiding()
+    return rules
+
+
+def _uniforms(shape: tuple[int, ...]) -> NDArray[np.float64]:
+    drawn = [secrets.randbits(53) * 2.0**-53 for _ in range(int(np.prod(shape)))]
+    return np.array(drawn).reshape(shape)

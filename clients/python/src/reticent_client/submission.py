@@ -1,0 +1,89 @@
+"""What an episode sends at its end, by trust model: formed once and kept, so that a retry sends the same bytes.
+
+An *empty* submission shows nothing of the episode: noise alone in the local model, coins alone in the shuffle model, a
+contribution of zero in the joint model. The server cannot tell it from any other (in the local and the shuffle model as
+little as it can tell any two users apart), so leaving looks like staying.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable
+from typing import Any, Literal, NamedTuple
+
+from reticent_client.messages import form_messages
+from reticent_client.report import noised_report
+from reticent_client.wire.arrays import to_json
+from reticent_client.wire.billboard import Billboard
+from reticent_client.wire.model import Model
+from reticent_client.wire.trajectory import Trajectory
+
+Kind = Literal["trajectory", "empty", "report", "messages"]
+
+
+@dataclasses.dataclass(frozen=True)
+class Submission:
+    """What an episode sends at its end, ready to be sent again: keep it to finish after an outage or a restart."""
+
+    episode: str
+    kind: Kind
+    content: dict[str, Any]
+    """For the service; ``messages`` are for the shuffler, and the service must not see them."""
+
+    @property
+    def path(self) -> str:
+        return f"/v1/episodes/{self.episode}/{self.kind}"
+
+
+@dataclasses.dataclass(frozen=True)
+class Receipt:
+    """The service has counted the episode, or the shuffler has its messages; ``version`` is the policy she was served."""
+
+    episode: str
+    status: str
+    version: int
+
+
+class Played(NamedTuple):
+    """What a submission is made of: where it belongs, and what was seen (None shows nothing of it)."""
+
+    token: str
+    version: int
+    place: tuple[int, int]
+    billboard: Billboard | None
+    seen: Trajectory | None
+
+
+def _trajectory(model: Callable[[], Model], played: Played) -> tuple[Kind, dict[str, Any]]:
+    del model
+    if played.seen is None:
+        return "empty", {"token": played.token}
+    parts = {name: values.tolist() for name, values in played.seen._asdict().items()}
+    return "trajectory", {"token": played.token, **parts}
+
+
+def _report(model: Callable[[], Model], played: Played) -> tuple[Kind, dict[str, Any]]:
+    assert played.billboard is not None  # opening fetched it: the local model acts on the device
+    return "report", {
+        "token": played.token,
+        "report": to_json(noised_report(model(), played.billboard, played.seen)),
+    }
+
+
+def _messages(model: Callable[[], Model], played: Played) -> tuple[Kind, dict[str, Any]]:
+    assert played.billboard is not None  # as above
+    number, within = played.place
+    sent = form_messages(model(), played.billboard, played.seen, number, within)
+    # No token and no name: whatever could tie the numbers to a person stays here.
+    return "messages", {
+        "round": number, "number": within, "version": played.version,
+        "ones": to_json(sent.ones), "messages": to_json(sent.messages),
+    }  # fmt: skip
+
+
+SUBMISSIONS: dict[str, Callable[[Callable[[], Model], Played], tuple[Kind, dict[str, Any]]]] = {
+    "joint": _trajectory,
+    "local": _report,
+    "shuffle": _messages,
+}
+"""What leaves the device at the end, by trust model. A trust model that is not here is refused before it begins."""

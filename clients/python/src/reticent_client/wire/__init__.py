@@ -1,0 +1,32 @@
+"""What server and device share, in one implementation each: NumPy alone.
+
+* :mod:`~reticent_client.wire.arrays`: numbers in JSON, none lost on the way.
+* :mod:`~reticent_client.wire.model`, :mod:`~reticent_client.wire.billboard`: what a deployment publishes.
+* :mod:`~reticent_client.wire.trajectory`, :mod:`~reticent_client.wire.forms`: from an episode to a clipped contribution.
+* :mod:`~reticent_client.wire.clipping`, :mod:`~reticent_client.wire.packing`, :mod:`~reticent_client.wire.grid`: the clips
+  and the only rounding; they and the forms take an array namespace, so that a simulation runs the same source with JAX.
+* :mod:`~reticent_client.wire.shuffling`, :mod:`~reticent_client.wire.shuffle_rules`: the shuffle model's messages.
+* :mod:`~reticent_client.wire.promise`: what a report reveals at most.
+
+``vectors/*.json`` are inputs and outputs of all of it, for clients in other languages.
+"""
+
+from reticent_client.wire.billboard import Billboard
+from reticent_client.wire.errors import InvalidInput, ReticentError
+from reticent_client.wire.forms import FORMS, Form
+from reticent_client.wire.model import Dimensions, Model, Rules
+from reticent_client.wire.shuffle_rules import ShuffleRules
+from reticent_client.wire.trajectory import Trajectory
+
+__all__ = [
+    "FORMS",
+    "Billboard",
+    "Dimensions",
+    "Form",
+    "InvalidInput",
+    "Model",
+    "ReticentError",
+    "Rules",
+    "ShuffleRules",
+    "Trajectory",
+]

@@ -1,0 +1,84 @@
+"""One version of the public policy: what users act by, and what their contributions are made of."""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+import secrets
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from reticent_client.wire.arrays import from_json, to_json
+
+Floats = NDArray[np.float64]
+
+
+@dataclasses.dataclass(frozen=True, eq=False)  # arrays have no single truth value to compare by
+class Billboard:
+    """One version of the public policy.
+
+    Attributes:
+      policy: chosen actions ``(H, S)``, or probabilities ``(H, S, A)``.
+      report: what contributions under this version are made of, by name; which arrays, the rules' form says.
+      model: digest of the model it belongs to.
+    """
+
+    version: int
+    policy: Floats | NDArray[np.integer[Any]]
+    report: Mapping[str, Floats] = dataclasses.field(default_factory=dict)
+    model: str = ""
+
+    @classmethod
+    def read(cls, content: Mapping[str, Any]) -> Billboard:
+        """The billboard in an answer of the service."""
+        horizon, states = int(content["horizon"]), int(content["states"])
+        greedy = content["method"] == "value-iteration"
+        shape = (horizon, states) if greedy else (horizon, states, int(content["actions"]))
+        policy = from_json("policy", content["policy"], dtype="<i4" if greedy else "<f8", shape=shape)
+        report = {
+            str(name): from_json(f"report.{name}", array, dtype="<f8", shape=tuple(array["shape"]))
+            for name, array in content["report"].items()
+        }
+        return cls(int(content["version"]), policy, report, str(content["model"]))
+
+    def to_json(self) -> dict[str, Any]:
+        """What :meth:`read` reads, but for the number of actions."""
+        return {
+            "version": self.version,
+            "method": "value-iteration" if self.greedy else "policy-optimization",
+            "horizon": self.horizon,
+            "states": self.states,
+            "policy": to_json(self.policy),
+            "report": {name: to_json(array) for name, array in self.report.items()},
+            "model": self.model,
+        }
+
+    @property
+    def horizon(self) -> int:
+        return int(self.policy.shape[0])
+
+    @property
+    def states(self) -> int:
+        return int(self.policy.shape[1])
+
+    @property
+    def greedy(self) -> bool:
+        """Whether the policy is choices, and not probabilities."""
+        return bool(np.issubdtype(self.policy.dtype, np.integer))
+
+    def act(self, step: int, state: int, uniform: float | None = None) -> int:
+        """The action at 0-based ``step``; ``uniform`` in [0, 1), by default the operating system's, decides where the
+        policy is random."""
+        if self.greedy:
+            return int(self.policy[step, state])
+        chance = secrets.randbits(53) * 2.0**-53 if uniform is None else uniform
+        row = self._cumulative[step, state]
+        # The last entry may round to below 1; an action past the end must never come out.
+        return min(int((chance >= row).sum()), len(row) - 1)
+
+    @functools.cached_property
+    def _cumulative(self) -> Floats:
+        return np.cumsum(self.policy, axis=-1)

@@ -1,0 +1,249 @@
+"""Clips, rounding and forms: what holds whatever comes in, and what no message says."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import math
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+import pytest
+from device_laws import squares_fit
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from make_vectors import example_billboard, example_model, example_trajectory
+
+from reticent_client import InvalidInput
+from reticent_client.report import noised_report
+from reticent_client.wire import FORMS, Billboard, Model, Trajectory
+from reticent_client.wire.clipping import clip_interval, clip_norm
+from reticent_client.wire.grid import (
+    LARGEST_STEPS,
+    quantize,
+    require_exact,
+    require_fine,
+    require_grid,
+    round_at,
+    whole,
+)
+from reticent_client.wire.packing import pack_symmetric, unpack_symmetric
+from reticent_client.wire.promise import report_epsilon, require_promise
+from reticent_client.wire.trajectory import well_formed
+
+anything = st.floats(allow_nan=True, allow_infinity=True)
+
+
+# -- clips ------------------------------------------------------------------------------------------------------------
+
+
+@given(st.lists(anything, min_size=1, max_size=6), st.just(0.0) | st.floats(1e-12, 1e12))
+@settings(max_examples=200, deadline=None)
+def test_no_vector_is_longer_than_its_bound_in_exact_arithmetic(entries: list[float], bound: float) -> None:
+    clipped = clip_norm(np.array(entries), bound)
+    assert sum(Fraction(entry) ** 2 for entry in clipped.tolist()) <= Fraction(bound) ** 2
+
+
+def test_short_vectors_stay_and_long_ones_keep_their_direction() -> None:
+    x = np.array([[0.3, 0.4], [30.0, 40.0], [0.0, 0.0]])
+    np.testing.assert_allclose(clip_norm(x, 1.0), [[0.3, 0.4], [0.6, 0.8], [0.0, 0.0]], rtol=1e-12)
+    np.testing.assert_array_equal(clip_norm(x, np.array([1.0, 50.1, 0.0])), x)
+
+
+@given(anything)
+def test_every_number_ends_in_the_interval(value: float) -> None:
+    inside = float(clip_interval(value, -0.5, 0.25))
+    assert -0.5 <= inside <= 0.25
+    assert inside == value or not -0.5 <= value <= 0.25
+
+
+def test_packing_is_an_isometry() -> None:
+    matrix = np.random.default_rng(0).normal(size=(3, 4, 4))
+    matrix = matrix + matrix.swapaxes(-1, -2)
+    packed = pack_symmetric(matrix)
+    np.testing.assert_allclose((packed**2).sum(axis=-1), (matrix**2).sum(axis=(-1, -2)), rtol=1e-12)
+    np.testing.assert_allclose(unpack_symmetric(packed), matrix, rtol=1e-14)
+    for wrong in (np.zeros((2, 3)), np.zeros(3)):
+        with pytest.raises(InvalidInput, match="matrix"):
+            pack_symmetric(wrong)
+    with pytest.raises(InvalidInput, match="packed"):
+        unpack_symmetric(np.zeros(5))
+
+
+# -- the grid ---------------------------------------------------------------------------------------------------------
+
+
+@given(st.floats(-1e6, 1e6), st.floats(-1e6, 1e6), st.integers(-12, 3), st.floats(0, 1, exclude_max=True))
+def test_rounding_moves_neighbours_by_less_than_a_step(one: float, other: float, exponent: int, chance: float) -> None:
+    grid = 2.0**exponent
+    apart = abs(one - other) / grid
+    assert abs(int(quantize(one, grid)) - int(quantize(other, grid))) <= apart + 1
+    assert abs(int(round_at(one, grid, chance)) - int(round_at(other, grid, chance))) <= apart + 1 + 1e-9
+    assert abs(int(quantize(one, grid)) * grid - one) <= grid / 2
+
+
+def test_steps_are_exact_or_refused() -> None:
+    assert whole(np.array([LARGEST_STEPS - 1.0])) == LARGEST_STEPS - 1
+    for value in (float(LARGEST_STEPS), -float(LARGEST_STEPS), math.nan, math.inf):
+        with pytest.raises(InvalidInput, match="clip before rounding"):
+            whole(np.array([0.0, value]))
+        with pytest.raises(InvalidInput, match="clip before rounding"):
+            quantize(np.array([0.0, value / 4]), 0.25)
+    for grid in (0.3, 0.0, -1.0, math.inf, math.nan):
+        with pytest.raises(InvalidInput, match="power of two"):
+            require_grid(grid)
+
+
+def test_a_grid_is_fine_enough_for_its_noise_and_coarse_enough_for_its_sums() -> None:
+    require_fine([0.0, 1.0], 2.0**-10)
+    with pytest.raises(InvalidInput, match="grid"):
+        require_fine([0.0, 0.999], 2.0**-10)
+    require_fine([1.0], 2.0**-49)
+    with pytest.raises(InvalidInput, match="noise scale"):
+        require_fine([1.0, 1.01], 2.0**-49)
+    with pytest.raises(InvalidInput, match="noise scale"):
+        require_fine([math.nan], 1.0)
+    require_exact([2.0**52], users=1)
+    require_exact([])
+    with pytest.raises(InvalidInput, match=r"2\^53"):
+        require_exact([2.0**52], users=2)
+
+
+# -- trajectories and forms -------------------------------------------------------------------------------------------
+
+
+@st.composite
+def episodes(draw: Any) -> tuple[list[int], list[int], list[float]]:
+    word = st.integers(-(2**63), 2**63 - 1)
+    return (
+        draw(st.lists(word, min_size=4, max_size=4)),
+        draw(st.lists(word, min_size=3, max_size=3)),
+        draw(st.lists(anything, min_size=3, max_size=3)),
+    )
+
+
+@pytest.mark.parametrize("form", FORMS)
+@given(episode=episodes(), stretch=st.sampled_from([0.0, 1.0, 1e3, math.inf]))
+@settings(max_examples=60, deadline=None)
+def test_whatever_she_did_and_whatever_was_published_a_contribution_is_within_bounds(
+    form: str, episode: Any, stretch: float
+) -> None:
+    model = example_model(form)
+    with np.errstate(invalid="ignore"):  # a service that publishes no numbers
+        board = example_billboard(model, stretch=stretch)
+        contribution = model.contribution(board, well_formed(model, *episode))
+    largest = model.rules.form.largest(model.sizes, model.rules.bounds)
+    assert contribution.shape == model.rules.form.shape(model.sizes) == largest.shape
+    assert (np.abs(contribution) <= largest * (1 + 1e-12)).all()
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_two_users_are_as_far_apart_as_the_account_says(form: str) -> None:
+    """The largest μ among 400 pairs of random users stays below the account's, and comes near it for counts."""
+    model = example_model(form)
+    board, rules = example_billboard(model, stretch=3.0), model.rules
+    scale = np.where(rules.noise_scale > 0, rules.noise_scale, np.inf)
+    users = [model.steps(board, example_trajectory(model, seed)) * rules.grid for seed in range(40)]
+    strongest = max(math.sqrt((((one - other) / scale) ** 2).sum()) for one in users for other in users[:10])
+    allowed = rules.form.strength(model.sizes, rules)
+    assert 0 < strongest <= allowed
+    assert strongest > (0.8 if form == "counts" else 0.1) * allowed
+
+
+def test_counts_drop_steps_that_do_not_exist() -> None:
+    model = example_model("counts")
+    outside = Trajectory(np.array([0, 9, 1, 2]), np.array([0, 0, 5]), np.array([1.0, 1.0, 1.0]))
+    table = model.contribution(example_billboard(model), outside)
+    assert not table.any()
+
+
+def test_an_episode_of_another_form_is_refused_without_a_word_about_it() -> None:
+    model = example_model("counts")
+    good = ([0, 1, 2, 3], [0, 1, 0], [0.777, 0.777, 0.777])
+    for place, wrong in (
+        (0, [777, 777]), (0, [777.5] * 4), (0, "777"), (0, [[777], [777, 777]]), (1, [777] * 4), (1, [True] * 3),
+        (2, [0.777]), (2, ["0.777"] * 3), (2, [None] * 3), (2, [0.777j] * 3), (1, [10**400] * 3),
+    ):  # fmt: skip
+        parts: list[Any] = list(good)
+        parts[place] = wrong
+        with pytest.raises(InvalidInput) as refused:
+            well_formed(model, *parts)
+        assert "777" not in str(refused.value)
+        assert "777" not in repr(refused.value.value)
+
+
+# -- what is published ------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("form", FORMS)
+@pytest.mark.parametrize("shuffle", [False, True])
+def test_models_and_billboards_go_through_json_unchanged(form: str, shuffle: bool) -> None:
+    model = example_model(form, sparse=True, shuffle=shuffle)
+    board = example_billboard(model, greedy=False)
+    read = Model.read(json.loads(json.dumps(model.to_json())))
+    again = Billboard.read(json.loads(json.dumps({**board.to_json(), "actions": model.actions})))
+    assert read.to_json() == model.to_json()
+    assert again.to_json() == board.to_json()
+    seen = example_trajectory(model, 4)
+    np.testing.assert_array_equal(read.steps(again, seen), model.steps(board, seen))
+
+
+def test_what_does_not_fit_is_refused_when_it_is_read() -> None:
+    content = example_model("regressions").to_json()
+    report = content["report"]
+    for changed, match in (
+        ({**content, "d2": 4}, "reward_features"),
+        ({**content, "horizon": 4}, "report"),
+        ({**content, "report": {**report, "grid": 0.3}}, "power of two"),
+        ({**content, "report": {**report, "form": "scores of 2050"}}, "use a newer client"),
+        ({**content, "report": {**report, "noise_scale": report["feature_bound"]}}, "noise_scale"),
+    ):
+        with pytest.raises(InvalidInput, match=match):
+            Model.read(changed)
+    model = example_model("regressions")
+    for wrong in ({}, {"framed_values": np.zeros((2, 2))}):
+        board = dataclasses.replace(example_billboard(model), report=wrong)
+        with pytest.raises(InvalidInput, match="framed_values"):
+            model.contribution(board, example_trajectory(model, 1))
+
+
+# -- noise and promise ------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("form", FORMS)
+@pytest.mark.parametrize("shows", [True, False])
+def test_a_report_is_the_contribution_and_noise_of_the_published_scale(form: str, shows: bool) -> None:
+    """Of a user who shows nothing, noise alone. Chi-square over 20 reports; noise of 0.85 times the scale fails."""
+    model = example_model(form)
+    board, seen = example_billboard(model), example_trajectory(model, 2) if shows else None
+    exact = model.steps(board, seen) if seen is not None else 0
+    scale = model.rules.noise_scale / model.rules.grid
+    noisy = scale > 0
+    noise = np.array([noised_report(model, board, seen) - exact for _ in range(20)])
+    assert (noise[:, ~noisy] == 0).all()
+    units = noise[:, noisy] / scale[noisy]
+    assert squares_fit(float((units**2).sum()), units.size)
+    assert not squares_fit(float(((0.85 * units) ** 2).sum()), units.size)
+    assert len({report.tobytes() for report in noise}) == 20
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_rules_that_promise_too_little_are_refused(form: str) -> None:
+    model = example_model(form)
+    promised = report_epsilon(model, 1e-5)
+    require_promise(model, promised, 1e-5)
+    for scale in (0.99, 0.5, 0.0):
+        rules = dataclasses.replace(model.rules, noise_scale=scale * model.rules.noise_scale)
+        with pytest.raises(InvalidInput, match="do not send"):
+            require_promise(dataclasses.replace(model, rules=rules), promised, 1e-5)
+
+
+@pytest.mark.parametrize("form", FORMS)
+@pytest.mark.parametrize(("grid", "match"), [(2.0**-6, "grid"), (2.0**-47, "noise scale|grid")])
+def test_a_grid_that_is_too_coarse_or_too_fine_is_refused(form: str, grid: float, match: str) -> None:
+    """σ/grid ≥ 2^10, and everything below 2^53 steps: on the device too."""
+    model = example_model(form)
+    rules = dataclasses.replace(model.rules, grid=grid)
+    with pytest.raises(InvalidInput, match=match):
+        require_promise(dataclasses.replace(model, rules=rules), None, 1e-5)

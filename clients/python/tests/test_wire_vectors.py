@@ -1,0 +1,147 @@
+"""The test vectors: they are what the script writes, and every case follows from what is in its file alone."""
+
+from __future__ import annotations
+
+import json
+import math
+from fractions import Fraction
+from typing import Any
+
+import make_vectors
+import numpy as np
+import pytest
+
+from reticent_client.discrete_gaussian import DiscreteGaussian
+from reticent_client.wire import Billboard, Dimensions, Model, ShuffleRules, Trajectory
+from reticent_client.wire.arrays import from_json, to_json
+from reticent_client.wire.clipping import clip_interval, clip_norm
+from reticent_client.wire.grid import quantize, round_at
+from reticent_client.wire.promise import epsilon_of, report_epsilon
+from reticent_client.wire.shuffling import Tally, tally_of
+from reticent_client.wire.trajectory import well_formed
+
+
+def content(name: str) -> dict[str, Any]:
+    return json.loads((make_vectors.PLACE / f"{name}.json").read_text())
+
+
+def same(one: Any, other: Any) -> bool:
+    """Equal, floating-point numbers up to a relative 1e-12."""
+    if isinstance(one, dict):
+        return isinstance(other, dict) and one.keys() == other.keys() and all(same(one[k], other[k]) for k in one)
+    if isinstance(one, list):
+        return isinstance(other, list) and len(one) == len(other) and all(map(same, one, other))
+    if isinstance(one, float) and isinstance(other, float | int):
+        return math.isclose(one, other, rel_tol=1e-12, abs_tol=1e-300)
+    return bool(one == other and type(one) is type(other))
+
+
+def test_the_files_are_those_of_the_script() -> None:
+    assert sorted(path.stem for path in make_vectors.PLACE.glob("*.json")) == sorted(make_vectors.FILES)
+
+
+@pytest.mark.parametrize("name", make_vectors.FILES)
+def test_a_file_is_what_the_script_writes(name: str) -> None:
+    written, now = content(name), json.loads(json.dumps(make_vectors.content_of(name)))
+    assert same(written, now)
+    assert len(written["cases"]) >= 2
+
+
+def numbers(values: list[Any]) -> np.ndarray:
+    return np.array([float(value) for value in values])
+
+
+def check_arrays(case: dict[str, Any]) -> None:
+    given = case["json"]
+    array = from_json("", given, dtype=given["dtype"], shape=tuple(given["shape"]))
+    assert [str(v) if isinstance(v, int) else v for v in array.ravel().tolist()] == case["values"]
+    assert to_json(array) == given
+
+
+def check_clipping(case: dict[str, Any]) -> None:
+    x = numbers(case["x"])
+    clipped = clip_norm(x, case["bound"]) if case["clip"] == "norm" else clip_interval(x, case["low"], case["high"])
+    np.testing.assert_allclose(clipped, numbers(case["result"]), rtol=1e-12, atol=0)
+
+
+def check_grid(case: dict[str, Any]) -> None:
+    if "uniforms" in case:
+        steps = round_at(case["values"], case["grid"], case["uniforms"])
+    else:
+        steps = quantize(case["values"], case["grid"])
+    assert steps.tolist() == case["steps"]
+
+
+def check_trajectory(case: dict[str, Any]) -> None:
+    sizes = Dimensions(case["horizon"], case["states"], case["actions"], 1, 1)
+    played = case["episode"]
+    inside = well_formed(sizes, played["states"], played["actions"], numbers(played["rewards"]))
+    assert {name: values.tolist() for name, values in inside._asdict().items()} == case["clipped"]
+
+
+def check_contribution(case: dict[str, Any]) -> None:
+    model, board = Model.read(case["model"]), Billboard.read(case["billboard"])
+    seen = Trajectory(**{name: np.asarray(values) for name, values in case["episode"].items()})
+    np.testing.assert_allclose(model.contribution(board, seen), case["contribution"], rtol=1e-12, atol=1e-15)
+    assert model.steps(board, seen).tolist() == case["steps"]
+
+
+def check_shuffling(case: dict[str, Any]) -> None:
+    shape = tuple(case["rules"]["reach"]["shape"])
+    rules = ShuffleRules.read(case["rules"], shape)
+    if "admission" in case:
+        assert rules.place(case["admission"]) == (case["round"], case["number"])
+        assert rules.coins_at(case["round"], case["number"]).tolist() == case["coins"]
+        sent = tally_of(case["values"], rules.reach, case["heads"], case["coins"])
+        assert (sent.ones.tolist(), sent.messages.tolist()) == (case["ones"], case["messages"])
+        rules.require_tally(case["round"], case["number"], sent)
+    else:
+        batch = Tally(np.array(case["ones"]), np.array(case["messages"]))
+        assert rules.fewest(case["round"]) == case["fewest"]
+        assert rules.doubled_sum(case["round"], case["users"], batch).tolist() == case["doubled_sum"]
+
+
+def check_promise(case: dict[str, Any]) -> None:
+    if "model" in case:
+        epsilon = report_epsilon(Model.read(case["model"]), case["delta"])
+    else:
+        epsilon = epsilon_of(case["mu"], case["delta"])
+    assert epsilon == pytest.approx(float(case["epsilon"]), rel=1e-9)
+
+
+def check_discrete_gaussian(case: dict[str, Any]) -> None:
+    left = [(int(n), int(answer)) for n, answer in case["uniforms"]]
+
+    def uniform(n: int) -> int:
+        asked, answer = left.pop(0)
+        assert n == asked
+        return answer
+
+    law = DiscreteGaussian.of(Fraction(int(case["numerator"]), int(case["denominator"])))
+    assert law.draw(uniform) == int(case["draw"])
+    assert not left
+
+
+def check_acting(case: dict[str, Any]) -> None:
+    board = Billboard.read(case["billboard"])
+    assert board.act(case["step"], case["state"], case["uniform"]) == case["action"]
+
+
+CHECKS = {
+    "arrays": check_arrays,
+    "clipping": check_clipping,
+    "grid": check_grid,
+    "trajectory": check_trajectory,
+    "regressions": check_contribution,
+    "counts": check_contribution,
+    "shuffling": check_shuffling,
+    "promise": check_promise,
+    "discrete_gaussian": check_discrete_gaussian,
+    "acting": check_acting,
+}
+
+
+@pytest.mark.parametrize("name", make_vectors.FILES)
+def test_every_case_follows_from_its_file_alone(name: str) -> None:
+    for case in content(name)["cases"]:
+        CHECKS[name](case)

@@ -1,0 +1,169 @@
+r"""From a promise to the noise on one clipped vector per user.
+
+Vectors lie in the unit ball of :math:`\mathbb R^D`; a user is in one round, whose sum is released once. Replacing her moves
+that sum by at most Δ = 2, setting her to zero by Δ = 1, and no other release. With noise of scale σ on every coordinate the
+whole run is one Gaussian mechanism of :math:`\mu=\Delta/\sigma`, however many rounds there are and however they depend on
+earlier ones (parallel composition, adaptively: Denisov et al. 2022), so :math:`\sigma=\Delta/\mu(\varepsilon,\delta)` is
+exact. In the local model the same noise is on every user's own vector.
+
+**Rounding** to a grid g moves two neighbours apart by at most :math:`g\sqrt D` more: every coordinate of either is moved by
+less than g, by the same amount of randomness where rounding is random, hence the difference of the two by less than g.
+
+**Late reports.** A vector formed for an earlier round is in the unit ball too. If it arrives in another round than its
+replacement would have, the transcript moves by :math:`\sqrt{1+1}\le2` (:mod:`reticent.privacy.arrivals`), so nothing
+changes.
+
+**Shuffled** users round to a coarse grid and hide each other with coins; their noise is binomial
+(:mod:`reticent.privacy.accounting.binomial`), on D coordinates instead of the hundreds of a regression.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+
+import numpy as np
+
+from reticent.privacy.accounting.account import GAUSSIAN, Account
+from reticent.privacy.accounting.binomial import TAIL_SHARE, BinomialAccount, account_of
+from reticent.privacy.accounting.gaussian import mu_of
+from reticent.privacy.counters import SeparateRounds
+from reticent.privacy.counters.counter import Counter
+from reticent.privacy.guarantee import DeclaredGroup, Guarantee, check_promise, noisy_sums
+from reticent.privacy.ledger import CounterShare, Ledger
+from reticent.privacy.noise import grid_for
+from reticent.privacy.sensitivity import Adjacency
+from reticent.privacy.trust import Law, Trust
+from reticent_client.wire.shuffling import coin_excess, coins_for
+
+ROUNDING = 0.1
+"""The most by which a shuffled user's rounding may raise the sensitivity; halving it quadruples the messages."""
+
+REMAINDER = 0.02
+"""The most that the binomial account's remainder may take of ε; a finer grid is taken otherwise."""
+
+
+@dataclasses.dataclass(frozen=True)
+class VectorNoise:
+    """The noise on sums of vectors in the unit ball, and what it promises. Data-independent.
+
+    Attributes:
+      dimension: D. sensitivity: Δ, rounding included. scale: σ that is counted on, of every coordinate.
+      grid: spacing of the grid; 0 is none.
+    """
+
+    trust: Trust
+    adjacency: Adjacency
+    epsilon: float
+    delta: float
+    dimension: int
+    sensitivity: float
+    scale: float
+    grid: float = 0.0
+    account: Account = GAUSSIAN
+
+    @property
+    def law(self) -> Law:
+        return "gaussian" if self.account is GAUSSIAN else "binomial"
+
+    @property
+    def scale_in_use(self) -> float:
+        """Standard deviation of the noise if all users flip their coins; elsewhere that which is counted on."""
+        return self.scale * self.account.excess
+
+    def counter(self, rounds: int) -> Counter:
+        return self.trust.counter(lambda: SeparateRounds(rounds), rounds)
+
+    def guarantee(self, round_ends: np.ndarray, settings: dict[str, object], honest: float = 1.0) -> Guarantee:
+        """What a run promises that releases after these numbers of users."""
+        counter = self.counter(len(round_ends))
+        share = CounterShare("vector", 1, self.sensitivity, self.scale)
+        ledger = Ledger.of(
+            [share], self.trust.released_by(counter), self.trust.exposure(counter), round_ends,
+            epsilon=self.epsilon, delta=self.delta, account=self.account,
+        )  # fmt: skip
+        users = np.diff(round_ends, prepend=0)
+        largest = math.sqrt(users.max()) if self.trust.noised_reports else 1.0
+        return Guarantee(
+            trust=self.trust,
+            adjacency=self.adjacency,
+            epsilon=self.epsilon,
+            delta=self.delta,
+            ledger=ledger,
+            sums=noisy_sums([share], self.account.excess * largest),
+            groups=(DeclaredGroup("vector", 1, slice(0, self.dimension), self.sensitivity),),
+            reliance=self.trust.reliance(honest),
+            settings=settings,
+        )
+
+
+def unit_sensitivity(adjacency: Adjacency) -> float:
+    """How far one user moves a sum of vectors of norm at most 1."""
+    return 2.0 if adjacency == "replace" else 1.0
+
+
+def calibrate_vectors(
+    dimension: int,
+    trust: Trust,
+    *,
+    adjacency: Adjacency,
+    epsilon: float,
+    delta: float,
+    deployment: bool = False,
+    sizes: tuple[int, ...] = (),
+    honest: float = 1.0,
+) -> VectorNoise:
+    """The least noise that (ε, δ) allows.
+
+    ``deployment`` accounts for the integer grid of the secure noise; ``sizes`` (of the rounds) and ``honest`` matter to
+    shuffled users, of whom only that share is relied upon.
+
+    Raises:
+      InvalidInput: a promise that is none.
+    """
+    check_promise(epsilon, delta)
+    exact = unit_sensitivity(adjacency)
+    if trust.wire == "messages":
+        return _shuffled(dimension, trust, adjacency, epsilon, delta, sizes, honest)
+    mu = mu_of(epsilon, delta)
+    grid = grid_for(exact / mu) if deployment else 0.0
+    sensitivity = exact + grid * math.sqrt(dimension)
+    return VectorNoise(trust, adjacency, epsilon, delta, dimension, sensitivity, sensitivity / mu, grid)
+
+
+def _shuffled(
+    dimension: int,
+    trust: Trust,
+    adjacency: Adjacency,
+    epsilon: float,
+    delta: float,
+    sizes: tuple[int, ...],
+    honest: float,
+) -> VectorNoise:
+    """The fewest coins on the coarsest grid that costs little; the order is that of the linear learners' calibration."""
+    exact, tail = unit_sensitivity(adjacency), TAIL_SHARE * delta
+    grid = 2.0 ** math.floor(math.log2(ROUNDING * exact / math.sqrt(dimension)))
+    while True:
+        sensitivity = exact + grid * math.sqrt(dimension)
+        free = BinomialAccount(tail, 0.0).strength_of(epsilon, delta)
+        account = _account(dimension, sensitivity, sensitivity / free, grid, tail)
+        if account is not None and account.slope * free <= REMAINDER * epsilon:
+            break
+        grid /= 2
+    coins = int(coins_for(sensitivity / account.strength_of(epsilon, delta), grid))
+    excess = math.sqrt(coin_excess(sizes, coins, honest))
+    return VectorNoise(
+        trust, adjacency, epsilon, delta, dimension, sensitivity, grid * math.sqrt(coins) / 2, grid,
+        dataclasses.replace(account, excess=excess),
+    )  # fmt: skip
+
+
+def _account(dimension: int, sensitivity: float, sigma: float, grid: float, tail: float) -> BinomialAccount | None:
+    """The account of coins that spread by ``sigma``; None if they are too few for the theorem."""
+    from reticent.errors import InvalidInput
+
+    coins = np.full(dimension, int(coins_for(sigma, grid)))
+    try:
+        return account_of(coins, np.full(dimension, sensitivity / grid), tail)
+    except InvalidInput:
+        return None

@@ -1,0 +1,399 @@
+r"""Score-VI: value iteration from one vector per user.
+
+A round goes: *plans* (greedy in the posterior mean, and a curious one with a bonus of posterior standard deviations for the
+explorers), a *reference* for the users' vectors, the users, one released sum Y, and the *posterior*. With J = n·W·F the
+model's own Jacobian and :math:`\Sigma=\sigma^2I+n\,WCW^\top` the covariance of Y,
+
+.. math:: \Lambda\leftarrow\Lambda+J^\top\Sigma^{-1}J,\qquad
+          b\leftarrow b+J^\top\Sigma^{-1}(Y+J\eta_0).
+
+No Gram matrix is released: F and C follow from the public model's occupancies under the public plans
+(:mod:`reticent.agents.score.sweeps`), with the estimate in the place of the truth and once more with the new estimate.
+
+**Exploration.** In the first round everybody acts at random. In later ones the users at the first places are
+*explorers*, of whom there are :math:`\min(n,\max(n_1,\beta\sqrt n/\Delta))` with Δ the predicted loss of exploring; the
+others are served the greedy plan. Who explores follows from her place, never from data.
+
+**The clip's effect** is undone to first order: clipping turns a vector u into a·u plus a rest, on average, with a
+matrix a and an offset that are measured on *replicas*, users who are drawn from the public model with public random
+numbers (:mod:`reticent.agents.score.replicas`).
+
+Everything but the sum Y is a function of earlier releases and of public numbers. Nothing here knows whether Y carries
+noise.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+from jax import Array
+
+from reticent.agents.score.beliefs import Belief, Summary, no_belief, summarize, symmetric
+from reticent.agents.score.coordinates import Coordinates
+from reticent.agents.score.replicas import ClipEffect, clip_effect, no_clip_effect
+from reticent.agents.score.small import solved_transposed
+from reticent.agents.score.sweeps import (
+    HIGHEST,
+    Doubt,
+    Estimate,
+    Moments,
+    Score,
+    Statistic,
+    frame,
+    plan_backward,
+    sweep_forward,
+    sweep_uniform,
+)
+from reticent.agents.score.vector import Reference, VectorTables, tabulate, user_vector
+from reticent.learning.aggregator import Noise
+from reticent.learning.learner import AgentState, Learner
+from reticent.learning.plan import Plan
+from reticent.learning.small_matrices import cholesky, eigen
+from reticent.worlds import Episode, Model
+
+MIXING = 0.5
+"""Share of the estimate in the reference of ``likelihood``; the rest is the centre, so that ratios are bounded."""
+
+REWARD_VARIANCE = 0.25
+"""Of a reward in [0, 1], at the most."""
+
+
+class Beliefs(NamedTuple):
+    """What is believed of transitions and of rewards."""
+
+    transitions: Belief
+    rewards: Belief
+
+
+class ScorePlan(NamedTuple):
+    """What a round's plan says beyond its greedy policy; all of it is published.
+
+    Attributes:
+      curious, hoped: the explorers' choices ``(H, S)`` and values ``(H + 1, S)``.
+      explorers, share: how many of the round's first places explore, and which share of its users that is. at_random:
+      whether they act at random (the first round). reference: what vectors are made of. eta, reward_eta: coordinates of
+      the reference, ``(G, k)`` and ``(G, r)``. moments: of one user of the round, by the estimate before it. tables: of
+      all pairs under the greedy and the curious values, where it pays to compute them once; else None. exploring: in a
+      plan as one user is served it, whether she explores.
+    """
+
+    curious: Array
+    hoped: Array
+    explorers: Array
+    share: Array
+    at_random: Array
+    reference: Reference
+    eta: Array
+    reward_eta: Array
+    moments: Moments
+    tables: tuple[VectorTables, VectorTables] | None = None
+    exploring: Array | None = None
+
+
+@jax.tree_util.register_dataclass
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class ScoreLearner(Learner[Array, Array, Array]):
+    """See the module docstring.
+
+    Attributes:
+      coordinates, reward_coordinates: in which the blend is learned.
+      noise_scale: standard deviation of the noise on one coordinate, in units of the radius: of a round's sum, or of one
+        report where reports are noised.
+      radii: R of every round, never falling, ``(rounds,)``; 1 without privacy.
+      sizes: users of every round, ``(rounds,)``.
+      first_moments: of a user of the first round, who acts at random, by the prior mean.
+      bonus: posterior standard deviations in the curious plan. explore: β. ridge: κ of the whitening.
+      score: which statistic. clipped: whether vectors are clipped. noised_reports: whether noise is on every report.
+      seed: of the public random numbers.
+    """
+
+    coordinates: Coordinates
+    reward_coordinates: Coordinates
+    noise_scale: Array
+    radii: Array
+    sizes: Array
+    first_moments: Moments
+    bonus: Array
+    explore: Array
+    ridge: Array
+    score: Score = dataclasses.field(metadata={"static": True})
+    clipped: bool = dataclasses.field(metadata={"static": True})
+    noised_reports: bool = dataclasses.field(metadata={"static": True})
+    seed: int = dataclasses.field(default=0, metadata={"static": True})
+
+    # -- shapes -------------------------------------------------------------------------------------------------------
+
+    @property
+    def groups(self) -> int:
+        """G: groups of steps that have parameters of their own; 1 for a stationary model."""
+        return 1 if self.model.stationary else self.model.horizon
+
+    @property
+    def moving_groups(self) -> int:
+        """T: groups of steps whose transitions matter. After the last step nothing is earned."""
+        if self.model.horizon == 1:
+            return 0
+        return 1 if self.model.stationary else self.model.horizon - 1
+
+    @property
+    def contrasts(self) -> Array:
+        """Reward features in their coordinates, ``(r, S, A)``."""
+        basis = self.reward_coordinates.basis
+        return jnp.einsum("dr,dsa->rsa", basis, self.model.reward_features, precision=HIGHEST)
+
+    # -- the learner's interface --------------------------------------------------------------------------------------
+
+    def init(self) -> AgentState:
+        beliefs = Beliefs(
+            no_belief(self.coordinates, self.groups), no_belief(self.reward_coordinates, self.groups)
+        )  # fmt: skip
+        return AgentState(self.aggregator.init(), None, jnp.zeros((), jnp.int32), beliefs)
+
+    def plan(self, state: AgentState, *, action_values: bool = False) -> Plan:
+        del action_values
+        beliefs: Beliefs = state.past
+        transitions = summarize(self.coordinates, beliefs.transitions)
+        rewards = summarize(self.reward_coordinates, beliefs.rewards)
+        first = state.rounds == 0
+        estimate = self._estimate(transitions.mean, rewards.mean)
+        simplex = self.coordinates.total is not None
+        greedy, values = plan_backward(self.model, estimate, None, simplex)
+        curious, hoped = plan_backward(self.model, estimate, self._doubt(transitions, rewards), simplex)
+        hoped = jnp.where(first, values, hoped)
+
+        theta = self.coordinates.theta(transitions.mean)
+        if self.score == "likelihood":
+            theta = MIXING * theta + (1 - MIXING) * self.coordinates.centre
+        statistic = Statistic(self.coordinates, self.contrasts, theta)
+        index = jnp.minimum(state.rounds, self.sizes.shape[0] - 1)
+        users = self.sizes[index]
+        exploiting = sweep_forward(self.model, statistic, estimate, greedy, values, self.score)
+        exploring: Moments = jax.tree.map(
+            lambda known, new: jnp.where(first, known, new),
+            self.first_moments,
+            sweep_forward(self.model, statistic, estimate, curious, hoped, self.score),
+        )
+        loss = jnp.maximum(exploiting.value - exploring.value, 1e-9)
+        explorers = jnp.clip(self.explore * jnp.sqrt(users) / loss, self.sizes[0], users)
+        explorers = jnp.where(first, users, jnp.floor(explorers))
+        moments = exploring.mixed(exploiting, explorers / users)
+        whiten = whitening(self._by_group(moments.spread, self.moving_groups), self.ridge)
+        whiten_rewards = whitening(REWARD_VARIANCE * self._by_group(moments.rewards, self.groups), self.ridge)
+        reference = Reference(
+            theta, self.reward_coordinates.theta(rewards.mean), whiten, whiten_rewards, self.radii[index]
+        )
+        extension = ScorePlan(
+            curious, hoped, explorers.astype(jnp.int32), explorers / users, first, reference,
+            self.coordinates.eta(theta), rewards.mean, moments,
+        )  # fmt: skip
+        ones = jnp.ones(self.model.horizon, values.dtype)
+        return Plan(greedy, values, 0 * ones, ones, None, extension)
+
+    def for_many(self, plan: Plan) -> Plan:
+        extension: ScorePlan = plan.extension
+        if self.score != "values":
+            return plan
+        own, other = (
+            tabulate(self.model, self.coordinates, extension.reference.theta, frame(values[1:])[0])
+            for values in (plan.values, extension.hoped)
+        )
+        tables = own, other
+        return plan._replace(extension=extension._replace(tables=tables))
+
+    def served(self, plan: Plan, place: Array | int) -> Plan:
+        """The first places explore, at random in the first round; the others are served the greedy plan."""
+        extension: ScorePlan = plan.extension
+        exploring = jnp.asarray(place) < extension.explorers
+        tables = extension.tables
+        if tables is not None:
+            chosen = jax.tree.map(lambda own, other: jnp.where(exploring, other, own), *tables)
+            tables = (chosen, chosen)
+        return plan._replace(
+            policy=jnp.where(exploring, extension.curious, plan.policy),
+            values=jnp.where(exploring, extension.hoped, plan.values),
+            extension=extension._replace(exploring=exploring, tables=tables),
+        )
+
+    def act(self, plan: Plan, step: Array | int, state: Array | int, uniform: Array | float) -> Array:
+        extension: ScorePlan = plan.extension
+        chosen = plan.policy[step, state]
+        if extension.exploring is None:
+            return chosen
+        actions = self.model.actions
+        drawn = jnp.minimum((jnp.asarray(uniform) * actions).astype(jnp.int32), actions - 1)
+        return jnp.where(extension.exploring & extension.at_random, drawn, chosen)
+
+    def plan_value(self, plan: Plan, world: Any) -> Array:
+        extension: ScorePlan = plan.extension
+        share = extension.share
+        random = jnp.full((self.model.horizon, self.model.states, self.model.actions), 1 / self.model.actions)
+        exploring = jnp.where(
+            extension.at_random, world.policy_value(random), world.policy_value(extension.curious)
+        )  # fmt: skip
+        value: Array = share * exploring + (1 - share) * world.policy_value(plan.policy)
+        return value
+
+    def see(self, plan: Plan, episode: Episode) -> Array:
+        """The user's vector in units of the round's radius, as yet without a clip."""
+        extension: ScorePlan = plan.extension
+        tables = None if extension.tables is None else extension.tables[0]
+        return user_vector(
+            self.model, self.coordinates, self.reward_coordinates, extension.reference, frame(plan.values[1:])[0],
+            episode, self.score, self.groups == 1, tables,
+        )  # fmt: skip
+
+    def close(self, state: AgentState, plan: Plan, users: Array | int, noise: Noise = None) -> AgentState:
+        """End the round: the released sum enters the posterior."""
+        after = super().close(state, plan, users, noise)
+        extension: ScorePlan = plan.extension
+        radius, count = extension.reference.radius, jnp.asarray(users, self.noise_scale.dtype)
+        summed = radius * self.aggregator.regularized(after.aggregate)
+        variance = (radius * self.noise_scale) ** 2 * (count if self.noised_reports else 1.0)
+        effect = self._clip_effect(state, plan)
+        beliefs = self._learn(state.past, extension, extension.moments, summed, variance, effect, count)
+        # The Jacobian follows the estimate: once more with the new one, but for the first round, whose users act at random.
+        estimate = self._estimate(
+            summarize(self.coordinates, beliefs.transitions).mean,
+            summarize(self.reward_coordinates, beliefs.rewards).mean,
+        )
+        statistic = Statistic(self.coordinates, self.contrasts, extension.reference.theta)
+        share = extension.share
+        curious = sweep_forward(self.model, statistic, estimate, extension.curious, extension.hoped, self.score)
+        greedy = sweep_forward(self.model, statistic, estimate, plan.policy, plan.values, self.score)
+        renewed: Moments = jax.tree.map(
+            lambda new, old: jnp.where(extension.at_random, old, new), curious.mixed(greedy, share), extension.moments
+        )
+        beliefs = self._learn(state.past, extension, renewed, summed, variance, effect, count)
+        return after._replace(past=beliefs)
+
+    # -- inside -------------------------------------------------------------------------------------------------------
+
+    def _public_key(self, rounds: Array) -> Array:
+        return jax.random.fold_in(jax.random.key(self.seed), rounds)
+
+    def estimate_of(self, extension: ScorePlan) -> Estimate:
+        """The estimate that a plan was made from."""
+        theta = extension.reference.theta
+        if self.score == "likelihood":
+            theta = (theta - (1 - MIXING) * self.coordinates.centre) / MIXING
+        return self._estimate(self.coordinates.eta(theta), extension.reward_eta)
+
+    def _estimate(self, eta: Array, reward_eta: Array) -> Estimate:
+        weights = self.reward_coordinates.theta(reward_eta)
+        return Estimate(self.coordinates.theta(eta), mean_rewards(self.model, weights))
+
+    def _doubt(self, transitions: Summary, rewards: Summary) -> Doubt:
+        """The bonus: posterior standard deviations of P V and of the reward, times the scale."""
+        root = jnp.einsum("dk,gkl->gdl", self.coordinates.basis, _root(transitions.covariance), precision=HIGHEST)
+        reward_root = _root(rewards.covariance)
+        spread = jnp.einsum("rsa,grl->glsa", self.contrasts, reward_root, precision=HIGHEST)
+        return Doubt(self.bonus * root, self.bonus * jnp.sqrt((spread**2).sum(axis=1)))
+
+    def _by_group(self, steps: Array, groups: int) -> Array:
+        """Matrices of all steps ``(H, k, k)`` added up (stationary) or those of the first ``groups`` steps."""
+        return steps.sum(axis=0, keepdims=True)[:groups] if self.groups == 1 else steps[:groups]
+
+    def _clip_effect(self, state: AgentState, plan: Plan) -> ClipEffect:
+        moving = self.moving_groups, self.coordinates.size
+        paying = self.groups, self.reward_coordinates.size
+        if not self.clipped:
+            return no_clip_effect((moving, paying), self.noise_scale.dtype)
+        return clip_effect(self, plan, self._public_key(state.rounds), (moving, paying))
+
+    def _learn(
+        self,
+        before: Beliefs,
+        extension: ScorePlan,
+        moments: Moments,
+        summed: Array,
+        variance: Array,
+        effect: ClipEffect,
+        users: Array,
+    ) -> Beliefs:
+        """The beliefs after a release, with these moments of a user."""
+        reference = extension.reference
+        moving, size = self.moving_groups, self.coordinates.size
+        paying, reward_size = self.groups, self.reward_coordinates.size
+        cut = moving * size
+        centred = summed - users * effect.offset
+        transitions = _update(
+            before.transitions, reference.whiten, self._by_group(moments.jacobian, moving),
+            self._by_group(moments.spread, moving), centred[:cut].reshape(moving, size),
+            effect.transitions, effect.doubt[:cut].reshape(moving, size), extension.eta, variance, users,
+        )  # fmt: skip
+        information = self._by_group(moments.rewards, paying)
+        rewards = _update(
+            before.rewards, reference.whiten_rewards, information, REWARD_VARIANCE * information,
+            centred[cut:].reshape(paying, reward_size), effect.rewards, effect.doubt[cut:].reshape(paying, reward_size),
+            extension.reward_eta, variance, users,
+        )  # fmt: skip
+        return Beliefs(transitions, rewards)
+
+
+def moments_of_random_users(
+    model: Model, coordinates: Coordinates, reward_coordinates: Coordinates, score: Score
+) -> Moments:
+    """Of one user who acts at random, if the prior mean were the truth; her statistic is made of the values of its plan."""
+    groups = 1 if model.stationary else model.horizon
+    theta = jnp.broadcast_to(coordinates.centre, (groups, model.d1))
+    weights = jnp.broadcast_to(reward_coordinates.centre, (groups, model.d2))
+    estimate = Estimate(theta, mean_rewards(model, weights))
+    contrasts = jnp.einsum("dr,dsa->rsa", reward_coordinates.basis, model.reward_features, precision=HIGHEST)
+    _, values = plan_backward(model, estimate, None, coordinates.total is not None)
+    return sweep_uniform(model, Statistic(coordinates, contrasts, theta), estimate, values, score)
+
+
+def mean_rewards(model: Model, weights: Array) -> Array:
+    """Mean rewards ``(G, S, A)`` by weights ``(G, d2)``, within [0, 1]; or what is known of them."""
+    if model.known_rewards is not None:
+        return jnp.broadcast_to(model.known_rewards, (weights.shape[0], *model.known_rewards.shape))
+    table = jnp.einsum("gd,dsa->gsa", weights, model.reward_features, precision=HIGHEST)
+    return jnp.clip(table, 0.0, 1.0)
+
+
+def whitening(spread: Array, ridge: Array) -> Array:
+    r""":math:`(C+\kappa\bar c I)^{-1/2}` of all groups ``(T, k, k)``, :math:`\bar c` the mean eigenvalue of all of them."""
+    groups, size = spread.shape[:2]
+    if groups * size == 0:
+        return spread
+    level = jnp.maximum(jnp.trace(spread, axis1=1, axis2=2).sum() / (groups * size), 1e-9)
+    values, vectors = eigen(spread + ridge * level * jnp.eye(size, dtype=spread.dtype))
+    return jnp.einsum("gik,gk,gjk->gij", vectors, values**-0.5, vectors, precision=HIGHEST)
+
+
+def _root(covariance: Array) -> Array:
+    size = covariance.shape[-1]
+    return cholesky(covariance + 1e-13 * jnp.eye(size, dtype=covariance.dtype)) if size else covariance
+
+
+def _update(
+    before: Belief,
+    whiten: Array,
+    jacobian: Array,
+    spread: Array,
+    released: Array,
+    attenuation: Array,
+    doubt: Array,
+    start: Array,
+    variance: Array,
+    users: Array,
+) -> Belief:
+    """One family's belief after a release ``(T, k)``; groups beyond T are left as they are."""
+    groups, size = released.shape
+    if groups * size == 0:
+        return before
+    identity = jnp.eye(size, dtype=released.dtype)
+    response = users * jnp.einsum("gij,gjl,glm->gim", attenuation, whiten, jacobian, precision=HIGHEST)
+    noise = (variance + 1e-9) * identity + (users**2 * doubt)[:, :, None] * identity
+    noise = noise + users * jnp.einsum("gij,gjl,gml->gim", whiten, spread, whiten, precision=HIGHEST)
+    weighted = solved_transposed(noise, response)  # JᵀΣ⁻¹
+    gained = symmetric(jnp.einsum("gij,gjl->gil", weighted, response, precision=HIGHEST))
+    start = start[:groups]
+    target = released + jnp.einsum("gij,gj->gi", response, start, precision=HIGHEST)
+    moved = jnp.einsum("gij,gj->gi", weighted, target, precision=HIGHEST)
+    return Belief(
+        before.information.at[:groups].add(gained), before.moment.at[:groups].add(moved)
+    )  # fmt: skip

@@ -1,0 +1,231 @@
+"""What may be chosen about Score-VI, and how the agent follows from it."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from reticent.agents.registry import register_with_options
+from reticent.agents.score.calibration import VectorNoise, calibrate_vectors, unit_sensitivity
+from reticent.agents.score.coordinates import Coordinates, reward_coordinates, transition_coordinates
+from reticent.agents.score.learner import ScoreLearner, moments_of_random_users
+from reticent.agents.score.sweeps import Score
+from reticent.agents.score.unit_ball import PlainVectors, UnitBall
+from reticent.errors import InvalidInput
+from reticent.learning.promise import NoPromise, Promise
+from reticent.learning.schedule import Schedule, geometric_sizes
+from reticent.privacy.accounting.gaussian import mu_of
+from reticent.privacy.sensitivity import Adjacency
+from reticent.privacy.trust import Trust, TrustName, trust_named
+from reticent.worlds import Model
+from reticent.worlds.continuous.model import ContinuousModel
+
+LEAST_FIRST = 10.0
+"""Least number of users, before it is multiplied by ``first``, in the first round: learning needs a few people anyway."""
+
+
+@dataclasses.dataclass(frozen=True)
+class ScoreOptions:
+    """Every option of ``score-vi``. One setting serves all worlds; docs/improvements.md has the price of halving each.
+
+    Attributes:
+      score: the statistic of transitions: ``values`` (robust where models are wrong) or ``likelihood`` (sharper where
+      one is
+        right).
+      first: size of the first round in units of the noise on one coordinate of a sum, in users (at least ten).
+      growth: ratio of successive rounds.
+      bonus: posterior standard deviations in the explorers' plan.
+      explore: β; explorers of a round of n users are β√n over the predicted loss of exploring.
+      ridge: κ of the whitening, relative to the mean variance of a coordinate.
+      final_release: whether the policy learned from all K users will be published too.
+    """
+
+    score: Score = "values"
+    first: float = 2.0
+    growth: float = 1.5
+    bonus: float = 1.0
+    explore: float = 0.3
+    ridge: float = 0.1
+    final_release: bool = True
+
+    def check(self) -> None:
+        """Refuse numbers outside their domain."""
+        for field, least in (("first", 0.0), ("bonus", 0.0), ("explore", 0.0), ("ridge", 0.0)):
+            value = getattr(self, field)
+            if not (math.isfinite(value) and (value > least or (value == least and field in ("bonus", "explore")))):
+                raise InvalidInput(field, value, "a finite number above 0", "leave it at its default")
+
+
+@dataclasses.dataclass(frozen=True)
+class PrivateScoreOptions(ScoreOptions):
+    """Every option of ``private-score-vi``.
+
+    Attributes:
+      trust: who is trusted with raw data: the server (``joint``), nobody but a shuffler that mixes messages
+        (``shuffle``), or nobody (``local``).
+      epsilon, delta: the promise.
+      adjacency: what may change about one user: everything (``replace``), or whether she contributes, her place being kept
+        (``zero-out``).
+      clip: radius to which whole vectors are clipped, in units of √D, the length of a typical whitened vector.
+      free: how large noise may be beside the sampling noise √n of a sum; a radius that makes it so large is taken where it
+        is larger, so that clipping ends where there are so many users that it would cost more than noise does.
+      deployment: account for the integer grid of the secure noise source.
+      honest: in the shuffle model, the share of every round's users who can be relied upon to follow the protocol.
+    """
+
+    trust: TrustName = "joint"
+    epsilon: float = 1.0
+    delta: float = 1e-5
+    adjacency: Adjacency = "replace"
+    clip: float = 0.7
+    free: float = 0.5
+    deployment: bool = False
+    honest: float = 1.0
+
+    def check(self) -> None:
+        super().check()
+        for field in ("clip", "free"):
+            if not 0 < getattr(self, field) < math.inf:
+                raise InvalidInput(field, getattr(self, field), "a finite number above 0", "leave it at its default")
+        if self.honest != 1 and trust_named(self.trust).wire != "messages":
+            raise InvalidInput("honest", self.honest, f"1 with trust={self.trust}", "it is the shuffle model's")
+
+
+@dataclasses.dataclass(frozen=True)
+class Frame:
+    """Coordinates of a model's blend, and D, the numbers of one vector."""
+
+    transitions: Coordinates
+    rewards: Coordinates
+    dimension: int
+
+    @classmethod
+    def of(cls, model: Model) -> Frame:
+        if isinstance(model, ContinuousModel):
+            raise InvalidInput(
+                "model", "one with real states", "one with finitely many", "use private-linopt-vi, or the nodes"
+            )
+        transitions, rewards = transition_coordinates(model), reward_coordinates(model)
+        groups = 1 if model.stationary else model.horizon
+        moving = 0 if model.horizon == 1 else (1 if model.stationary else model.horizon - 1)
+        dimension = moving * transitions.size + groups * rewards.size
+        if dimension == 0:
+            raise InvalidInput("model", "without anything unknown", "a blend of two candidates or more", "just plan")
+        return cls(transitions, rewards, dimension)
+
+
+def make_score(model: Model, episodes: int, options: ScoreOptions) -> ScoreLearner:
+    """Score-VI without privacy: no clip, no noise."""
+    options.check()
+    frame = Frame.of(model)
+    schedule = _schedule(episodes, options, options.first * LEAST_FIRST)
+    zero = jnp.zeros(frame.dimension)
+    return _learner(
+        model, frame, schedule, options, PlainVectors(zero), 0.0, np.ones(schedule.rounds), False, NoPromise()
+    )
+
+
+def make_private_score(model: Model, episodes: int, options: PrivateScoreOptions) -> ScoreLearner:
+    """Score-VI that keeps the promise of ``options``."""
+    options.check()
+    frame, trust = Frame.of(model), trust_named(options.trust)
+    schedule = private_schedule(episodes, frame.dimension, trust, options)
+    sizes = tuple(schedule.round_sizes[: schedule.releases].tolist())
+    noise = calibrate_vectors(
+        frame.dimension, trust, adjacency=options.adjacency, epsilon=options.epsilon, delta=options.delta,
+        deployment=options.deployment, sizes=sizes, honest=options.honest,
+    )  # fmt: skip
+    ends = schedule.ends[: schedule.releases]
+    return _learner(
+        model, frame, schedule, options, _unit_ball(model, frame, noise, len(sizes), options.score), noise.scale_in_use,
+        radii(schedule.round_sizes, frame.dimension, trust, options), trust.noised_reports,
+        noise.guarantee(ends, dataclasses.asdict(options), options.honest),
+    )  # fmt: skip
+
+
+def private_schedule(episodes: int, dimension: int, trust: Trust, options: PrivateScoreOptions) -> Schedule:
+    """Rounds whose first is large enough for its noise: a sum's noise in users, or its square where reports are noised."""
+    strength = mu_of(options.epsilon, options.delta)
+    noise = unit_sensitivity(options.adjacency) * options.clip * math.sqrt(dimension) / strength
+    first = options.first * max(noise**2 if trust.noised_reports else noise, LEAST_FIRST)
+    return _schedule(episodes, options, first)
+
+
+def radii(sizes: np.ndarray, dimension: int, trust: Trust, options: PrivateScoreOptions) -> np.ndarray:
+    """R of every round: it never falls, so that an earlier round's vector is within every later radius."""
+    strength = mu_of(options.epsilon, options.delta) / unit_sensitivity(options.adjacency)
+    free = 0.0 if trust.noised_reports else options.free * strength
+    wanted = np.maximum(options.clip * math.sqrt(dimension), free * np.sqrt(sizes))
+    return np.asarray(np.maximum.accumulate(wanted))
+
+
+def _schedule(episodes: int, options: ScoreOptions, first: float) -> Schedule:
+    users = max(1, min(episodes, math.ceil(first)))
+    return Schedule(episodes, geometric_sizes(episodes, users, options.growth), options.final_release)
+
+
+def _unit_ball(model: Model, frame: Frame, noise: VectorNoise, releases: int, score: Score) -> UnitBall:
+    return UnitBall(
+        basis=frame.transitions.basis,
+        reward_basis=frame.rewards.basis,
+        pooled=model.stationary,
+        likelihood=score == "likelihood",
+        noise_scale=jnp.full((1, noise.dimension), noise.scale_in_use),
+        grid=jnp.asarray(noise.grid),
+        counter=noise.counter(releases),
+        trust=noise.trust,
+        law=noise.law,
+    )
+
+
+def _learner(
+    model: Model,
+    frame: Frame,
+    schedule: Schedule,
+    options: ScoreOptions,
+    aggregator: UnitBall | PlainVectors,
+    noise_scale: float,
+    radius: np.ndarray,
+    noised_reports: bool,
+    promise: Promise,
+) -> ScoreLearner:
+    return ScoreLearner(
+        model=model,
+        aggregator=aggregator,
+        schedule=schedule,
+        method="value-iteration",
+        name="score-vi",
+        promise=promise,
+        coordinates=frame.transitions,
+        reward_coordinates=frame.rewards,
+        noise_scale=jnp.asarray(float(noise_scale)),
+        radii=jnp.asarray(radius),
+        sizes=jnp.asarray(schedule.round_sizes.astype(np.float64)),
+        first_moments=jax.jit(moments_of_random_users, static_argnums=3)(
+            model, frame.transitions, frame.rewards, options.score
+        ),
+        bonus=jnp.asarray(float(options.bonus)),
+        explore=jnp.asarray(float(options.explore)),
+        ridge=jnp.asarray(float(options.ridge)),
+        score=options.score,
+        clipped=isinstance(aggregator, UnitBall),
+        noised_reports=noised_reports,
+    )
+
+
+register_with_options(
+    "score-vi",
+    "Score-VI: value iteration from one vector per user, no privacy; what private-score-vi is at ε = ∞.",
+    make_score,
+    ScoreOptions(),
+)
+register_with_options(
+    "private-score-vi",
+    "Private Score-VI: one clipped, noised vector per user; joint, shuffle or local privacy. The default.",
+    make_private_score,
+    PrivateScoreOptions(),
+)

@@ -1,0 +1,117 @@
+r"""What clipping does to the average vector, measured on replicas: users who are drawn from the public model.
+
+Under the estimate a user's vector u has mean zero. Write the clipped vector of one block as
+:math:`\mathrm{clip}(u)=a\,u+\rho` with a the matrix that makes ρ and u uncorrelated. Then to first order in the
+distance of the truth from the estimate, :math:`E[\mathrm{clip}(u)]=a\,E[u]+E[\rho]`: the released sum is attenuated by
+a and moved by an offset, and both are known from the model. They are averages over a few hundred replicas with public
+random numbers, and how uncertain the offset is enters the posterior as noise. All of it is post-processing; no user is
+in it.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+from jax import Array
+
+from reticent.agents.score.small import inverse
+from reticent.agents.score.sweeps import HIGHEST, chosen_rows, group_of
+from reticent.learning.plan import Plan
+from reticent.worlds import Episode
+from reticent.worlds.world import invert
+
+if TYPE_CHECKING:
+    from reticent.agents.score.learner import ScoreLearner
+
+REPLICAS = 400
+"""Of each kind: explorers, and users of the greedy plan."""
+
+Blocks = tuple[tuple[int, int], tuple[int, int]]
+"""Groups and size of the transition blocks, and of the reward blocks."""
+
+
+class ClipEffect(NamedTuple):
+    """Attenuation of the blocks, ``(T, k, k)`` and ``(G, r, r)``, the offset of one user ``(D,)``, and its variance."""
+
+    transitions: Array
+    rewards: Array
+    offset: Array
+    doubt: Array
+
+
+def no_clip_effect(blocks: Blocks, dtype: Any) -> ClipEffect:
+    """Of vectors that are not clipped."""
+    identities = [jnp.broadcast_to(jnp.eye(size, dtype=dtype), (count, size, size)) for count, size in blocks]
+    zero = jnp.zeros(sum(count * size for count, size in blocks), dtype)
+    return ClipEffect(identities[0], identities[1], zero, zero)
+
+
+def clip_effect(agent: ScoreLearner, plan: Plan, key: Array, blocks: Blocks) -> ClipEffect:
+    """The effect on a round's vectors; ``key`` is public."""
+    extension = plan.extension
+    share = extension.share
+    curious, greedy = agent.served(plan, -1), agent.served(plan, 2**30)
+    keys = jax.random.split(key, (2, REPLICAS))
+    vectors = jnp.concatenate(
+        [jax.vmap(lambda own, plan=plan: agent.see(plan, _replica(agent, plan, own)))(part)
+         for plan, part in ((curious, keys[0]), (greedy, keys[1]))]
+    )  # fmt: skip
+    weights = jnp.repeat(jnp.stack([share, 1 - share]) / REPLICAS, REPLICAS)
+    length = jnp.sqrt((vectors**2).sum(axis=1))
+    kept = jnp.minimum(1.0, 1.0 / jnp.maximum(length, 1e-12))
+    start, parts, offsets, doubts = 0, [], [], []
+    for count, size in blocks:
+        own = vectors[:, start : start + count * size].reshape(-1, count, size)
+        start += count * size
+        attenuation, offset, doubt = _of_blocks(own, weights, kept)
+        parts.append(attenuation)
+        offsets.append(offset.ravel())
+        doubts.append(doubt.ravel())
+    radius = extension.reference.radius
+    return ClipEffect(parts[0], parts[1], radius * jnp.concatenate(offsets), radius**2 * jnp.concatenate(doubts))
+
+
+def _of_blocks(vectors: Array, weights: Array, kept: Array) -> tuple[Array, Array, Array]:
+    """Attenuation ``(T, k, k)``, offset and its variance ``(T, k)`` of blocks ``(m, T, k)``."""
+    _, count, size = vectors.shape
+    identity = jnp.eye(size, dtype=vectors.dtype)
+    if count * size == 0:
+        empty = jnp.zeros((count, size), vectors.dtype)
+        return jnp.zeros((count, size, size), vectors.dtype), empty, empty
+    second = jnp.einsum("m,mti,mtj->tij", weights, vectors, vectors, precision=HIGHEST)
+    level = jnp.maximum(jnp.trace(second, axis1=1, axis2=2), 1e-9) / size
+    lost = jnp.einsum("m,mti,mtj->tij", weights * (1 - kept), vectors, vectors, precision=HIGHEST)
+    attenuation = identity - jnp.matmul(
+        lost, inverse(second + 1e-3 * level[:, None, None] * identity), precision=HIGHEST
+    )
+    rest = kept[:, None, None] * vectors - jnp.einsum("tij,mtj->mti", attenuation, vectors, precision=HIGHEST)
+    offset = jnp.einsum("m,mti->ti", weights, rest)
+    return attenuation, offset, jnp.einsum("m,mti->ti", weights**2, (rest - offset) ** 2)
+
+
+def _replica(agent: ScoreLearner, plan: Plan, key: Array) -> Episode:
+    """One user's episode under ``plan`` if the estimate behind it were the truth."""
+    model, extension = agent.model, plan.extension
+    estimate = agent.estimate_of(extension)
+    groups = estimate.theta.shape[0]
+    uniforms = jax.random.uniform(key, (1 + 3 * model.horizon,), estimate.rewards.dtype)
+    draws = uniforms[1:].reshape(model.horizon, 3)
+
+    def step(state: Array, at: tuple[Array, Array]) -> tuple[Array, tuple[Array, Array, Array]]:
+        index, draw = at
+        group = group_of(groups, index)
+        action = agent.act(plan, index, state, draw[0])
+        psi = model.transition_features[:, state, action][:, None]
+        row = chosen_rows(psi, estimate.theta[group], agent.coordinates.total is not None)[0]
+        # A blend's rows may be slightly negative after a Gaussian update; a distribution is needed here.
+        row = jnp.maximum(row, 0.0)
+        slot = invert(jnp.cumsum(row) / jnp.maximum(row.sum(), 1e-12), draw[1])
+        following = slot if model.successors is None else model.successors[state, action, slot]
+        reward = (draw[2] < estimate.rewards[group, state, action]).astype(draw.dtype)
+        return following.astype(state.dtype), (state, action, reward)
+
+    first = invert(jnp.cumsum(model.initial), uniforms[0]).astype(jnp.int32)
+    last, (states, actions, rewards) = jax.lax.scan(step, first, (jnp.arange(model.horizon), draws))
+    return Episode(jnp.concatenate([states, last[None]]), actions, rewards)

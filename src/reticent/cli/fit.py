@@ -1,0 +1,178 @@
+"""``reticent fit``: candidate models from a table of past sessions."""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from reticent.errors import InvalidInput
+
+if TYPE_CHECKING:
+    from reticent.worlds.provenance import Provenance
+
+PATIENCE = 2.0
+"""Seconds for which a user needs no word."""
+
+
+def fit(
+    log: Annotated[Path, typer.Argument(help="A long table, .csv or .parquet: one row per user and step.")],
+    horizon: Annotated[int, typer.Option(help="Steps of an episode.")],
+    candidates: Annotated[str, typer.Option(help="Number of candidate models, or a range to choose from.")] = "2-8",
+    out: Annotated[Path, typer.Option("--out", "-o", help="The model file to write.")] = Path("model.npz"),
+    state: Annotated[
+        list[str] | None, typer.Option(help="A column of the state; repeat for more.", show_default="state")
+    ] = None,
+    action: Annotated[str, typer.Option(help="The column of the action.")] = "action",
+    reward: Annotated[str, typer.Option(help="The column of the reward.")] = "reward",
+    user: Annotated[str, typer.Option(help="The column of the user.")] = "user",
+    step: Annotated[str, typer.Option(help="The column of the step.")] = "step",
+    group: Annotated[
+        str | None, typer.Option(help="A column of public groups, each of which is a blend of its own.")
+    ] = None,
+    bins: Annotated[
+        list[str] | None, typer.Option(help="Public cut points of a numeric column: COLUMN=CUT,CUT; repeat for more.")
+    ] = None,
+    categories: Annotated[
+        list[str] | None, typer.Option(help="Public list of a column's values: COLUMN=VALUE,VALUE; repeat for more.")
+    ] = None,
+    reward_range: Annotated[
+        str, typer.Option(help="Public range of rewards, which is mapped to [0, 1]: LEAST,MOST.")
+    ] = "0,1",
+    leaves: Annotated[
+        bool, typer.Option("--leaves", help="Users with fewer rows than the horizon have left: a state 'over'.")
+    ] = False,
+    shared_rewards: Annotated[
+        bool, typer.Option("--shared-rewards", help="Rewards are known: one table, nothing to learn about them.")
+    ] = False,
+    smoothing: Annotated[float, typer.Option(help="Pseudo-counts of what all users did, in every candidate.")] = 5.0,
+    starts: Annotated[int, typer.Option(help="Random starts of the estimation.")] = 8,
+    holdout: Annotated[float, typer.Option(help="Share of users who are held out to judge the candidates.")] = 0.2,
+    seed: Annotated[int, typer.Option(help="Of the starts, and of who is held out.")] = 0,
+    origin: Annotated[str, typer.Option(help="What the log is: public, simulated or released.")] = "public",
+    source: Annotated[str | None, typer.Option(help="Where it comes from.", show_default="the file's name")] = None,
+    epsilon: Annotated[float | None, typer.Option(help="ε of the release, if the log is one.")] = None,
+    delta: Annotated[float | None, typer.Option(help="δ of the release, if the log is one.")] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object and nothing else.")] = False,
+) -> None:
+    """Estimate candidate models from records, and say how far to trust them.
+
+    The log must be public: candidates are published before the first user comes, and no ε covers what is in them. Never
+    fit the records of the users whom you want to protect, unless the log is itself a private release (--origin released).
+
+    Bad rows are named, and then nothing is written. Ctrl-C writes nothing either.
+    """
+    from reticent.cli.interrupt import listening
+
+    with listening() as interrupt:
+        from reticent.cli.output import note, print_json
+        from reticent.worlds.records import Columns, Stopped
+        from reticent.worlds.records import fit as fit_log
+
+        range_of_rewards = numbers("--reward-range", reward_range)
+        if len(range_of_rewards) != 2:
+            raise InvalidInput("--reward-range", reward_range, "LEAST,MOST", "give two numbers")
+        try:
+            with telling() as told:
+                fitted = fit_log(
+                    log,
+                    horizon=horizon,
+                    candidates=span(candidates),
+                    columns=Columns(user, step, tuple(state or ["state"]), action, reward, group),
+                    bins={key: numbers(f"--bins {key}", text) for key, text in pairs("--bins", bins)},
+                    categories={key: text.split(",") for key, text in pairs("--categories", categories)},
+                    reward_range=(range_of_rewards[0], range_of_rewards[1]),
+                    leaves_before=horizon if leaves else None,
+                    shared_rewards=shared_rewards,
+                    smoothing=smoothing,
+                    starts=starts,
+                    holdout=holdout,
+                    seed=seed,
+                    provenance=_provenance(origin, source or log.name, epsilon, delta),
+                    progress=told,
+                    should_stop=interrupt,
+                )
+        except Stopped as stopped:
+            note(str(stopped))
+            raise typer.Exit(130) from None
+        path = fitted.save(out)
+        note(fitted.provenance.sentence())
+        if as_json:
+            print_json({"model": str(path), "provenance": fitted.provenance.to_dict(), **fitted.report.to_dict()})
+            return
+        print(fitted.report)
+        print(f"model     {path}")
+
+
+def span(text: str) -> int | tuple[int, int]:
+    """``4`` or ``2-8``.
+
+    >>> span("4"), span("2-8")
+    (4, (2, 8))
+    """
+    low, dash, high = text.partition("-")
+    try:
+        return (int(low), int(high)) if dash else int(low)
+    except ValueError:
+        raise InvalidInput("--candidates", text, "a number or a range such as 2-8", "correct it") from None
+
+
+def pairs(option: str, texts: list[str] | None) -> list[tuple[str, str]]:
+    """``COLUMN=…`` options as pairs."""
+    parts = [text.partition("=") for text in texts or []]
+    for column, equals, content in parts:
+        if not (column and equals and content):
+            shown = f"{column}{equals}{content}"
+            raise InvalidInput(option, shown, "COLUMN=VALUE,VALUE", "name the column, then list its values")
+    return [(column, content) for column, _, content in parts]
+
+
+def numbers(option: str, text: str) -> list[float]:
+    """``1,2.5`` as numbers."""
+    try:
+        return [float(part) for part in text.split(",")]
+    except ValueError:
+        raise InvalidInput(option, text, "numbers with commas between them", "correct it") from None
+
+
+def _provenance(kind: str, source: str, epsilon: float | None, delta: float | None) -> Provenance:
+    from reticent.worlds.provenance import Provenance
+
+    return Provenance(kind, source, epsilon, delta)  # type: ignore[arg-type]  # it checks its kind itself
+
+
+@contextmanager
+def telling() -> Iterator[Callable[[int, int, str], None]]:
+    """A bar on a terminal and plain lines elsewhere, once the work has taken :data:`PATIENCE`."""
+    began = spoken = time.monotonic()
+    bar = None
+
+    def told(done: int, total: int, what: str) -> None:
+        nonlocal bar, spoken
+        now = time.monotonic()
+        if now - began < PATIENCE:
+            return
+        if sys.stderr.isatty():
+            from rich.console import Console
+            from rich.progress import Progress
+
+            if bar is None:
+                bar = Progress(console=Console(stderr=True))
+                bar.start()
+                bar.add_task("fit", total=total)
+            bar.update(bar.task_ids[0], completed=done, description=what)
+        elif now - spoken >= 5 * PATIENCE:
+            spoken = now
+            left = (now - began) / done * (total - done)
+            print(f"fit: {what}, {100 * done // total}%, about {left:.0f} s left", file=sys.stderr, flush=True)
+
+    try:
+        yield told
+    finally:
+        if bar is not None:
+            bar.stop()

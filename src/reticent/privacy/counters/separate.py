@@ -1,0 +1,88 @@
+"""Every round's sum released by itself, once."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Any, NamedTuple
+
+import jax.numpy as jnp
+import numpy as np
+from jax import Array
+
+from reticent.privacy.counters.checks import check_rounds
+from reticent.privacy.counters.registry import register_counter
+
+
+class SeparateState(NamedTuple):
+    """The number of closed rounds, and the noisy sum of the last of them."""
+
+    t: Array
+    last: Array
+
+
+@dataclasses.dataclass(frozen=True)
+class SeparateRounds:
+    r"""Releases :math:`x_t+z_t` after round t, and nothing about earlier rounds: C is the identity.
+
+    **Formal guarantee.** A user is in one round, so with noise of scale σ and an item that she moves by at most Δ, the
+    transcript is (Δ/σ)-Gaussian-DP however many rounds there are, also when later rounds act on earlier releases (parallel
+    composition; Denisov et al., arXiv 2202.08312). For learners that combine rounds themselves, each with what was known
+    when it was planned; as post-processing that is free.
+
+    Rounds closed after the last are ignored.
+    """
+
+    rounds: int
+
+    def __post_init__(self) -> None:
+        check_rounds(self.rounds)
+
+    @property
+    def name(self) -> str:
+        return "separate"
+
+    @property
+    def keeps_noisy_sums_only(self) -> bool:
+        return True
+
+    @property
+    def integer_strategy(self) -> bool:
+        return True
+
+    @property
+    def sensitivity(self) -> float:
+        return 1.0
+
+    @property
+    def memory(self) -> int:
+        return 1
+
+    @property
+    def noise_shape_prefix(self) -> tuple[int, ...]:
+        """Leading axes of the round's noise before the item's shape."""
+        return ()
+
+    def release_std(self) -> np.ndarray:
+        return np.ones(self.rounds)
+
+    def exposure(self) -> np.ndarray:
+        return np.ones(self.rounds)
+
+    def weights(self) -> np.ndarray | None:
+        return None
+
+    def init(self, shape: tuple[int, ...], dtype: Any) -> SeparateState:
+        return SeparateState(jnp.int32(0), jnp.zeros(shape, dtype))
+
+    def close(self, state: SeparateState, item: Array, noise: Array) -> SeparateState:
+        within = state.t < self.rounds
+        return SeparateState(jnp.minimum(state.t + 1, self.rounds), jnp.where(within, item + noise, state.last))
+
+    def release(self, state: SeparateState) -> Array:
+        return state.last
+
+
+@register_counter("separate", grouped=True)
+def separate(sizes: tuple[int, ...]) -> SeparateRounds:
+    """Every round's sum by itself, for learners that combine rounds themselves."""
+    return SeparateRounds(len(sizes))

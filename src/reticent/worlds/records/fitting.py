@@ -1,0 +1,322 @@
+r"""From a table of past sessions to candidate models: ``fit(log, horizon=…)``.
+
+The log is read and coded (:mod:`~reticent.worlds.records.log`, :mod:`~reticent.worlds.records.coding`), a share of
+the users is held out, EM finds d candidates for the others (:mod:`~reticent.worlds.records.mixture`), d being the
+least number whose held-out likelihood is within one standard error of the best, and the held-out users say how far a
+blend is from people and what that costs (:mod:`~reticent.worlds.records.misfit`). The candidates in the result are
+the ones that were measured.
+
+**The log must be public** (:mod:`reticent.worlds.provenance`): whatever is in the candidates is published before the
+first user comes, and no ε covers it.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, TypeAlias
+
+import numpy as np
+import polars as pl
+
+from reticent.errors import InvalidInput, ReticentError
+from reticent.worlds.blend import Bounds, blend
+from reticent.worlds.model import Model
+from reticent.worlds.names import Names
+from reticent.worlds.provenance import Provenance
+from reticent.worlds.records.coding import Coding
+from reticent.worlds.records.kernel import Kernel, kernel_of
+from reticent.worlds.records.log import UNKNOWN, Log, read_log
+from reticent.worlds.records.misfit import misfit_of
+from reticent.worlds.records.mixture import Mixture, fit_mixture
+from reticent.worlds.records.report import Choice, FitReport
+from reticent.worlds.records.statistics import Outcomes, Statistics, outcomes_of, statistics_of
+from reticent.worlds.records.table import Columns
+
+Told: TypeAlias = Callable[[int, int, str], None]
+MOST_CANDIDATES = 64
+
+
+class Stopped(ReticentError):
+    """The caller asked to stop; nothing was written."""
+
+
+@dataclasses.dataclass(frozen=True)
+class Fitted:
+    """Candidate models and where they come from.
+
+    Attributes:
+      model: what a learner gets. ``names``, ``coding``: of its states and actions.
+      kernel: the candidates as lists of transitions, for exact work without JAX.
+      shares: of the candidates among training users, ``(d,)``; ``group_weights`` ``(groups, d)`` where there are
+        groups.
+      report: what it rests on. ``provenance``: where it comes from.
+    """
+
+    model: Model
+    names: Names
+    coding: Coding
+    kernel: Kernel
+    shares: np.ndarray
+    group_weights: np.ndarray | None
+    report: FitReport
+    provenance: Provenance
+
+    def save(self, path: str | Path) -> Path:
+        """Write the model file (:mod:`reticent.worlds.model_file`)."""
+        from reticent.worlds.model_file import (
+            save_model,
+        )  # not at the top: it reads codings, and so imports this package
+
+        return save_model(
+            path, self.model, names=self.names, coding=self.coding, provenance=self.provenance,
+            report=self.report.to_dict(), shares=self.shares,
+        )  # fmt: skip
+
+
+def fit(
+    log: Log | pl.DataFrame | str | Path,
+    *,
+    horizon: int,
+    candidates: int | tuple[int, int] = (2, 8),
+    columns: Columns | None = None,
+    smoothing: float = 5.0,
+    starts: int = 8,
+    holdout: float = 0.2,
+    seed: int = 0,
+    shared_rewards: bool = False,
+    bounds: Bounds = "tight",
+    provenance: Provenance | None = None,
+    progress: Told | None = None,
+    should_stop: Callable[[], bool] | None = None,
+    **reading: Any,
+) -> Fitted:
+    """Estimate candidate models from a public log; see the module.
+
+    Args:
+      log: a checked log, a frame or a file; ``columns`` and ``reading`` are options of
+        :func:`~reticent.worlds.records.read_log`. With ``columns.group``, groups are populations that blend the
+        candidates; without, users are of one kind each.
+      horizon: number of steps H of the users' episodes.
+      candidates: d, or the least and the most to choose from by held-out likelihood.
+      smoothing: pseudo-counts κ of the pooled row in every row of every candidate.
+      starts: random starts of EM.
+      holdout: share of the users who are held out; 0 for none, and then d must be given.
+      seed: of starts and of who is held out.
+      shared_rewards: all candidates pay the same table, as where rewards are known: nothing is learned about them.
+      bounds: as in :func:`reticent.worlds.blend`.
+      provenance: by default public records of the log's name.
+      progress: told how many of how many pieces of work are done, and what is being done.
+      should_stop: asked between pieces of work.
+
+    Raises:
+      InvalidInput: an option or a row of the log is bad.
+      Stopped: ``should_stop`` said so.
+    """
+    lowest, highest = _checked(horizon, candidates, smoothing, starts, holdout, seed)
+    if not isinstance(log, Log):
+        log = read_log(log, columns=columns, **reading)
+    held = _held_out(log, holdout, seed)
+    outcomes = outcomes_of(log)
+    if horizon > 1 and not outcomes.transitions:
+        raise InvalidInput(
+            f"transitions of {log.source}", 0, "at least 1", "record several steps of a user, or the column next"
+        )
+    train = statistics_of(log, outcomes, ~held)
+    if highest > train.users:
+        raise InvalidInput("candidates", highest, f"at most {train.users}, the training users", "use fewer")
+    groups = len(log.group_names)
+    choices, mixture = _choose(
+        log, outcomes, train, held, lowest, highest, smoothing, starts, seed, groups, progress, should_stop
+    )  # fmt: skip
+    kernel = kernel_of(mixture, outcomes, train.totals)
+    if shared_rewards:
+        kernel = dataclasses.replace(
+            kernel, rewards=np.repeat(kernel.rewards @ mixture.shares[:, None], mixture.d, axis=1)
+        )
+    misfit = misfit_of(log, held, kernel, mixture.shares, horizon, seed) if held.any() else None
+    names = Names(log.coding.state_names, log.coding.action_names)
+    report = FitReport(
+        source=log.source,
+        users=log.users,
+        rows=log.rows,
+        transitions=int((log.following != UNKNOWN).sum()),
+        groups=groups,
+        horizon=horizon,
+        states=log.coding.states,
+        actions=log.coding.actions,
+        shorter=int((np.bincount(log.user) < horizon).sum()),
+        longer=int((np.bincount(log.user) > horizon).sum()),
+        trained=train.users,
+        smoothing=smoothing,
+        starts=starts,
+        seed=seed,
+        choices=choices,
+        candidates=mixture.d,
+        shares=tuple(mixture.shares.tolist()),
+        apart=_apart(kernel, outcomes, train.totals),
+        misfit=misfit,
+        **_untried(outcomes, train.totals, names, log.coding),
+    )
+    initial = np.bincount(log.state[log.first], minlength=log.coding.states) / log.users
+    model = model_of(kernel, horizon, initial, bounds=bounds, shared_rewards=shared_rewards)
+    origin = provenance or Provenance("public", log.source)
+    return Fitted(model, names, log.coding, kernel, mixture.shares, mixture.group_weights, report, origin)
+
+
+def model_of(
+    kernel: Kernel,
+    horizon: int,
+    initial: np.ndarray,
+    *,
+    bounds: Bounds = "tight",
+    shared_rewards: bool = False,
+    dense: bool = False,
+) -> Model:
+    """The learner's model of some candidates: sparse if few states follow any pair, unless it is to be ``dense``."""
+    states, actions, d = kernel.states, kernel.actions, kernel.d
+    count = np.bincount(kernel.pair, minlength=states * actions)
+    width = int(count.max())
+    column = np.arange(len(kernel.pair)) - np.repeat(np.cumsum(count) - count, count)
+    successors = None
+    if dense or 2 * width > states:
+        features = np.zeros((d, states * actions, states))
+        features[:, kernel.pair, kernel.following] = kernel.chances.T
+    else:
+        features = np.zeros((d, states * actions, width))
+        features[:, kernel.pair, column] = kernel.chances.T
+        listed = np.zeros((states * actions, width), np.int32)
+        listed[kernel.pair, column] = kernel.following
+        successors = listed.reshape(states, actions, width)
+    tables = kernel.rewards.T.reshape(d, states, actions)[: 1 if shared_rewards else d]
+    even = np.full(d, 1 / d)
+    # What is known does not depend on the weights; a world needs some, and any will do.
+    world = blend(
+        features.reshape(d, states, actions, -1), tables, even, np.full(len(tables), 1 / len(tables)), horizon,
+        initial=initial, bounds=bounds, successors=successors,
+    )  # fmt: skip
+    return world.model
+
+
+def _checked(
+    horizon: int, candidates: int | tuple[int, int], smoothing: float, starts: int, holdout: float, seed: int
+) -> tuple[int, int]:
+    lowest, highest = (candidates, candidates) if isinstance(candidates, int) else candidates
+    checks = (
+        ("horizon", horizon, horizon >= 1, "at least 1", "give the number of steps of an episode"),
+        (
+            "candidates", candidates, 1 <= lowest <= highest <= MOST_CANDIDATES,
+            f"from 1 to {MOST_CANDIDATES}, least first", "few candidates that disagree are worth more than many",
+        ),
+        ("smoothing", smoothing, 0 < smoothing < np.inf, "positive and finite", "5 pseudo-counts is a common choice"),
+        ("starts", starts, starts >= 1, "at least 1", "give the number of random starts"),
+        ("holdout", holdout, 0 <= holdout < 1, "in [0, 1)", "0.2 holds out every fifth user"),
+        ("seed", seed, seed >= 0, "not negative", "give a seed of at least 0"),
+        (
+            "holdout", holdout, holdout > 0 or lowest == highest, "positive where the number of candidates is to be chosen",
+            "give one number of candidates, or hold users out",
+        ),
+    )  # fmt: skip
+    for field, value, holds, bound, remedy in checks:
+        if not holds:
+            raise InvalidInput(field, value, bound, remedy)
+    return lowest, highest
+
+
+def _held_out(log: Log, holdout: float, seed: int) -> np.ndarray:
+    """Which users are held out: the same share of every group, never all of one."""
+    random = np.random.default_rng([seed, 1])
+    held = np.zeros(log.users, bool)
+    if holdout == 0:
+        return held
+    order = random.permutation(log.users)
+    order = order[np.argsort(log.group[order], kind="stable")]
+    sizes = np.bincount(log.group)
+    place = np.arange(log.users) - np.repeat(np.cumsum(sizes) - sizes, sizes)
+    # A fractional number of a group's users is rounded at random, so that small groups are held out in proportion.
+    least = np.floor(sizes * holdout + random.random(len(sizes)))
+    held[order] = place < np.repeat(np.minimum(least, sizes - 1), sizes)
+    if not held.any():
+        held[order[0]] = True
+    return held
+
+
+def _choose(
+    log: Log, outcomes: Outcomes, train: Statistics, held: np.ndarray, lowest: int, highest: int, smoothing: float,
+    starts: int, seed: int, groups: int, progress: Told | None, should_stop: Callable[[], bool] | None,
+) -> tuple[tuple[Choice, ...], Mixture]:  # fmt: skip
+    """Held-out likelihood by number of candidates, and the mixture to use."""
+    wanted = list(range(lowest, highest + 1))
+    tried = [1, *wanted] if held.any() and lowest > 1 else wanted
+    total, done = sum((starts if d > 1 else 1) + 1 for d in tried), 0
+    mixtures: list[Mixture] = []
+    for d in tried:
+
+        def told(d: int = d) -> None:
+            nonlocal done
+            done += 1
+            if progress is not None:
+                progress(done, total, f"{d} candidates")
+            if should_stop is not None and should_stop():
+                raise Stopped("stopped before the candidates were found; nothing was written")
+
+        mixtures.append(fit_mixture(train, d, smoothing=smoothing, starts=starts, seed=seed, groups=groups, told=told))
+    if not held.any():
+        return (), mixtures[-1]
+    test = statistics_of(log, outcomes, held)
+    users = test.users
+    each = np.stack([mixture.user_log_likelihood(test) for mixture in mixtures])
+    means = each @ test.weight / users
+    best = int(means.argmax())
+    gap = each[best] - each
+    mean_gap = means[best] - means
+    spread = np.sqrt(np.maximum(((gap - mean_gap[:, None]) ** 2) @ test.weight, 0) / max(users - 1, 1) / users)
+    choices = tuple(
+        Choice(d, float(mean), float(behind), float(error))
+        for d, mean, behind, error in zip(tried, means, mean_gap, spread, strict=True)
+    )
+    allowed = [place for place, d in enumerate(tried) if d >= lowest]
+    peak = max(allowed, key=lambda place: means[place])
+    near = [place for place in allowed if means[peak] - means[place] <= _error(each[peak] - each[place], test.weight)]
+    return choices, mixtures[min([peak, *near], key=lambda place: tried[place])]
+
+
+def _error(gap: np.ndarray, weight: np.ndarray) -> float:
+    """Standard error of a weighted mean difference."""
+    users = weight.sum()
+    mean = gap @ weight / users
+    return float(np.sqrt(((gap - mean) ** 2) @ weight / max(users - 1, 1) / users))
+
+
+def _apart(kernel: Kernel, outcomes: Outcomes, totals: np.ndarray) -> tuple[float, float]:
+    """Least and mean total variation between two candidates, averaged over the pairs that were visited."""
+    if kernel.d == 1:
+        return 0.0, 0.0
+    number, moves = len(outcomes.paid_pair), outcomes.transitions
+    visits = np.zeros(len(kernel.rewards))
+    visits[outcomes.paid_pair] = totals[moves : moves + number] + totals[moves + number :]
+    weight = visits / visits.sum()
+    distances = []
+    for first in range(kernel.d):
+        for other in range(first):
+            gap = np.abs(kernel.chances[:, first] - kernel.chances[:, other])
+            rows = np.bincount(kernel.pair, weights=gap, minlength=len(weight)) / 2
+            paid = np.abs(kernel.rewards[:, first] - kernel.rewards[:, other])
+            distances.append(float(weight @ np.maximum(rows, paid)))
+    return min(distances), float(np.mean(distances))
+
+
+def _untried(outcomes: Outcomes, totals: np.ndarray, names: Names, coding: Coding) -> dict[str, Any]:
+    """Pairs that nobody tried, and states that nobody met."""
+    number, moves = len(outcomes.paid_pair), outcomes.transitions
+    visits = np.zeros(outcomes.states * outcomes.actions)
+    visits[outcomes.paid_pair] = totals[moves : moves + number] + totals[moves + number :]
+    table = visits.reshape(outcomes.states, outcomes.actions)[: coding.moments]
+    met = table.sum(axis=1) > 0
+    missing = np.argwhere((table == 0) & met[:, None])
+    return {
+        "untried": tuple(f"{names.states[state]} → {names.actions[action]}" for state, action in missing),
+        "untried_share": float(len(missing) / max(int(met.sum()) * outcomes.actions, 1)),
+        "unmet": int((~met).sum()),
+    }

@@ -1,0 +1,285 @@
+"""Read a long table of past sessions: one row per user and step, checked before anything is computed.
+
+The columns are a user, a step, one or several columns that make up the state, the action, the reward, and optionally
+the next state (``next``, or ``next_COLUMN`` for each of several state columns) and a public group. Rows may come in
+any order. Without next columns, the state after a row is the one of the user's next row, and what follows her last
+row is unknown.
+
+Every complaint names the row, counted from 1 below the header, the column, the value, what it must be and what to do.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+import numpy as np
+import polars as pl
+
+from reticent.errors import InvalidInput
+from reticent.worlds.records.coding import Bins, Categories, Coding, Part, sorted_values, text_of
+from reticent.worlds.records.table import (
+    ROW,
+    Columns,
+    check_steps,
+    checked_columns,
+    checked_values,
+    read_table,
+    same_as_before,
+)
+
+MOST_NUMBERS = 50
+"""Distinct values up to which a column of numbers is taken for categories if no cut points are given."""
+
+MOST_CATEGORIES = 5_000
+MOST_PAIRS = 1_000_000
+UNKNOWN = -1
+"""The state after a row whose successor was not recorded."""
+
+
+@dataclasses.dataclass(frozen=True)
+class Log:
+    """A checked and coded table; rows are sorted by user and step.
+
+    Attributes:
+      coding: of states and actions.
+      user: ``(N,)`` from 0, in order; ``step`` ``(N,)`` from 0 within each user.
+      state, action: ``(N,)`` indices; ``following`` ``(N,)``, or :data:`UNKNOWN`; ``reward`` ``(N,)`` in [0, 1].
+      group: ``(users,)`` index of each user's group; all 0 if there are no groups.
+      group_names: of the groups; empty if there are none.
+      source: what was read, for messages and the provenance.
+    """
+
+    coding: Coding
+    user: np.ndarray
+    step: np.ndarray
+    state: np.ndarray
+    action: np.ndarray
+    following: np.ndarray
+    reward: np.ndarray
+    group: np.ndarray
+    group_names: tuple[str, ...]
+    source: str
+
+    @property
+    def users(self) -> int:
+        return len(self.group)
+
+    @property
+    def rows(self) -> int:
+        return len(self.user)
+
+    @property
+    def first(self) -> np.ndarray:
+        """Whether a row is its user's first, ``(N,)``."""
+        return np.asarray(self.step == 0)
+
+
+def read_log(
+    table: pl.DataFrame | str | Path,
+    *,
+    columns: Columns | None = None,
+    bins: Mapping[str, Sequence[float]] | None = None,
+    categories: Mapping[str, Sequence[str]] | None = None,
+    coding: Coding | None = None,
+    reward_range: tuple[float, float] = (0.0, 1.0),
+    leaves_before: int | None = None,
+    source: str | None = None,
+) -> Log:
+    """Check and code a long table.
+
+    Args:
+      table: a file or a frame.
+      columns: which column is what.
+      bins: public cut points of numeric state columns.
+      categories: public lists of values of state or action columns; others are listed as they occur.
+      coding: a whole coding from elsewhere, such as another model's; then ``bins``, ``categories`` and ``reward_range``
+        are not read.
+      reward_range: rewards lie in here, and are mapped to [0, 1].
+      leaves_before: if H, users with fewer than H rows have left after their last one: they go to a state of their own,
+        ``over``, which keeps to itself and pays nothing. None: what became of them is unknown.
+      source: what the table is called in messages and reports; by default the file's name.
+
+    Raises:
+      InvalidInput: see the module.
+    """
+    columns = columns or Columns()
+    name = source or (Path(table).name if isinstance(table, str | Path) else "the table")
+    frame = read_table(table) if isinstance(table, str | Path) else table
+    frame, recorded_next = checked_columns(frame, columns, name)
+    numbers = {columns.step, columns.reward, *(bins or {})}
+    if coding is not None:
+        numbers |= {part.column for part in coding.parts if isinstance(part, Bins)}
+    frame = checked_values(frame, columns, numbers)
+    frame = frame.sort(columns.user, columns.step, ROW)
+    row = frame[ROW].to_numpy()
+    same = same_as_before(frame[columns.user])
+    check_steps(frame, columns, row, same)
+    user = np.cumsum(~same) - 1
+    if user[-1] == 0:
+        raise InvalidInput(
+            f"users of {name}", f"1 ({frame[columns.user][0]!r})", "at least 2",
+            "a blend is about how users differ: give the column of users with --user",
+        )  # fmt: skip
+
+    last = np.append(~same[1:], True)
+    gone = _gone(frame, columns, last, user, leaves_before, recorded_next)
+    if coding is None:
+        parts = tuple(_part(frame, column, columns, bins, categories, recorded_next) for column in columns.state)
+        action = _categories(frame, [columns.action], columns.action, (categories or {}).get(columns.action))
+        coding = Coding(parts, action, bool(gone.any()), _range(reward_range))
+    elif gone.any() and not coding.over:
+        raise InvalidInput(
+            f"row {row[gone][0]}: next state", "over", "a state of the coding", "use a coding that has the state 'over'"
+        )
+    if coding.states * coding.actions > MOST_PAIRS:
+        raise InvalidInput(
+            "pairs of states and actions", f"{coding.states:,} × {coding.actions:,}", f"at most {MOST_PAIRS:,}",
+            "use fewer state columns or fewer cut points",
+        )  # fmt: skip
+    state = _states(frame, columns.state, coding, row)
+    action_index = _codes(frame, columns.action, coding.action, row)
+    following = np.append(state[1:], UNKNOWN)
+    following[last] = UNKNOWN
+    if recorded_next:
+        stated = _states(frame, columns.following, coding, row, skip=gone)
+        _check_next(columns, coding, row, last, stated, following)
+        following = stated
+    following[gone] = coding.states - 1
+    step = np.arange(len(user)) - np.flatnonzero(~same)[user]
+    group, group_names = _groups(frame, columns, row, same)
+    return Log(
+        coding, user, step, state, action_index, following, _rewards(frame, columns, coding, row), group, group_names, name
+    )  # fmt: skip
+
+
+def _gone(
+    frame: pl.DataFrame, columns: Columns, last: np.ndarray, user: np.ndarray, horizon: int | None, recorded: bool
+) -> np.ndarray:
+    """After which rows the user had left."""
+    if recorded:
+        empty = np.array(
+            frame.select(pl.all_horizontal(pl.col(columns.following).is_null())).to_series().to_numpy(), bool
+        )
+        if (empty & ~last).any():
+            at = np.flatnonzero(empty & ~last)[0]
+            raise InvalidInput(
+                f"row {frame[ROW][int(at)]}: {columns.following[0]}", "empty", "filled in, as the user goes on",
+                "an empty next state says that the user has left",
+            )  # fmt: skip
+        return empty
+    if horizon is None:
+        return np.zeros(len(last), bool)
+    return np.asarray(last & (np.bincount(user)[user] < horizon))
+
+
+def _part(
+    frame: pl.DataFrame,
+    column: str,
+    columns: Columns,
+    bins: Mapping[str, Sequence[float]] | None,
+    categories: Mapping[str, Sequence[str]] | None,
+    recorded_next: bool,
+) -> Part:
+    if bins and column in bins:
+        return Bins(column, tuple(float(cut) for cut in bins[column]))
+    where = [column]
+    if recorded_next:
+        where.append(columns.following[columns.state.index(column)])
+    return _categories(frame, where, column, (categories or {}).get(column))
+
+
+def _categories(frame: pl.DataFrame, where: list[str], column: str, listed: Sequence[str] | None) -> Categories:
+    if listed is not None:
+        return Categories(column, tuple(text_of(value) for value in listed))
+    seen = {text_of(value) for each in where for value in frame[each].drop_nulls().unique().to_list()}
+    if frame[column].dtype.is_float() and len(seen) > MOST_NUMBERS:
+        raise InvalidInput(
+            f"different numbers in column {column!r}", f"{len(seen):,}", f"at most {MOST_NUMBERS} without cut points",
+            f"give public cut points: --bins {column}=CUT,CUT",
+        )  # fmt: skip
+    if len(seen) > MOST_CATEGORIES:
+        raise InvalidInput(
+            f"different values in column {column!r}", f"{len(seen):,}", f"at most {MOST_CATEGORIES:,}",
+            "group them, or give public cut points with --bins",
+        )  # fmt: skip
+    return Categories(column, sorted_values(sorted(seen)))
+
+
+def _codes(frame: pl.DataFrame, column: str, part: Part, row: np.ndarray, skip: np.ndarray | None = None) -> np.ndarray:
+    """Codes of one column; each distinct value is looked up once."""
+    distinct = frame[column].unique().drop_nulls()
+    table = pl.DataFrame({column: distinct, "__code__": part.encode(np.array(distinct.to_list()))})
+    codes = frame.select(column).join(table, on=column, how="left", maintain_order="left")["__code__"]
+    result = np.array(codes.fill_null(-1).to_numpy(), dtype=np.int64)
+    wrong = result < 0 if skip is None else (result < 0) & ~skip
+    if wrong.any():
+        at = np.flatnonzero(wrong)[row[wrong].argmin()]
+        labels = part.labels if isinstance(part, Categories) else ("a number",)
+        shown = ", ".join(labels[:12]) + (", …" if len(labels) > 12 else "")
+        value = frame[column][int(at)]
+        raise InvalidInput(
+            f"row {row[at]}: {column}", "empty" if value is None else repr(value), f"one of {shown}",
+            "correct it, or use a coding that has it",
+        )  # fmt: skip
+    return result
+
+
+def _states(
+    frame: pl.DataFrame, where: tuple[str, ...], coding: Coding, row: np.ndarray, skip: np.ndarray | None = None
+) -> np.ndarray:
+    codes = [_codes(frame, column, part, row, skip) for column, part in zip(where, coding.parts, strict=True)]
+    return coding.join(np.stack(codes))
+
+
+def _check_next(
+    columns: Columns, coding: Coding, row: np.ndarray, last: np.ndarray, stated: np.ndarray,
+    met: np.ndarray,
+) -> None:  # fmt: skip
+    """What is stated as the next state is where the user's next row finds her."""
+    wrong = ~last & (stated != met)
+    if wrong.any():
+        at = np.flatnonzero(wrong)[row[wrong].argmin()]
+        names = coding.state_names
+        raise InvalidInput(
+            f"row {row[at]}: {', '.join(columns.following)}", repr(names[stated[at]]),
+            f"{names[met[at]]!r}, the state of the user's next step in row {row[at + 1]}",
+            f"correct one of the two, or leave out the column {columns.following[0]}",
+        )  # fmt: skip
+
+
+def _range(reward_range: tuple[float, float]) -> tuple[float, float]:
+    low, high = (float(end) for end in reward_range)
+    return low, high
+
+
+def _rewards(frame: pl.DataFrame, columns: Columns, coding: Coding, row: np.ndarray) -> np.ndarray:
+    low, high = coding.reward_range
+    paid = np.array(frame[columns.reward].to_numpy(), dtype=np.float64)
+    wrong = ~((paid >= low) & (paid <= high))
+    if wrong.any():
+        at = np.flatnonzero(wrong)[row[wrong].argmin()]
+        raise InvalidInput(
+            f"row {row[at]}: {columns.reward}", f"{paid[at]:g}", f"in [{low:g}, {high:g}]",
+            f"correct it, or declare their public range: --reward-range {min(low, paid.min()):g},{max(high, paid.max()):g}",
+        )  # fmt: skip
+    return np.asarray((paid - low) / (high - low))
+
+
+def _groups(
+    frame: pl.DataFrame, columns: Columns, row: np.ndarray, same: np.ndarray
+) -> tuple[np.ndarray, tuple[str, ...]]:
+    """The group of each user, and the groups' names."""
+    if columns.group is None:
+        return np.zeros(int((~same).sum()), np.int64), ()
+    part = _categories(frame, [columns.group], columns.group, None)
+    codes = _codes(frame, columns.group, part, row)
+    moved = same & (np.diff(codes, prepend=codes[0]) != 0)
+    if moved.any():
+        at = np.flatnonzero(moved)[row[moved].argmin()]
+        raise InvalidInput(
+            f"row {row[at]}: {columns.group}", repr(part.values[codes[at]]),
+            f"{part.values[codes[at - 1]]!r}, as in the user's row {row[at - 1]}", "a user belongs to one group",
+        )  # fmt: skip
+    return codes[~same], part.values

@@ -1,0 +1,155 @@
+"""What a fit rests on and how far it is to be trusted, in words, in numbers and as a piece of a page."""
+
+from __future__ import annotations
+
+import dataclasses
+import html
+from typing import Any
+
+from reticent.worlds.records.misfit import Misfit
+
+SHOWN = 8
+"""How many names of pairs are listed before the rest is counted."""
+
+
+@dataclasses.dataclass(frozen=True)
+class Choice:
+    """How well d candidates explain held-out users.
+
+    Attributes:
+      candidates: d.
+      likelihood: held-out log-likelihood per user.
+      behind: how much less that is than the best one's, and ``error``, the standard error of this difference (paired).
+    """
+
+    candidates: int
+    likelihood: float
+    behind: float
+    error: float
+
+
+@dataclasses.dataclass(frozen=True)
+class FitReport:
+    """What the candidates of a fit rest on.
+
+    Attributes:
+      source: the log. ``users``, ``rows``, ``transitions``: its size; ``groups``: 0 where users are of one kind each.
+      horizon, states, actions: of the model.
+      shorter, longer: how many users have fewer and more rows than the horizon.
+      trained: number of users whom the candidates were made from; the others were held out.
+      smoothing, starts, seed: as given.
+      choices: held-out likelihood by number of candidates; empty if nobody was held out.
+      candidates: d of the model; ``shares`` of the candidates among training users.
+      apart: least and mean total variation between two candidates, averaged over what training users visited.
+      untried: names of (state, action) that no training user tried although the state was met; ``untried_share`` of
+        all such pairs.
+      unmet: how many states no training user acted in.
+      misfit: what held-out users say; None if nobody was held out.
+    """
+
+    source: str
+    users: int
+    rows: int
+    transitions: int
+    groups: int
+    horizon: int
+    states: int
+    actions: int
+    shorter: int
+    longer: int
+    trained: int
+    smoothing: float
+    starts: int
+    seed: int
+    choices: tuple[Choice, ...]
+    candidates: int
+    shares: tuple[float, ...]
+    apart: tuple[float, float]
+    untried: tuple[str, ...]
+    untried_share: float
+    unmet: int
+    misfit: Misfit | None
+
+    def warnings(self) -> tuple[str, ...]:
+        """What a person should know before using the candidates."""
+        told = []
+        if self.untried:
+            listed = "; ".join(self.untried[:SHOWN]) + (
+                f"; and {len(self.untried) - SHOWN} more" * (len(self.untried) > SHOWN)
+            )
+            told.append(
+                f"{len(self.untried)} pairs were never tried ({100 * self.untried_share:.0f}% of the pairs of states that "
+                f"were met), and are guessed from the other actions of their state: {listed}"
+            )
+        if self.unmet:
+            told.append(
+                f"{self.unmet} of {self.states} states were never met; there nothing happens and nothing is paid"
+            )
+        if self.groups and self.groups < self.candidates:
+            told.append(f"{self.groups} groups cannot tell {self.candidates} candidates apart: use fewer candidates")
+        if self.apart[0] < 0.02 and self.candidates > 1:
+            told.append(
+                f"two candidates are only {self.apart[0]:.3f} apart (total variation, where users go): use fewer candidates"
+            )
+        best = max(self.choices, key=lambda choice: choice.likelihood, default=None)
+        if best is not None and best.candidates == 1:
+            told.append("one model for all explains held-out users best: there is no blend to learn from this log")
+        if self.misfit is not None and self.misfit.unseen > 0.01:
+            told.append(
+                f"{100 * self.misfit.unseen:.1f}% of held-out transitions were made by no training user: candidates call "
+                "them impossible; use coarser states or more records"
+            )
+        return tuple(told)
+
+    def __str__(self) -> str:
+        lines = [
+            f"{self.source}: {self.users:,} users, {self.rows:,} rows, {self.transitions:,} transitions"
+            + (f", {self.groups} groups" if self.groups else ""),
+            f"model: {self.states} states, {self.actions} actions, horizon {self.horizon}, {self.candidates} candidates "
+            f"from {self.trained:,} users; shares " + ", ".join(f"{share:.2f}" for share in self.shares),
+            f"rows per user: {self.shorter:,} users have fewer than {self.horizon}, {self.longer:,} have more",
+        ]
+        if self.candidates > 1:
+            lines.append(f"candidates are {self.apart[1]:.3f} apart on average, the nearest two {self.apart[0]:.3f}")
+        if self.choices:
+            lines.append("held-out log-likelihood per user, by number of candidates:")
+            lines += [
+                f"  {choice.candidates:>3}  {choice.likelihood:>12.4f}  "
+                + ("best" if choice.behind == 0 else f"−{choice.behind:.4f} ± {choice.error:.4f}")
+                + ("  ← used" if choice.candidates == self.candidates else "")
+                for choice in self.choices
+            ]
+        if self.misfit is not None:
+            lines += _misfit_lines(self.misfit, self.horizon)
+        return "\n".join([*lines, *(f"warning: {warning}" for warning in self.warnings())])
+
+    def to_html(self) -> str:
+        """A piece of a page: no head, no styles, everything escaped."""
+        paragraphs = [f"<li>{html.escape(warning)}</li>" for warning in self.warnings()]
+        body = html.escape(str(self).split("\nwarning: ", maxsplit=1)[0])
+        warned = f"<ul class='warnings'>{''.join(paragraphs)}</ul>" if paragraphs else ""
+        title = f"<h2>Candidates from {html.escape(self.source)}</h2>"
+        return f"<section class='fit'>{title}<pre>{body}</pre>{warned}</section>"
+
+    def to_dict(self) -> dict[str, Any]:
+        """For a JSON document, the warnings included."""
+        return {**dataclasses.asdict(self), "warnings": list(self.warnings())}
+
+
+def _misfit_lines(misfit: Misfit, horizon: int) -> list[str]:
+    zeta, paid, values = misfit.transition, misfit.reward, misfit.values
+    lines = [
+        f"held-out users ({misfit.users:,}, {misfit.transitions:,} transitions) against the blend that explains them best "
+        f"({', '.join(f'{weight:.2f}' for weight in misfit.weights)}):",
+        f"  misspecification ζ = {zeta.estimate:.3f} (between {zeta.lower:.3f} and {zeta.upper:.3f}; 90% interval "
+        f"{zeta.interval[0]:.3f} to {zeta.interval[1]:.3f}), of rewards {paid.estimate:.3f} "
+        f"({paid.lower:.3f} to {paid.upper:.3f})",
+        f"  what it may cost: at most {misfit.bound:.3f} of {horizon} per episode (simulation lemma)",
+    ]
+    if values is not None:
+        lines.append(
+            f"  what it does cost, in their own model: plan of the blend {values.blend:.4f}, of others' own model "
+            f"{values.own:.4f} ({values.loss:+.4f} ± {values.loss_error:.4f}), of the training users' shares "
+            f"{values.pilot:.4f}, at random {values.random:.4f}"
+        )
+    return lines

@@ -1,0 +1,120 @@
+"""``reticent fit`` from the outside: a small log to a model file, and nothing written where something is wrong."""
+
+from __future__ import annotations
+
+import json
+import sys
+
+import numpy as np
+import polars as pl
+import pytest
+
+from reticent.cli import main
+from reticent.worlds import load_model
+
+
+@pytest.fixture
+def reticent(monkeypatch, capsys):
+    """Call the command in this process: exit code, standard output, standard error."""
+
+    def call(*arguments):
+        monkeypatch.setattr(sys, "argv", ["reticent", *map(str, arguments)])
+        with pytest.raises(SystemExit) as stopped:
+            main()
+        out, err = capsys.readouterr()
+        return stopped.value.code or 0, out, err
+
+    return call
+
+
+@pytest.fixture
+def log(tmp_path):
+    """A made-up clinic: mood moves with the message, and two kinds of people like different messages."""
+    random = np.random.default_rng(0)
+    users, steps = 400, 5
+    kind = np.repeat(random.random(users) < 0.4, steps)
+    action = random.choice(["rest", "nudge", "push"], size=users * steps)
+    likes = np.where(kind, action == "push", action == "nudge")
+    table = pl.DataFrame(
+        {
+            "person": np.repeat(np.arange(users), steps),
+            "moment": np.tile(np.arange(1, steps + 1), users),
+            "mood": random.choice(["low", "high"], size=users * steps),
+            "steps": random.gamma(2, 50, size=users * steps),
+            "message": action,
+            "gain": (random.random(users * steps) < np.where(likes, 0.8, 0.2)) * 2.0 - 1,
+        }
+    )
+    path = tmp_path / "log.csv"
+    table.write_csv(path)
+    return path
+
+
+COLUMNS = [
+    "--user", "person", "--step", "moment", "--state", "mood", "--state", "steps", "--bins", "steps=40,120",
+    "--action", "message", "--reward", "gain", "--reward-range", "-1,1",
+]  # fmt: skip
+
+
+def test_a_log_becomes_a_model_file(reticent, log, tmp_path):
+    out = tmp_path / "model.npz"
+    code, text, err = reticent(
+        "fit", log, "--horizon", 5, "--candidates", "2-3", "--starts", 3, "-o", out, "--json", *COLUMNS
+    )
+    assert code == 0
+    report = json.loads(text)
+    assert report["model"] == str(out)
+    assert report["candidates"] == 2
+    assert report["misfit"]["transition"]["lower"] <= report["misfit"]["transition"]["upper"]
+    assert "note: candidates come from public records (log.csv)" in err
+    loaded = load_model(out)
+    assert loaded.names.actions == ("nudge", "push", "rest")
+    assert loaded.names.states[0] == "mood: high, steps < 40"
+    assert loaded.model.horizon == 5
+    assert loaded.coding.reward_range == (-1.0, 1.0)
+    assert int(loaded.coding.state_of(mood="low", steps=50)) == 4
+    assert loaded.report["users"] == 400
+
+
+def test_the_text_says_what_it_rests_on(reticent, log, tmp_path):
+    code, text, _ = reticent(
+        "fit", log, "--horizon", 5, "--candidates", 2, "--starts", 2, "--out", tmp_path / "m.npz", *COLUMNS
+    )
+    assert code == 0
+    assert "400 users, 2,000 rows" in text
+    assert "misspecification ζ" in text
+    assert str(tmp_path / "m.npz") in text
+
+
+def test_a_release_states_its_price(reticent, log, tmp_path):
+    released = ["--origin", "released", "--epsilon", "0.5", "--delta", "1e-6", "--source", "synthetic data"]
+    out = tmp_path / "m.npz"
+    _, _, err = reticent("fit", log, "--horizon", 2, "--candidates", 2, "--starts", 1, "-o", out, *COLUMNS, *released)
+    assert "a private release (synthetic data) of ε = 0.5, δ = 1e-06" in err
+    assert load_model(out).provenance.kind == "released"
+
+
+@pytest.mark.parametrize(
+    ("change", "arguments", "message"),
+    [
+        (pl.col("gain") * 3, [], "error: row 1: gain is "),
+        (pl.col("gain"), ["--candidates", "many"], "error: --candidates is many"),
+        (pl.col("gain"), ["--bins", "steps"], "error: --bins is steps"),
+        (pl.col("gain"), ["--bins", "steps=low"], "error: --bins steps is low"),
+        (pl.col("gain"), ["--reward-range", "1"], "error: --reward-range is 1"),
+        (pl.col("gain"), ["--categories", "mood=low,odd"], "mood is 'high', but must be one of low, odd"),
+        (pl.col("gain"), ["--user", "who"], "error: user column of log.csv is 'who', which is missing"),
+        (pl.col("gain"), ["--origin", "stolen"], "protected users' own data"),
+        (pl.col("moment").alias("moment") + pl.col("moment") // 3, [], "row 3: moment is 4 of user 0, but must be 3"),
+        (pl.lit(7).alias("person"), [], "row 6: moment is 1 of user 7 again, after row 1"),
+    ],
+)
+def test_bad_input_is_one_line_and_nothing_is_written(reticent, log, tmp_path, change, arguments, message):
+    pl.read_csv(log).with_columns(change).write_csv(log)
+    out = tmp_path / "new" / "model.npz"
+    code, text, err = reticent("fit", log, "--horizon", 5, "--candidates", 2, "-o", out, *COLUMNS, *arguments)
+    assert code == 2
+    assert text == ""
+    assert message in err
+    assert len(err.strip().splitlines()) == 1
+    assert not out.parent.exists()

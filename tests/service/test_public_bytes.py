@@ -1,0 +1,183 @@
+"""What the world can read does not move when one admitted user's episode comes, byte for byte, until a release does.
+
+Whether she came back, when, and with what is hers. So every public answer is read, an episode is submitted (or not, or
+late, or twice, or wrong), and all of it is read again under a clock that stands still.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import re
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from durable import AGENT, MODEL, episode
+from fastapi.testclient import TestClient
+from serving import APP, settings
+
+from reticent.service.api.published import _events
+from reticent.service.app import create_app
+from reticent_client.wire import arrays
+
+READ = (
+    "/v1/billboard", "/v1/billboards/0", "/v1/model", "/v1/status", "/v1/ledger", "/v1/health", "/v1/insights",
+    "/v1/insights/0", "/metrics", "/openapi.json", "/docs", "/dashboard", "/dashboard/dashboard.js",
+)  # fmt: skip
+"""An address of every public route; the stream of events is read apart."""
+
+ARRAY = {"dtype", "shape", "data"}
+FIELDS: dict[str, set[str]] = {
+    "/v1/status": {
+        "version", "served_version", "admitted", "episodes", "rounds", "releases", "round_ends", "open_round", "learning",
+        "finished", "trust", "agent", "world", "method", "counter", "contributions", "pan_private", "epsilon", "delta",
+        "epsilon_spent", "promise", "not_covered",
+    },
+    "/v1/ledger": {
+        "epsilon", "delta", "adjacency", "trust", "contributions", "pan_private", "noise_factor", "entries", "shares",
+    },
+    "/v1/health": {"status", "version"},
+    "/v1/insights": {"version", "users", "signal", "value"},
+    "/v1/billboard": {
+        "version", "method", "horizon", "states", "actions", "policy", "report", "values", "final", "model",
+    },
+    "/v1/model": {
+        "digest", "horizon", "states", "actions", "d1", "d2", "trust", "transition_features", "successors",
+        "reward_features", "initial", "report",
+    },
+}  # fmt: skip
+"""Everything that may be published. Whoever adds a field says here that it does not depend on one user's data."""
+
+METRICS = {
+    "reticent_admitted_users", "reticent_horizon_users", "reticent_policy_version", "reticent_releases_planned",
+    "reticent_epsilon_spent", "reticent_epsilon_promised", "reticent_delta", "reticent_learning", "reticent_finished",
+    "reticent_info",
+}  # fmt: skip
+
+
+@pytest.fixture(params=["joint", "local"])
+def client(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[TestClient]:
+    agent = AGENT if request.param == "joint" else f"{AGENT},trust=local"
+    with TestClient(create_app(settings(tmp_path, agent=agent))) as opened:
+        opened.app.state.deployment._clock = lambda: 1_000_000.0  # type: ignore[attr-defined]
+        yield opened
+
+
+def everything(client: TestClient) -> dict[str, Any]:
+    """Every public answer: status, headers and bytes; and what the stream of events says first."""
+    answers: dict[str, Any] = {}
+    for path in READ:
+        answer = client.get(path)
+        assert answer.status_code == 200, path
+        answers[path] = (answer.status_code, sorted(answer.headers.items()), answer.content)
+
+    async def first() -> str:
+        stream = _events(client.app.state.deployment, "a world")  # type: ignore[attr-defined]
+        try:
+            return await anext(stream)
+        finally:
+            await stream.aclose()
+
+    answers["/v1/events"] = asyncio.run(first())
+    return answers
+
+
+def admit(client: TestClient, user: int) -> dict[str, Any]:
+    return client.post("/v1/episodes", json={"user": f"user {user}"}, headers=APP).json()
+
+
+def body(client: TestClient, opened: dict[str, Any], seed: int) -> tuple[str, dict[str, Any]]:
+    """What she sends: her episode, or in the local model a report."""
+    mechanism = client.app.state.deployment.mechanism  # type: ignore[attr-defined]
+    path = f"/v1/episodes/{opened['episode']}"
+    if mechanism.wire == "trajectory":
+        return f"{path}/trajectory", {"token": opened["token"], **episode(seed)}
+    report = np.random.default_rng(seed).integers(-1000, 1000, mechanism.noise_scale.shape)
+    report = np.clip(report, -mechanism.report_limit, mechanism.report_limit)
+    return f"{path}/report", {"token": opened["token"], "report": arrays.to_json(report)}
+
+
+def send(client: TestClient, opened: dict[str, Any], seed: int) -> None:
+    path, content = body(client, opened, seed)
+    assert client.post(path, json=content, headers=APP).status_code == 200
+
+
+def send_twice(client: TestClient, opened: dict[str, Any], seed: int) -> None:
+    send(client, opened, seed)
+    send(client, opened, seed + 1)
+
+
+def send_nonsense(client: TestClient, opened: dict[str, Any], seed: int) -> None:
+    path, content = body(client, opened, seed)
+    assert client.post(path, json={**content, "more": 1}, headers=APP).status_code == 422
+    assert client.post(path, content=b"{", headers=APP).status_code == 422
+
+
+def act_and_leave(client: TestClient, opened: dict[str, Any], seed: int) -> None:
+    place = {"token": opened["token"], "step": 0, "state": seed % MODEL.states}
+    assert client.post(f"/v1/episodes/{opened['episode']}/actions", json=place, headers=APP).status_code == 200
+
+
+def come_too_late(client: TestClient, opened: dict[str, Any], seed: int) -> None:
+    deployment = client.app.state.deployment  # type: ignore[attr-defined]
+    stands, deployment._clock = deployment._clock, lambda: 1e12
+    path, content = body(client, opened, seed)
+    assert client.post(path, json=content, headers=APP).status_code == 410
+    assert deployment.expire() >= 1
+    deployment._clock = stands
+
+
+WAYS = (send, send_twice, send_nonsense, act_and_leave, come_too_late)
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_every_public_byte_is_the_same_until_a_release(client: TestClient, way: Callable[..., None]) -> None:
+    """In the first round, in the middle of the second, and for the last user of a round, who does not end it."""
+    for user in range(8):
+        opened = admit(client, user)
+        before = everything(client)
+        way(client, opened, user)
+        if user in (0, 3, 6, 7):
+            after = everything(client)
+            changed = [path for path in before if before[path] != after[path]]
+            assert changed == []
+    # The check can see: the admission that ends a round changes what is published.
+    before = everything(client)
+    admit(client, 8)
+    after = everything(client)
+    assert before["/v1/billboard"] != after["/v1/billboard"]
+    assert before["/v1/status"] != after["/v1/status"]
+
+
+def test_nothing_is_published_that_is_not_on_the_list(client: TestClient) -> None:
+    for user in range(5):
+        send(client, admit(client, user), user)
+    for path, allowed in FIELDS.items():
+        assert client.get(path).json().keys() == allowed, path
+    entry, share = (client.get("/v1/ledger").json()[name][0] for name in ("entries", "shares"))
+    assert entry.keys() == {"round", "episode", "mu_squared", "epsilon", "remaining", "released", "digest"}
+    assert share.keys() == {"name", "step", "sensitivity", "sigma"}
+    assert all(array.keys() == ARRAY for array in client.get("/v1/billboard").json()["report"].values())
+    assert client.get("/v1/model").json()["report"].keys() == {
+        "form", "grid", "noise_scale", "feature_bound", "target_low", "target_high", "nonnegative_rewards", "shuffle",
+        "limit",
+    }  # fmt: skip
+    names = set(re.findall(r"^# TYPE (\S+) ", client.get("/metrics").text, re.MULTILINE))
+    assert names == METRICS
+    said = json.loads(everything(client)["/v1/events"].partition("\ndata: ")[2])
+    assert said.keys() == FIELDS["/v1/status"]
+
+
+def test_every_public_route_is_read(client: TestClient) -> None:
+    """Of all GET routes but the admin's; a new one must be added to the list above."""
+    patterns = [
+        re.sub(r"\{[^}]*\}", "[^/]+", route.path)
+        for route in client.app.routes  # type: ignore[attr-defined]
+        if "GET" in (getattr(route, "methods", None) or ()) and "/admin/" not in route.path
+    ]
+    assert patterns
+    for pattern in patterns:
+        assert any(re.fullmatch(pattern, path) for path in (*READ, "/v1/events")), pattern

@@ -1,0 +1,165 @@
+"""From a log to a model: the number of candidates is found, the report says what it rests on, bad options are refused."""
+
+from __future__ import annotations
+
+import numpy as np
+import polars as pl
+import pytest
+from made_up_logs import recorded, small_table
+
+from reticent.errors import InvalidInput
+from reticent.worlds import make_world
+from reticent.worlds.model_file import load_model
+from reticent.worlds.provenance import Provenance
+from reticent.worlds.records import Columns, Stopped, fit
+
+
+@pytest.fixture(scope="module")
+def fitted():
+    return fit(recorded(3000, [0.5, 0.3, 0.2], steps=10), horizon=6, candidates=(2, 5), starts=6)
+
+
+def test_the_number_of_kinds_is_found(fitted):
+    assert fitted.report.candidates == fitted.model.d1 == fitted.model.d2 == 3
+    assert [choice.candidates for choice in fitted.report.choices] == [1, 2, 3, 4, 5]
+    assert fitted.report.choices[2].behind <= fitted.report.choices[2].error
+    np.testing.assert_allclose(fitted.shares, [0.5, 0.3, 0.2], atol=0.05)
+    assert fitted.report.warnings() == ()
+
+
+def test_the_model_is_a_linear_mixture_that_a_world_can_be_made_of(fitted):
+    model = fitted.model
+    assert (model.states, model.actions, model.horizon) == (5, 2, 6)
+    assert model.sums_to_one
+    assert model.stationary
+    length = np.linalg.norm(fitted.kernel.rewards, axis=1).max()
+    world = make_world(model, fitted.shares, length * fitted.shares)
+    own = fitted.kernel.blended(fitted.shares)
+    assert world.optimal_value == pytest.approx(float(np.asarray(model.initial) @ own.plan(6)[1]))
+    assert world.optimal_value > world.uniform_value
+
+
+def test_the_report_reads_well(fitted):
+    text = str(fitted.report)
+    assert "3,000 users, 30,000 rows" in text
+    assert "← used" in text
+    assert "misspecification ζ" in text
+    assert "0 users have fewer than 6, 3,000 have more" in text
+    page = fitted.report.to_html()
+    assert page.startswith("<section")
+    assert "ζ" in page
+
+
+def test_a_saved_fit_comes_back_with_names_coding_and_origin(fitted, tmp_path):
+    loaded = load_model(fitted.save(tmp_path / "deep" / "model.npz"))
+    np.testing.assert_array_equal(loaded.model.transition_features, fitted.model.transition_features)
+    np.testing.assert_array_equal(loaded.shares, fitted.shares)
+    assert loaded.names == fitted.names
+    assert loaded.coding == fitted.coding
+    assert loaded.provenance == Provenance("public", "the table")
+    assert loaded.report["misfit"]["transition"]["estimate"] == fitted.report.misfit.transition.estimate
+
+
+def test_groups_are_blends():
+    groups = np.array([[0.8, 0.2, 0.0], [0.1, 0.8, 0.1], [0.1, 0.1, 0.8], [0.5, 0.0, 0.5]])
+    table = recorded(3000, [1, 0, 0], groups=groups)
+    fitted = fit(table, horizon=6, candidates=(2, 4), columns=Columns(group="clinic"))
+    assert fitted.report.groups == 4
+    assert fitted.group_weights.shape == (4, 3)
+    assert fitted.report.misfit.transition.estimate < 0.05
+
+
+def test_pairs_that_nobody_tried_are_named_and_guessed_from_their_state():
+    table = recorded(400, [0.5, 0.3, 0.2], steps=5).filter(~((pl.col("state") == "s0") & (pl.col("action") == "a1")))
+    table = table.drop("next").sort("user", "step").with_columns(step=pl.int_range(pl.len()).over("user"))
+    fitted = fit(table, horizon=3, candidates=2, starts=2)
+    assert fitted.report.untried == ("s0 → a1",)
+    assert "1 pairs were never tried (10%" in fitted.report.warnings()[0]
+    same = fitted.kernel.pair == 0
+    other = fitted.kernel.pair == 1
+    np.testing.assert_allclose(fitted.kernel.chances[same], fitted.kernel.chances[other])
+
+
+def test_states_of_no_record_do_nothing():
+    table = recorded(200, [0.5, 0.3, 0.2])
+    fitted = fit(table, horizon=3, candidates=2, starts=2, categories={"state": [f"s{n}" for n in range(6)]})
+    assert "1 of 6 states were never met" in " ".join(fitted.report.warnings())
+    rows = np.asarray(make_world(fitted.model, [0.5, 0.5], [0, 0]).transitions[0, 5])
+    np.testing.assert_allclose(rows[:, 5], 1)
+
+
+def test_one_decision_needs_no_transitions():
+    table = pl.DataFrame(
+        {
+            "user": np.arange(600),
+            "step": 0,
+            "state": ["a", "b", "c"] * 200,
+            "action": ["x", "y"] * 300,
+            "reward": [0.0, 1.0, 1.0] * 200,
+        }
+    )
+    fitted = fit(table, horizon=1, candidates=2, starts=2)
+    assert fitted.report.transitions == 0
+    assert fitted.kernel.blended(fitted.shares).plan(1)[1].tolist() == pytest.approx([0, 1, 1], abs=0.1)
+    with pytest.raises(InvalidInput, match="transitions of the table is 0"):
+        fit(table, horizon=2, candidates=2)
+
+
+def test_few_successors_make_a_sparse_model():
+    random = np.random.default_rng(0)
+    users, steps, states = 300, 6, 40
+    state = np.zeros((users, steps), int)
+    for step in range(1, steps):
+        state[:, step] = (state[:, step - 1] + random.integers(1, 4, size=users)) % states
+    table = pl.DataFrame(
+        {
+            "user": np.repeat(np.arange(users), steps),
+            "step": np.tile(np.arange(steps), users),
+            "state": state.ravel(),
+            "action": random.integers(2, size=users * steps),
+            "reward": 0.5,
+        }
+    )
+    model = fit(table, horizon=6, candidates=2, starts=2).model
+    assert model.successors is not None
+    assert model.transition_features.shape[-1] <= 3
+
+
+def test_known_rewards_are_one_table():
+    fitted = fit(recorded(400, [0.5, 0.3, 0.2]), horizon=3, candidates=3, starts=2, shared_rewards=True)
+    assert fitted.model.d2 == 1
+    assert fitted.model.d1 == 3
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"horizon": 0}, "horizon is 0"),
+        ({"candidates": 0}, "candidates is 0"),
+        ({"candidates": (4, 2)}, r"candidates is \(4, 2\)"),
+        ({"smoothing": 0.0}, "smoothing is 0"),
+        ({"starts": 0}, "starts is 0"),
+        ({"holdout": 1.0}, "holdout is 1"),
+        ({"holdout": 0.0, "candidates": (2, 3)}, "holdout is 0.0, but must be positive where"),
+        ({"seed": -1}, "seed is -1"),
+        ({"candidates": 3}, "candidates is 3, but must be at most 2, the training users"),
+    ],
+)
+def test_bad_options_are_refused(options, message):
+    with pytest.raises(InvalidInput, match=message):
+        fit(small_table(), **{"horizon": 2, "candidates": 2, **options})
+
+
+def test_nobody_held_out_nothing_measured():
+    report = fit(small_table(), horizon=2, candidates=2, starts=1, holdout=0).report
+    assert report.misfit is None
+    assert report.choices == ()
+
+
+def test_it_says_how_far_it_is_and_stops_when_asked():
+    told = []
+    table = recorded(60, [0.5, 0.3, 0.2])
+    fit(table, horizon=3, candidates=(2, 3), starts=2, progress=lambda *at: told.append(at))
+    assert [at[0] for at in told] == list(range(1, told[0][1] + 1))
+    with pytest.raises(Stopped, match="nothing was written"):
+        fit(table, horizon=3, candidates=(2, 3), should_stop=lambda: True)

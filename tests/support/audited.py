@@ -8,27 +8,22 @@ from reticent.audit import Audit, Subject, check_noise, replay, seen_as, worst_p
 from reticent.audit import audit as attack
 
 
-def subject_of(agent: Any) -> Subject:
-    """An agent of linear mixtures, held to the plan that it carries."""
-    return Subject(agent, agent.theory.privacy)
-
-
 def realised_strength(agent: Any) -> float:
     """How far apart the agent's own reports of two users can be, in units of its noise."""
-    return worst_pair(subject_of(agent), gradient=False)[1]
+    return worst_pair(Subject(agent), gradient=False)[1]
 
 
 def replay_findings(agent: Any, users: int, changed: int) -> tuple[str, ...]:
     """What a replay of so many users finds, the ``changed``-th being replaced by the user farthest from her."""
-    pair, _ = worst_pair(subject_of(agent), gradient=False)
-    return replay(subject_of(agent), [seen_as(pair.one)] * users, changed, seen_as(pair.other)).findings
+    pair, _ = worst_pair(Subject(agent), gradient=False)
+    return replay(Subject(agent), [seen_as(pair.canary)] * users, changed, seen_as(pair.replacement)).findings
 
 
 def noise_findings(agent: Any, draws: int = 4000) -> list[str]:
     """What is wrong with the noise that the agent draws."""
-    return check_noise(subject_of(agent), draws=draws)
+    return check_noise(Subject(agent), draws=draws)
 
 
 def attacked(agent: Any, world: Any, trials: int) -> Audit:
     """The outcome of an attack with a canary."""
-    return attack(subject_of(agent), world, trials=trials)
+    return attack(Subject(agent), world, trials=trials)

@@ -5,7 +5,11 @@ Three ways to find out, each able to see what the others cannot:
 * :func:`replay` carries out the privacy proof on the running code: same noise on neighbouring users, movement against
   the declared sensitivity, and noise moved so that everything published must be the same;
 * :func:`check_noise` and :func:`check_source` test the noise's law: scale, shape, independence, freshness;
-* :func:`audit` attacks: a canary user, the best score an adversary can compute, a lower bound on ε with confidence.
+* :func:`audit` attacks: a canary user, the best score an adversary can compute, a lower bound on ε with confidence; and
+  it looks for noise that is missing or repeated, however rarely.
+
+:func:`monitor` is an audit that may be looked at after every run; in a running service :class:`NoiseMonitor` watches
+dedicated canary places for ever (:mod:`reticent.audit.monitoring`).
 
 :func:`check_refusals` tries what a deployment must refuse. ``docs/audit.md`` says which mistake is caught by which.
 
@@ -16,10 +20,12 @@ from reticent.audit.attack import DEFAULT_CONFIDENCE, Attack, Audit, audit
 from reticent.audit.bounds import Bound, Evidence, lower_bounds
 from reticent.audit.distribution import check_noise, check_source, promised_scales
 from reticent.audit.hooks import Neighbours, OwnReleases, OwnReplay
+from reticent.audit.monitoring import Monitoring, canary_noise, monitor, noise_monitor
 from reticent.audit.refusals import check_refusals
 from reticent.audit.releases import play_releases
 from reticent.audit.replay import replay, seen_as, user_of
 from reticent.audit.response import Response, probe
+from reticent.audit.sequential import GuessMonitor, NoiseMonitor
 from reticent.audit.subject import Subject
 from reticent.audit.worst_pair import realised_mu, worst_pair
 from reticent.privacy.neighbours import Pair, Replay, Scores
@@ -30,7 +36,10 @@ __all__ = [
     "Audit",
     "Bound",
     "Evidence",
+    "GuessMonitor",
+    "Monitoring",
     "Neighbours",
+    "NoiseMonitor",
     "OwnReleases",
     "OwnReplay",
     "Pair",
@@ -39,10 +48,13 @@ __all__ = [
     "Scores",
     "Subject",
     "audit",
+    "canary_noise",
     "check_noise",
     "check_refusals",
     "check_source",
     "lower_bounds",
+    "monitor",
+    "noise_monitor",
     "play_releases",
     "probe",
     "promised_scales",

@@ -42,7 +42,7 @@ def fits(sample: np.ndarray, sigma: float = 1.0) -> bool:
     return bool(2 * tail > FALSE_ALARM and kstest(z, "norm").pvalue > FALSE_ALARM)
 
 
-def promised_scales(guarantee: Guarantee, shape: tuple[int, int]) -> np.ndarray:
+def promised_scales(guarantee: Guarantee, shape: tuple[int, ...]) -> np.ndarray:
     """Scale of the noise on every coordinate ``(H, D)`` by the guarantee's table of noise, laid out by its groups.
 
     Raises:
@@ -64,8 +64,7 @@ def promised_scales(guarantee: Guarantee, shape: tuple[int, int]) -> np.ndarray:
 def check_noise(subject: Subject, *, draws: int = 4000, seed: int = 0) -> list[str]:
     """Findings about the noise of an agent's sums against its *guarantee*; empty if it is what it should be."""
     sums = subject.sums
-    scales = subject.noise_scale.shape
-    expected = promised_scales(subject.guarantee, (scales[0], scales[1]))
+    expected = promised_scales(subject.guarantee, subject.noise_scale.shape)
     draw: Callable[[Array], Array | None]
     draw, whose = (sums.simulate_user_noise, "user") if subject.noised_reports else (sums.simulate_round_noise, "round")
     # Keys as simulations make them: one per round or user, from one stream.

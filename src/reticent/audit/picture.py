@@ -12,7 +12,7 @@ from matplotlib.figure import Figure
 from reticent.audit.attack import Attack, Audit
 from reticent.privacy.accounting.gaussian import epsilon_of
 
-__all__ = ["draw_audit"]
+__all__ = ["audit_figure", "draw_audit"]
 
 WITHOUT, WITH, INK, FAINT = "#0072B2", "#D55E00", "#222222", "#6E6E6E"
 CANARIES = {
@@ -23,6 +23,13 @@ CANARIES = {
 
 def draw_audit(result: Audit) -> bytes:
     """A PNG with one panel per canary."""
+    buffer = io.BytesIO()
+    audit_figure(result).savefig(buffer, format="png", metadata={"Software": "reticent"})
+    return buffer.getvalue()
+
+
+def audit_figure(result: Audit) -> Figure:
+    """The picture before it is a PNG."""
     figure = Figure(figsize=(10.67, 5.0), dpi=150, facecolor="white")
     FigureCanvasAgg(figure)
     axes = figure.subplots(1, len(result.attacks), squeeze=False)[0]
@@ -46,9 +53,7 @@ def draw_audit(result: Audit) -> bytes:
         f"The adversary sees {sees}. {result.trials:,} trials without and with the user; confidence {result.confidence:g}."
     )
     figure.text(0.012, 0.03, words, fontsize=8.5, color=FAINT)
-    buffer = io.BytesIO()
-    figure.savefig(buffer, format="png", metadata={"Software": "reticent"})
-    return buffer.getvalue()
+    return figure
 
 
 def _panel(axes: Axes, attack: Attack, result: Audit) -> None:

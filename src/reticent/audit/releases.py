@@ -40,7 +40,7 @@ from reticent.privacy.neighbours import Pair, Scores, Tell, realised_strength, r
 from reticent.privacy.sums import PrivateSums, SumState
 from reticent.runtime import double_precision
 
-__all__ = ["MATCHED_LIMIT", "play_releases", "transcript"]
+__all__ = ["MATCHED_LIMIT", "Test", "best_test", "noise_reader", "noiseless", "play_releases", "transcript"]
 
 LOCAL_REPORTS = 3
 """Reports that a trial contains where users noise their own: the canary's first, then of users who did nothing."""
@@ -117,17 +117,17 @@ def play_releases(
     tell: Tell | None = None,
 ) -> Scores:
     """Scores of ``trials`` trials each without the canary (her replacement in her place) and with her."""
-    at_round, test = _likelihood(subject, pair) if subject.pure else _matched_filter(subject, pair)
+    at_round, test = best_test(subject, pair)
     root = jax.random.key(seed)
     batch = _batch(subject, trials)
     if learn:
         test = _learned_filter(subject, pair, at_round, jax.random.fold_in(root, 2), min(trials, 20_000), batch)
     program = _program(at_round, batch)
-    reader = _reader(subject, at_round)
+    reader = noise_reader(subject, at_round, subject.noise_scale)
     sides, atoms = [], []
     done = 0
     for arm, seen in enumerate((pair.replacement, pair.canary)):
-        keys, silent = jax.random.fold_in(root, arm), _noiseless(subject, seen, at_round)
+        keys, silent = jax.random.fold_in(root, arm), noiseless(subject, seen, at_round)
         parts = []
         for start in range(0, trials, batch):
             scores, run = program(subject.sums, seen, test, reader, silent, jax.random.fold_in(keys, start))
@@ -163,7 +163,7 @@ def _program(at_round: int, batch: int) -> Callable[..., tuple[Array, RunAtoms |
     return jax.jit(trials)
 
 
-def _noiseless(subject: Subject, seen: PyTree, at_round: int) -> Array:
+def noiseless(subject: Subject, seen: PyTree, at_round: int) -> Array:
     """What a trial would release without any noise, ``(T, H, D)``: by the measured response, not by running it."""
     report = report_of(subject.sums, seen)
     if subject.response is None:
@@ -172,17 +172,25 @@ def _noiseless(subject: Subject, seen: PyTree, at_round: int) -> Array:
     return jnp.asarray(subject.response.items[:, at_round])[:, None, None] * report
 
 
-def _reader(subject: Subject, at_round: int) -> NoiseReader | None:
-    """Reads noise off releases; None where several draws make one release, or there are too many rounds to compare."""
+def noise_reader(subject: Subject, at_round: int, scale: np.ndarray) -> NoiseReader | None:
+    """Reads noise off releases, in units of ``scale``.
+
+    None where several draws make one release, or there are too many rounds to compare.
+    """
     if subject.response is None:
-        return make_reader(np.eye(LOCAL_REPORTS), subject.noise_scale, 0)
+        return make_reader(np.eye(LOCAL_REPORTS), scale, 0)
     mixing = subject.response.noise
     if mixing.shape[-1] > 1 or len(mixing) > ATOM_ROUNDS or np.linalg.cond(mixing[..., 0]) > ATOM_CONDITION:
         return None
-    return make_reader(np.linalg.inv(mixing[..., 0]), subject.noise_scale, at_round)
+    return make_reader(np.linalg.inv(mixing[..., 0]), scale, at_round)
 
 
-def _matched_filter(subject: Subject, pair: Pair[PyTree]) -> tuple[int, Test]:
+def best_test(subject: Subject, pair: Pair[PyTree]) -> tuple[int, Test]:
+    """The canary's round (the most exposed one), and the best test between her and her replacement."""
+    return likelihood(subject, pair) if subject.pure else matched_filter(subject, pair)
+
+
+def matched_filter(subject: Subject, pair: Pair[PyTree]) -> tuple[int, Test]:
     """The canary's round (the most exposed one) and the filter, scaled to unit variance."""
     moved = np.asarray(report_of(subject.sums, pair.canary) - report_of(subject.sums, pair.replacement))
     scale = subject.noise_scale
@@ -199,7 +207,7 @@ def _matched_filter(subject: Subject, pair: Pair[PyTree]) -> tuple[int, Test]:
     return at_round, Filter(jnp.asarray(over_time[:, None, None] * moved / sigma**2 / size))
 
 
-def _likelihood(subject: Subject, pair: Pair[PyTree]) -> tuple[int, Test]:
+def likelihood(subject: Subject, pair: Pair[PyTree]) -> tuple[int, Test]:
     """The canary's round (the most exposed one) and the likelihood ratio of the noise."""
     canary, replacement = (np.asarray(report_of(subject.sums, side)) for side in (pair.canary, pair.replacement))
     scale = np.where(subject.noise_scale > 0, subject.noise_scale, 1e-6 * subject.noise_scale.max())

@@ -40,6 +40,13 @@ def audit(
     ] = None,
     confidence: Annotated[float, typer.Option(help="Of the lower bound.")] = 0.999,
     seed: Annotated[int, typer.Option(help="Of the trials.")] = 0,
+    sequential: Annotated[
+        bool,
+        typer.Option(
+            "--sequential",
+            help="Look after every run and stop as soon as the promise is seen to be broken; false alarms stay rare.",
+        ),
+    ] = False,
     out: Annotated[
         Path | None,
         typer.Option(help="Directory for audit.png, .html and .json; a run's report there gains the audit."),
@@ -49,7 +56,8 @@ def audit(
     """Attack a private agent and say whether its promise held.
 
     A canary user is put in or replaced, an adversary looks at what is published, and how well it tells the two apart
-    proves a lower bound on ε. Exit code 1 if the bound is above the claim.
+    proves a lower bound on ε. Exit code 1 if the bound is above the claim. With --sequential every run is looked at, and
+    the audit stops when the evidence suffices; of audits of a kept promise at most 1 − confidence ever raise an alarm.
     """
     from reticent.audit import audit as run_audit
     from reticent.cli.output import print_json
@@ -61,6 +69,9 @@ def audit(
     built = make_world_from(world)
     flags = {"trust": trust, "counter": counter, "calibration": calibration, "epsilon": epsilon, "delta": delta}
     subject = make_subject(agent, built, episodes, flags)
+    if sequential:
+        watch(subject, built, adversary=adversary, trials=trials, alpha=1 - confidence, seed=seed, as_json=as_json)
+        return
     with progress_bar() as tell:
         result = run_audit(
             subject, built, adversary=adversary, trials=trials, seed=seed, confidence=confidence,  # type: ignore[arg-type]
@@ -73,6 +84,26 @@ def audit(
     else:
         print_audit(result, out)
     if result.verdict == "violated":
+        raise typer.Exit(1)
+
+
+def watch(
+    subject: Subject, world: World, *, adversary: str, trials: int, alpha: float, seed: int, as_json: bool
+) -> None:
+    """The sequential audit, whose evidence may be looked at any time; exit code 1 if it raises an alarm."""
+    from reticent.audit.monitoring import monitor
+    from reticent.cli.output import print_json
+    from reticent.errors import InvalidInput
+
+    if adversary != "releases":
+        raise InvalidInput("adversary", adversary, "'releases' with --sequential", "leave --adversary out")
+    with progress_bar() as tell:
+        state = monitor(subject, world, trials=trials, alpha=round(alpha, 12), seed=seed, progress=tell)
+    if as_json:
+        print_json(state.to_dict())
+    else:
+        print(state.sentence())
+    if state.verdict == "violated":
         raise typer.Exit(1)
 
 

@@ -86,9 +86,13 @@ class NoiseReader(NamedTuple):
     directions: Array
     marked: int
 
+    def noise(self, released: Array, noiseless: Array) -> Array:
+        """The noise of every release in units of its scale, ``(n, H, D)``."""
+        return jnp.tensordot(self.inverse, released - noiseless, axes=1) / self.scale
+
     def read(self, released: Array, noiseless: Array) -> RunAtoms:
         """The atoms of a run that released ``released`` ``(T, H, D)`` and, without noise, would have ``noiseless``."""
-        noise = jnp.tensordot(self.inverse, released - noiseless, axes=1) / self.scale
+        noise = self.noise(released, noiseless)
         zero = jnp.abs(noise) <= tolerance(noise.dtype)
         marks = jnp.einsum("nhd,khd->nk", noise, self.directions)
         ordered = marks[jnp.argsort(marks[:, 0])]

@@ -65,7 +65,8 @@ def nearest_weights(coordinates: Coordinates, theta: Array, strength: Array) -> 
     """The point of the scaled simplex nearest to ``theta`` ``(G, d)`` in the metric of ``strength``."""
     # Compiled even where nothing else is (a replay): it sees releases alone, and its loop would take seconds.
     with jax.disable_jit(False):
-        return _nearest_weights(coordinates, theta, strength)
+        nearest: Array = _nearest_weights(coordinates, theta, strength)
+        return nearest
 
 
 @jax.jit

@@ -53,7 +53,8 @@ def clip_effect(agent: ScoreLearner, plan: Plan, key: Array, blocks: Blocks) -> 
     """The effect on a round's vectors; ``key`` is public."""
     # Compiled even where nothing else is (a replay): no user is in it, and one operation at a time it would take minutes.
     with jax.disable_jit(False):
-        return _clip_effect(agent, plan, key, blocks)
+        effect: ClipEffect = _clip_effect(agent, plan, key, blocks)
+        return effect
 
 
 @functools.partial(jax.jit, static_argnums=3)

@@ -63,7 +63,7 @@ def main() -> None:
         )
     axes.set_xscale("log")
     axes.set_yscale("log")
-    axes.set_xlim(1, defaults.episodes)
+    axes.set_xlim(1, users)
     axes.set_ylim(1e-4, 1.3)
     axes.set_yticks([1e-4, 1e-3, 1e-2, 1e-1, 1], ["0.01%", "0.1%", "1%", "10%", "100%"])
     axes.set_xlabel("users so far")

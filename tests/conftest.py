@@ -1,31 +1,74 @@
-"""Compiled programs are kept on disk between tests and runs: most of the suite's time would be compilation.
+"""How the suite uses JAX: most of its time would be compilation, and most of its memory compiled programs.
 
-In memory they are let go of now and then. Every program of XLA's takes some of the process's memory maps, of which the
-system allows 65 530, and XLA does not survive the one after.
+* Programs here run for milliseconds and take seconds to compile, so XLA's costly passes are left out; ``--optimized``
+  (``make verify``) and the tests that compare numbers bit by bit keep them.
+* Compiled programs are kept on disk for the other workers and for processes that tests start.
+* In memory they are let go of when there are many: workers stay small, and every program takes some of the process's
+  memory maps, of which the system allows 65 530 and XLA does not survive the one after.
 """
 
 from __future__ import annotations
 
+import ctypes
+import gc
+import os
 from collections.abc import Iterator
 from pathlib import Path
 
-import jax
 import pytest
 
-from reticent.runtime import enable_compilation_cache
-from reticent.simulation import engine
+# Before JAX is imported, and for the processes that tests start.
+CACHE = Path(__file__).parent.parent / ".pytest_cache" / "jax"
+os.environ.setdefault("JAX_COMPILATION_CACHE_DIR", str(CACHE))
+os.environ.setdefault("JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS", "0.2")
+os.environ.setdefault("RETICENT_CACHE", str(CACHE))
 
-# Tests compute with arrays of their own beside the library's, in whose precision.
-jax.config.update("jax_enable_x64", True)
-enable_compilation_cache(Path(__file__).parent.parent / ".pytest_cache" / "jax")
-
-MAPS = Path("/proc/self/maps")
+MUCH_MEMORY = 1_100 * 2**20
 MANY_MAPS = 20_000
+MAPS, PAGES = Path("/proc/self/maps"), Path("/proc/self/statm")
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption("--optimized", action="store_true", help="compile as users do, with all of XLA's passes")
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    if not config.getoption("--optimized"):
+        os.environ["JAX_DISABLE_MOST_OPTIMIZATIONS"] = "1"
+    import jax
+
+    jax.config.update("jax_enable_x64", True)
+    jax.config.update("jax_disable_most_optimizations", not config.getoption("--optimized"))
+
+
+@pytest.fixture(autouse=True)
+def small_worker() -> Iterator[None]:
+    """After a test that left much behind, compiled programs are dropped; those on disk are read again where needed."""
+    yield
+    if PAGES.exists() and _resident() > MUCH_MEMORY:
+        forget_programs()
 
 
 @pytest.fixture(autouse=True, scope="module")
 def few_memory_maps() -> Iterator[None]:
     yield
     if MAPS.exists() and MAPS.read_bytes().count(b"\n") > MANY_MAPS:
-        engine._PROGRAMS.clear()
-        jax.clear_caches()
+        forget_programs()
+
+
+def forget_programs() -> None:
+    """Drop every compiled program of this process, and give the memory back."""
+    import jax
+
+    from reticent.simulation import engine
+
+    engine._PROGRAMS.clear()
+    jax.clear_caches()
+    gc.collect()
+    libc = ctypes.CDLL(None)
+    if hasattr(libc, "malloc_trim"):
+        libc.malloc_trim(0)
+
+
+def _resident() -> int:
+    return int(PAGES.read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")

@@ -34,7 +34,7 @@ from reticent.privacy.arrivals import arrival_ratio
 from reticent.privacy.counters.counter import Counter
 from reticent.privacy.guarantee import check_promise
 from reticent.privacy.ledger import CounterShare, Ledger
-from reticent.privacy.noise import grid_for, quantized_sensitivity
+from reticent.privacy.noise import delta_for_gaussian, grid_for, quantized_sensitivity, touched_draws
 from reticent.privacy.packing import packed_size
 from reticent.privacy.sensitivity import (
     Adjacency,
@@ -228,7 +228,13 @@ def calibrate_exact(
     sensitivity = trust.sensitivity(counter)
     if not math.isfinite(sensitivity):
         raise InvalidInput("counter", counter.name, "one that protects its items", "use tree, blt, toeplitz or epochs")
-    budget = mu_of(epsilon, delta) / sensitivity
+    coordinates = sum(
+        (packed_size(regression.dimension) + regression.dimension) * int(regression.active.sum())
+        for regression in regressions
+    )
+    touched = touched_draws(coordinates, sensitivity**2)
+    kept = delta_for_gaussian(delta, epsilon, touched) if deployment else delta
+    budget = mu_of(epsilon, kept) / sensitivity
     chosen: dict[str, Any] = {"split": split, "moment_share": moment_share, "adjacency": adjacency}
     grid = 0.0
     if deployment:

@@ -31,7 +31,7 @@ from reticent.privacy.counters import SeparateRounds
 from reticent.privacy.counters.counter import Counter
 from reticent.privacy.guarantee import DeclaredGroup, Guarantee, check_promise, noisy_sums
 from reticent.privacy.ledger import CounterShare, Ledger
-from reticent.privacy.noise import grid_for
+from reticent.privacy.noise import delta_for_gaussian, grid_for, touched_draws
 from reticent.privacy.sensitivity import Adjacency
 from reticent.privacy.trust import Law, Trust
 from reticent_client.wire.shuffling import coin_excess, coins_for
@@ -125,7 +125,8 @@ def calibrate_vectors(
     exact = unit_sensitivity(adjacency)
     if trust.wire == "messages":
         return _shuffled(dimension, trust, adjacency, epsilon, delta, sizes, honest)
-    mu = mu_of(epsilon, delta)
+    kept = delta_for_gaussian(delta, epsilon, touched_draws(dimension)) if deployment else delta
+    mu = mu_of(epsilon, kept)
     grid = grid_for(exact / mu) if deployment else 0.0
     sensitivity = exact + grid * math.sqrt(dimension)
     return VectorNoise(trust, adjacency, epsilon, delta, dimension, sensitivity, sensitivity / mu, grid)

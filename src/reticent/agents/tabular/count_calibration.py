@@ -44,7 +44,7 @@ from reticent.privacy.arrivals import arrival_ratio
 from reticent.privacy.counters import COUNTERS, Counter, make_counter
 from reticent.privacy.guarantee import check_promise
 from reticent.privacy.ledger import CounterShare, Ledger
-from reticent.privacy.noise import grid_for
+from reticent.privacy.noise import delta_for_gaussian, grid_for, touched_draws
 from reticent.privacy.sensitivity import Adjacency
 from reticent.privacy.trust import Trust
 
@@ -135,8 +135,10 @@ def calibrate_counts(
         charged = trust.sensitivity(counter)
         if not math.isfinite(charged):
             raise InvalidInput("counter", counter.name, "one that protects its items", "use epochs, tree or blt")
-        per_unit = charged * math.sqrt(tables) / mu_of(epsilon, delta)
         if deployment:
+            # One user is in one cell of every table: only those draws can tell her from another, and hers.
+            kept = delta_for_gaussian(delta, epsilon, touched_draws(2 * tables, charged**2))
+            per_unit = charged * math.sqrt(tables) / mu_of(epsilon, kept)
             grid = min(1.0, grid_for(per_unit * sensitivity))
             sensitivity += math.sqrt(2.0) * grid
             scale = per_unit * sensitivity

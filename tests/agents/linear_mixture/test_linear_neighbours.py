@@ -33,6 +33,7 @@ def test_the_worst_trajectories_are_possible_and_beat_random_ones() -> None:
     assert realised_strength(agent.aggregator, again) == pytest.approx(np.sqrt(squared))
 
 
+@pytest.mark.verify
 @pytest.mark.parametrize("adjacency", ["replace", "zero-out"])
 def test_a_world_of_real_states_has_a_pair_too(adjacency: str) -> None:
     world = make_world_from("glucose:states=real,judge_nodes=14,horizon=2")

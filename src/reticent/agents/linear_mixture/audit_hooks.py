@@ -173,7 +173,7 @@ class OffGridHooks(LinearMixtureHooks):
 
     def possible_pair(self, world: World | ContinuousWorld, seed: int) -> Pair[Observation]:
         """The best of many pairs of episodes with random actions, under the first plan."""
-        plan = self.agent.plan(self.agent.init())
+        plan = jax.jit(lambda agent: agent.plan(agent.init()))(self.agent)
 
         @jax.jit
         def observed(key: Array) -> tuple[Observation, Array]:

@@ -41,6 +41,18 @@ def pytest_configure(config: pytest.Config) -> None:
     jax.config.update("jax_disable_most_optimizations", not config.getoption("--optimized"))
 
 
+@pytest.fixture(scope="module")
+def every_pass(pytestconfig: pytest.Config) -> Iterator[None]:
+    """The module's programs are compiled with all of XLA's passes, as users' are: its numbers are compared bit by bit."""
+    import jax
+
+    forget_programs()
+    jax.config.update("jax_disable_most_optimizations", False)
+    yield
+    forget_programs()
+    jax.config.update("jax_disable_most_optimizations", not pytestconfig.getoption("--optimized"))
+
+
 @pytest.fixture(autouse=True)
 def small_worker() -> Iterator[None]:
     """After a test that left much behind, compiled programs are dropped; those on disk are read again where needed."""

@@ -11,6 +11,7 @@ RECORDED = json.loads(FILE.read_text()) if FILE.exists() else {}
 QUICK = {("blend", "private-linopt-vi"), ("blend", "private-ucb-vi"), ("river", "ucrl-vtr")}
 
 
+@pytest.mark.usefixtures("every_pass")
 @pytest.mark.parametrize(
     ("world", "agent"),
     [pytest.param(*run, marks=() if run in QUICK else pytest.mark.verify, id=" ".join(run)) for run in RUNS],

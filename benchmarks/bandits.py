@@ -18,7 +18,7 @@ from reticent.agents import make_agent
 from reticent.reports.plots import COLOURS, DPI, INK
 from reticent.runtime import enable_compilation_cache
 from reticent.simulation.simulate import simulate
-from reticent.worlds.registry import defaults_of, make_world_from
+from reticent.worlds.registry import default_episodes, make_world_from
 
 WORLD = "contextual-bandit"
 SHOWN = {
@@ -38,17 +38,17 @@ def main() -> None:
     parser.add_argument("--out", default="bandits.png")
     arguments = parser.parse_args()
     enable_compilation_cache()
-    world, defaults = make_world_from(WORLD), defaults_of(WORLD)
+    world, users = make_world_from(WORLD), default_episodes(WORLD)
     gap = world.optimal_value - world.uniform_value
     figure = Figure(figsize=(8.5, 4.8), dpi=DPI, layout="constrained")
     FigureCanvasAgg(figure)
     axes = figure.subplots()
     for colour, (spec, label) in zip(COLOURS, SHOWN.items(), strict=False):
         name = spec.partition(":")[0]
-        options = {"bonus_scale": defaults.bonus_scale_of(name)}
+        options = {"bonus_scale": 0.1}
         if name.startswith("private"):
             options["epsilon"] = arguments.epsilon
-        agent = make_agent(spec, world.model, defaults.episodes, **options)
+        agent = make_agent(spec, world.model, users, **options)
         curves = simulate(agent, world, range(arguments.seeds))
         share = (world.optimal_value - np.asarray(curves.value)) / gap
         mean, error = share.mean(axis=0), share.std(axis=0, ddof=1) / np.sqrt(arguments.seeds)
@@ -63,7 +63,7 @@ def main() -> None:
         )
     axes.set_xscale("log")
     axes.set_yscale("log")
-    axes.set_xlim(1, defaults.episodes)
+    axes.set_xlim(1, users)
     axes.set_ylim(1e-4, 1.3)
     axes.set_yticks([1e-4, 1e-3, 1e-2, 1e-1, 1], ["0.01%", "0.1%", "1%", "10%", "100%"])
     axes.set_xlabel("users so far")

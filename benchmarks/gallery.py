@@ -30,7 +30,7 @@ from reticent.errors import MissingExtra
 from reticent.reports.plots import COLOURS, DPI, FAINT, INK, band, band_words, gaps
 from reticent.runtime import enable_compilation_cache
 from reticent.simulation.simulate import Curves, simulate
-from reticent.worlds import WORLDS, World, defaults_of, make_world_from
+from reticent.worlds import WORLDS, World, default_episodes, make_world_from
 from reticent.worlds.registry import load_zoo
 from reticent.worlds.zoo import hard_instance, keyboard, mobile_health, tutor
 
@@ -66,13 +66,13 @@ class Shown(NamedTuple):
 
 def measure(spec: str, seeds: int, episodes: int | None) -> Shown:
     """Run both learners in the world."""
-    world, defaults = make_world_from(spec), defaults_of(spec)
-    users = defaults.episodes if episodes is None else episodes
-    promise = f"trust={defaults.trust},epsilon={defaults.epsilon},delta={defaults.delta}"
-    private = f"private-linopt-vi:{promise},bonus_scale={defaults.bonus_scale_of('private-linopt-vi')}"
-    free = f"ucrl-vtr:replan=epoch,bonus_scale={defaults.bonus_scale_of('ucrl-vtr')}"
-    curves = [simulate(make_agent(agent, world.model, users), world, range(seeds)) for agent in (private, free)]
-    return Shown(spec, world, users, f"{defaults.trust} ε = {defaults.epsilon:g}, δ = {defaults.delta:g}", *curves)
+    world = make_world_from(spec)
+    users = default_episodes(spec) if episodes is None else episodes
+    agents = ("private-score-vi:epsilon=1,delta=1e-5", "score-vi")
+    if world.model.horizon == 1:
+        agents = ("private-linucb:epsilon=1,delta=1e-5", "linucb")
+    curves = [simulate(make_agent(agent, world.model, users), world, range(seeds)) for agent in agents]
+    return Shown(spec, world, users, "joint ε = 1, δ = 1e-05", *curves)
 
 
 # -- the picture ---------------------------------------------------------------------------------------------------------

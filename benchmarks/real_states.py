@@ -21,7 +21,7 @@ from reticent.agents.linear_mixture import off_grid
 from reticent.runtime import enable_compilation_cache
 from reticent.simulation.rollout import rollout
 from reticent.simulation.simulate import simulate
-from reticent.worlds.registry import defaults_of, make_world_from
+from reticent.worlds.registry import default_episodes, make_world_from
 
 WALKS = 1000
 
@@ -46,13 +46,12 @@ def main() -> None:
     parser.add_argument("--nodes", type=int, nargs="+", default=[10, 14])
     arguments = parser.parse_args()
     enable_compilation_cache()
-    defaults = defaults_of("glucose")
-    spec = f"private-linopt-vi:bonus_scale={defaults.bonus_scale_of('private-linopt-vi')}"
+    spec, users = "private-linopt-vi:bonus_scale=0.03", default_episodes("glucose")
     for nodes in arguments.nodes:
         for states in ("nodes", "real"):
             world = make_world_from(f"glucose:states={states},nodes={nodes}")
             gap = world.optimal_value - world.uniform_value
-            agent = make_agent(spec, world.model, defaults.episodes)
+            agent = make_agent(spec, world.model, users)
             curves = simulate(agent, world, range(arguments.seeds), width=64)
             row = {
                 "states": states,

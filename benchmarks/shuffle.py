@@ -3,7 +3,7 @@
     python benchmarks/shuffle.py --seeds 16 --out docs/pictures/shuffle.png
 
 One panel per world: the gap of the policy in force to the best one over users, as a share of what acting at random
-loses, for private-linopt-vi with the world's registered defaults. Also printed: regret, final gap, noise and the number of
+loses, for private-score-vi. Also printed: regret, final gap, noise and the number of
 one-bit messages that a user sends.
 """
 
@@ -19,11 +19,13 @@ from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 
 from reticent.agents import make_agent
-from reticent.agents.registry import privacy_plan_of
+from reticent.privacy.guarantee import guarantee_of
+from reticent.privacy.sums import PrivateSums, private_sums
 from reticent.reports.plots import COLOURS, DPI, INK
 from reticent.runtime import enable_compilation_cache
 from reticent.simulation.simulate import simulate
-from reticent.worlds.registry import defaults_of, make_world_from
+from reticent.worlds.registry import default_episodes, make_world_from
+from reticent_client.wire.shuffling import coins_for, messages_per_user
 
 WORDS = {
     "joint": "joint: the server is trusted",
@@ -31,33 +33,43 @@ WORDS = {
     "local": "local: nobody is trusted",
 }
 WORLDS = ("random-blend", "mobile-health")
-LEARNER = "private-linopt-vi"
+LEARNER = "private-score-vi"
+
+
+def sent_per_user(sums: PrivateSums, sizes: list[int]) -> list[int]:
+    """One-bit messages that a user of each round sends; none without a shuffler."""
+    if sums.trust.wire != "messages":
+        return [0] * len(sizes)
+    grid = float(sums.grid)
+    reach = np.ceil(sums.contribution_bound / grid)
+    return [messages_per_user(coins_for(np.asarray(sums.noise_scale), grid), reach, size) for size in sizes]
 
 
 def measure(world_spec: str, epsilon: float, seeds: int) -> dict[str, Any]:
     """Curves and figures of the three trust models on one world, at its default number of users."""
-    world, defaults = make_world_from(world_spec), defaults_of(world_spec)
+    world, users = make_world_from(world_spec), default_episodes(world_spec)
     gap = world.optimal_value - world.uniform_value
-    options = {"epsilon": epsilon, "delta": 1e-5, "bonus_scale": defaults.bonus_scale_of(LEARNER)}
-    found: dict[str, Any] = {"world": world_spec, "episodes": defaults.episodes, "epsilon": epsilon, "models": {}}
+    options = {"epsilon": epsilon, "delta": 1e-5}
+    found: dict[str, Any] = {"world": world_spec, "episodes": users, "epsilon": epsilon, "models": {}}
     for trust in WORDS:
-        agent = make_agent(f"{LEARNER}:trust={trust}", world.model, defaults.episodes, **options)
-        plan = privacy_plan_of(LEARNER, world.model, defaults.episodes, {**options, "trust": trust})
+        agent = make_agent(f"{LEARNER}:trust={trust}", world.model, users, **options)
+        guarantee, sums = guarantee_of(agent), private_sums(agent)
+        assert guarantee is not None
         curves = simulate(agent, world, range(seeds))
         regret = np.asarray(curves.regret) / gap
-        users = np.asarray(curves.episodes)
-        slope = np.diff(regret, axis=1) / np.diff(users)
-        messages = plan.messages(world.model)
+        points = np.asarray(curves.episodes)
+        slope = np.diff(regret, axis=1) / np.diff(points)
+        messages = sent_per_user(sums, agent.schedule.round_sizes.tolist())
         found["models"][trust] = {
             "regret": float(curves.regret[:, -1].mean()),
             "regret_stderr": float(curves.regret[:, -1].std(ddof=1) / np.sqrt(seeds)),
             "final_gap_share": float(curves.tail_regret.mean() / gap),
             "final_gap_share_stderr": float(curves.tail_regret.std(ddof=1) / np.sqrt(seeds) / gap),
-            "sigma": float(plan.calibration.reward.gram_sigma[0]),
-            "epsilon_spent": plan.calibration.epsilon_spent,
+            "sigma": float(sums.noise_scale[0, 0]),
+            "epsilon_spent": guarantee.spent,
             "messages_first_epoch": int(messages[0]),
             "messages_last_epoch": int(messages[-1]),
-            "users": users[1:].tolist(),
+            "users": points[1:].tolist(),
             "gap_share": slope.mean(axis=0).tolist(),
             "gap_share_stderr": (slope.std(axis=0, ddof=1) / np.sqrt(seeds)).tolist(),
         }

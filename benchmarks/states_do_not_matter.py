@@ -28,11 +28,10 @@ from reticent.reports.plots import COLOURS, DPI, FAINT, INK
 from reticent.runtime import enable_compilation_cache
 from reticent.simulation.simulate import simulate
 from reticent.worlds import World, make_world_from
-from reticent.worlds.registry import defaults_of
 
 SIZES = (100, 1000, 10_000, 100_000)
 LARGEST = "large-blend:states=100000,actions=10,d=8,horizon=10"
-AGENT = "private-linopt-vi:epsilon=1,delta=1e-5,bonus_scale={}"
+AGENT = "private-score-vi:epsilon=1,delta=1e-5"
 SCRATCH = 2**28
 """Seeds run side by side as long as one number per seed and transition entry fits into so many bytes."""
 
@@ -79,7 +78,7 @@ def measure(states: int, episodes: int, seeds: int) -> Row:
     """One size: regret of all seeds, and the time of a plan."""
     spec = f"large-blend:states={states}"
     world = make_world_from(spec)
-    agent = make_agent(AGENT.format(defaults_of(spec).bonus_scale_of("private-linopt-vi")), world.model, episodes)
+    agent = make_agent(AGENT, world.model, episodes)
     together = max(1, min(seeds, SCRATCH * world.model.d1 // (8 * entries(world))))
     started = time.perf_counter()
     parts = [

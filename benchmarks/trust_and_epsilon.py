@@ -21,24 +21,22 @@ from reticent.agents import make_agent
 from reticent.reports.plots import COLOURS, DPI, INK
 from reticent.runtime import enable_compilation_cache
 from reticent.simulation.simulate import simulate
-from reticent.worlds.registry import defaults_of, make_world_from
+from reticent.worlds.registry import make_world_from
 
 EPSILONS = (0.1, 1.0, 10.0)
 FLOOR = 1e-4
 """Shares below this are drawn on it: the bottom of the axis means at most 0.01%."""
-NO_NOISE = "ucrl-vtr:replan=epoch,bonus_scale=0.05,centred=true,span=seen,pool=true,normalize=true"
+NO_NOISE = "score-vi"
 
 
 def measure(world_spec: str, episodes: int, seeds: int) -> list[dict[str, float | str]]:
     """One row per (trust, ε): shares of the uniform policy's regret and of its gap, with standard errors."""
     world = make_world_from(world_spec)
     gap = world.optimal_value - world.uniform_value
-    scales = defaults_of(world_spec)
     runs = [("none", float("inf"), NO_NOISE)]
-    bonus = scales.bonus_scale_of("private-linopt-vi")
-    for trust in ("joint", "local"):
+    for trust in ("joint", "shuffle", "local"):
         for epsilon in EPSILONS:
-            runs.append((trust, epsilon, f"private-linopt-vi:trust={trust},epsilon={epsilon},bonus_scale={bonus}"))
+            runs.append((trust, epsilon, f"private-score-vi:trust={trust},epsilon={epsilon}"))
     rows: list[dict[str, float | str]] = []
     for trust, epsilon, spec in runs:
         curves = simulate(make_agent(spec, world.model, episodes), world, range(seeds))

@@ -39,10 +39,10 @@ def toy_agent(model, episodes, *, courage: float = 0.5):
 WORLD = '''\
 import numpy as np
 
-from reticent.worlds import Defaults, register_world, tabular
+from reticent.worlds import register_world, tabular
 
 
-@register_world("toy-world", Defaults(episodes=12, how="not at all", bonus_scale={"toy-agent": 0.25}))
+@register_world("toy-world", episodes=12)
 def toy_world(*, luck: float = 0.5):
     """Toy: two states, and a coin decides."""
     rows = np.array([[[1.0, 0.0], [1 - luck, luck]], [[0.0, 1.0], [luck, 1 - luck]]])

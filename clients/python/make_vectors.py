@@ -279,9 +279,16 @@ def content_of(name: str) -> dict[str, Any]:
     return {"about": (FILES[name].__doc__ or "").strip(), "cases": FILES[name]()}
 
 
+def text_of(name: str) -> str:
+    """The file itself: one case a line."""
+    content = content_of(name)
+    cases = ",\n".join(json.dumps(case, ensure_ascii=False, allow_nan=False) for case in content["cases"])
+    return f'{{"about": {json.dumps(content["about"], ensure_ascii=False)}, "cases": [\n{cases}\n]}}\n'
+
+
 if __name__ == "__main__":
     PLACE.mkdir(exist_ok=True)
     for name in FILES:
         path = PLACE / f"{name}.json"
-        path.write_text(json.dumps(content_of(name), indent=1, ensure_ascii=False, allow_nan=False) + "\n")
+        path.write_text(text_of(name), encoding="utf-8")
         print(path.relative_to(Path(__file__).parent), path.stat().st_size, "bytes")

@@ -18,7 +18,7 @@ from reticent.experiments import storage
 from reticent.experiments.config import resolve
 from reticent.reports import report
 from reticent.reports.plots import Reference, band, band_words, gaps
-from reticent.worlds import defaults_of, make_world_from
+from reticent.worlds import default_episodes, make_world_from
 
 TINY = "random-blend:states=3,actions=2,horizon=2,d=2"
 AGENTS = ["ucrl-vtr", "oppo:bonus_scale=0.3"]
@@ -162,12 +162,11 @@ def test_nothing_is_written_if_a_run_is_stopped_before_it_begins(tmp_path):
 # -- resolving ---------------------------------------------------------------------------------------------------------
 
 
-def test_defaults_come_from_the_world():
+def test_the_world_says_how_many_users_and_the_agent_the_rest():
     config, _ = resolve("mobile-health", ["ucrl-vtr", "oppo:bonus_scale=2"])
-    defaults = defaults_of("mobile-health")
-    assert config.episodes == defaults.episodes
+    assert config.episodes == default_episodes("mobile-health")
     assert config.seeds == tuple(range(16))
-    assert config.agents[0].options["bonus_scale"] == defaults.bonus_scale_of("ucrl-vtr")
+    assert config.agents[0].options["bonus_scale"] == 0.1
     assert config.agents[1].options["bonus_scale"] == 2.0
 
 

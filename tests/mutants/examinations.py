@@ -9,6 +9,7 @@ import functools
 from collections.abc import Callable
 from typing import Any
 
+import jax.numpy as jnp
 import numpy as np
 
 from reticent.agents import make_agent
@@ -21,7 +22,9 @@ from reticent.audit import (
     check_refusals,
     check_source,
     lower_bounds,
+    noise_findings,
     play_releases,
+    promised_scales,
     replay,
     seen_as,
     worst_pair,
@@ -29,6 +32,7 @@ from reticent.audit import (
 from reticent.audit.atoms import atom_evidence
 from reticent.privacy.noise import SecureNoise
 from reticent.service import embedded as deployed
+from reticent.service import mechanism
 from reticent.worlds import Episode, World, make_world_from
 
 Examination = Callable[[], list[str]]
@@ -90,7 +94,27 @@ def searched(name: str = "private-linopt-vi", trials: int = 100_000, users: int 
             scores = play_releases(audited, worst_pair(audited, random=1, gradient=False)[0], trials, seed=3)
         return [atom.sentence() for atom in atom_evidence(scores.atoms, audited.guarantee) if atom.violated]
 
-    return _named(examine, "atoms", {"agent": name, **options})
+    return _named(examine, "atoms", {"agent": name, "trials": trials, **options})
+
+
+def deployed_noise(wire: str) -> Examination:
+    """The law of the noise that a deployment really adds, in the units of its guarantee: rounds', or local reports'."""
+    spec = f"private-linopt-vi:trust={wire}" + (",counter=tree" if wire == "joint" else "")
+
+    def examine() -> list[str]:
+        made = mechanism.make_mechanism(spec, tiny_world().model, 3, SecureNoise())
+        sums, board = made.sums, made.billboard(0, made.agent.init())
+        expected = promised_scales(Subject(made.agent).guarantee, sums.noise_scale.shape)
+        if wire == "joint":
+            drawn = np.stack([made.round_noise() for _ in range(300)])
+        else:
+            episode = Episode(np.array([0, 1, 2]), np.array([0, 1]), np.array([1.0, 0.0]))
+            reports = np.stack([made.contribution(board, episode) for _ in range(300)])
+            silent = made.agent.report(board.plan, episode, jnp.zeros_like(sums.noise_scale))
+            drawn = reports - np.rint(np.asarray(silent) / made.grid)
+        return noise_findings(drawn * made.grid, expected, on_a_grid=True)
+
+    return _named(examine, "distribution", {"deployed": wire})
 
 
 def refused() -> Examination:

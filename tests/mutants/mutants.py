@@ -79,6 +79,7 @@ QUICK = {
     "floating-point-gaussians",
     "same-seed-every-draw",
     "generator-cloned-by-fork",
+    "deployed-rounds-too-quiet",
 }
 """What the fast tests run: at least one mutant of each kind. `make verify` runs them all."""
 
@@ -519,6 +520,27 @@ def generator_cloned_by_fork(patch: Patch) -> None:
         return _grid_noise(self.generator.normal(scale=scale), np.asarray(scale))
 
     patch.setattr(noise.SecureNoise, "draw", draw)
+
+
+def _deployed_at(factor: float) -> Callable[[Patch], None]:
+    def apply(patch: Patch) -> None:
+        real = mechanism.Mechanism._draw
+        patch.setattr(
+            mechanism.Mechanism, "_draw",
+            lambda self, prefix: np.rint(factor * real(self, prefix)).astype(np.int64),
+        )  # fmt: skip
+
+    return apply
+
+
+@mutant("a deployment's rounds get 0.6 of their noise", ex.deployed_noise("joint"), "calibrated scale")
+def deployed_rounds_too_quiet(patch: Patch) -> None:
+    _deployed_at(0.6)(patch)
+
+
+@mutant("local reports of a deployment get 0.85 of their noise", ex.deployed_noise("local"), "calibrated scale")
+def deployed_reports_too_quiet(patch: Patch) -> None:
+    _deployed_at(0.85)(patch)
 
 
 # -- what a deployment must refuse --------------------------------------------------------------------------------------

@@ -54,6 +54,7 @@ def rows() -> list[str]:
 def test_the_table_in_the_docs_is_this_registry() -> None:
     written = [line for line in DOCS.read_text().splitlines() if re.match(r"\| `[a-z0-9-]+` \|", line)]
     assert written == rows(), "python tests/mutants/test_mutants.py prints the table"
+    assert f"all {len(MUTANTS)} of the table are caught" in DOCS.read_text()
 
 
 if __name__ == "__main__":

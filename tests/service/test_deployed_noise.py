@@ -6,16 +6,19 @@ few hundred real draws; false alarms are below 1e-6 in all.
 
 from __future__ import annotations
 
+import dataclasses
 import math
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import jax.numpy as jnp
 import numpy as np
 import pytest
 from durable import deployment
 from scipy.stats import binom, chi2
 
+from reticent.errors import InvalidInput
 from reticent.privacy.accounting.gaussian import mu_of
 from reticent.privacy.noise import SecureNoise
 from reticent.service.embedded import DeployedAgent
@@ -133,17 +136,17 @@ def test_every_entry_adds_it_once(path: Callable[[], np.ndarray]) -> None:
 
 
 def test_the_services_releases_have_it_too(tmp_path: Path) -> None:
-    """Twenty rounds of two users in the store: each release less the exact sums is noise of its own."""
-    service = deployment(tmp_path, COUNTS, 40, RIVER)
+    """Sixty rounds of one user in the store: each release less the exact sums is noise of its own."""
+    service = deployment(tmp_path, COUNTS.replace("first=2", "first=1"), 60, RIVER)
     mechanism, released = service.mechanism, []
-    exact = 2 * mechanism.contribution(service.billboard(0), nobody()) * mechanism.grid
-    for user in range(40):
+    exact = mechanism.contribution(service.billboard(0), nobody()) * mechanism.grid
+    for user in range(60):
         opened = service.admit(f"user {user}")
         service.submit_trajectory(opened.token, opened.episode, *nobody())
     service.finish()
     service.advance()
     with service.store.read() as tx:
-        for number in range(20):
+        for number in range(60):
             released.append(np.frombuffer(records.round_of(tx, number).release, "<f8"))
     # Rounds of one size: a release is the running sum, so differences are single rounds.
     noise = np.diff(np.array(released), axis=0, prepend=0.0) - exact.ravel()
@@ -171,3 +174,42 @@ def test_scales_follow_from_the_promise(monkeypatch: pytest.MonkeyPatch) -> None
     assert math.sqrt(square) == pytest.approx(mu_of(2.0, 1e-5), rel=1e-5)
     drawn = repeated(lambda: mechanism._draw(())[scale > 0] * mechanism.grid / scale[scale > 0], DRAWS)
     assert looks_wrong(drawn, 1.0) == []
+
+
+# -- the grid -----------------------------------------------------------------------------------------------------------
+
+
+def on_grid(spec: str, grid: float, episodes: int = 4) -> Mechanism:
+    """The mechanism as made, but on another grid."""
+    mechanism = make_mechanism(spec, RIVER, episodes, SecureNoise())
+    sums = dataclasses.replace(mechanism.agent.aggregator, grid=jnp.asarray(grid))
+    return dataclasses.replace(mechanism, agent=dataclasses.replace(mechanism.agent, aggregator=sums))
+
+
+@pytest.mark.parametrize("spec", [COUNTS, LOCAL])
+def test_a_grid_that_is_too_coarse_or_too_fine_is_not_deployed(spec: str) -> None:
+    """σ/grid ≥ 2^10, and every sum below 2^53 steps: checked when a deployment is made, on public numbers alone."""
+    coarse = 2.0 ** math.floor(math.log2(SIGMA) - 10)
+    if spec == COUNTS:
+        on_grid(spec, coarse).require_exact_sums()
+    else:  # rounding to it was not calibrated for, and a device works that out by itself
+        with pytest.raises(InvalidInput, match="do not send"):
+            on_grid(spec, coarse).require_exact_sums()
+    with pytest.raises(InvalidInput, match="grid"):
+        on_grid(spec, 2 * coarse).require_exact_sums()
+    with pytest.raises(InvalidInput, match=r"2\^53"):
+        on_grid(spec, 2.0**-50).require_exact_sums()
+    with pytest.raises(InvalidInput, match=r"2\^53"):  # as many users as that would add up to more
+        on_grid(spec, 2.0**-40, episodes=10_000).require_exact_sums()
+    on_grid(spec, 2.0**-40).require_exact_sums()
+
+
+def test_a_sum_that_is_not_exact_is_not_released() -> None:
+    mechanism = make_mechanism(COUNTS, RIVER, 4, SecureNoise())
+    state = mechanism.agent.init()
+    board, noise = mechanism.billboard(0, state), mechanism.round_noise()
+    total = np.zeros(mechanism.noise_scale.shape, np.int64)
+    mechanism.close(state, board, total, noise)
+    total[0, 0] = 2**53
+    with pytest.raises(InvalidInput, match=r"2\^53"):
+        mechanism.close(state, board, total, noise)

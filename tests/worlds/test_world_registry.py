@@ -5,9 +5,8 @@ from __future__ import annotations
 import pytest
 
 from reticent.errors import InvalidInput, UnknownName
-from reticent.worlds import WORLDS, Defaults, defaults_of, make_world_from, register_world, tabular, world_rows
+from reticent.worlds import WORLDS, default_episodes, make_world_from, register_world, tabular, world_rows
 from reticent.worlds import registry as worlds_registry
-from reticent.worlds.registry import DEFAULT_BONUS_SCALE
 
 
 def test_specs_are_read_and_kept_as_the_name():
@@ -31,8 +30,8 @@ def test_wrong_names_are_answered_with_the_right_ones():
         make_world_from("riverswim:states=six")
     with pytest.raises(InvalidInput, match="key=value"):
         make_world_from("riverswim:6")
-    with pytest.raises(UnknownName, match="option of 'riverswim'"):
-        defaults_of("riverswim:state=6")
+    with pytest.raises(UnknownName, match="unknown world 'river'"):
+        default_episodes("river:state=6")
 
 
 def test_every_world_is_listed_with_its_numbers():
@@ -40,7 +39,6 @@ def test_every_world_is_listed_with_its_numbers():
     assert {"mobile-health", "random-blend", "riverswim"} <= set(rows)
     for row in rows.values():
         assert row["summary"]
-        assert row["how"]
         if row["needs"]:  # recorded people: their data are not everywhere
             continue
         assert 0 <= row["uniform_value"] < row["optimal_value"] <= row["horizon"]
@@ -50,27 +48,22 @@ def test_every_world_is_listed_with_its_numbers():
     assert (rows["riverswim"]["d1"], rows["riverswim"]["d2"]) == (72, 12)
 
 
-def test_defaults_fall_back_and_variants_take_over(monkeypatch):
+def test_a_world_is_registered_with_its_number_of_users(monkeypatch):
     monkeypatch.setattr(WORLDS, "_entries", dict(WORLDS._entries))
-    monkeypatch.setattr(worlds_registry, "_DEFAULTS", dict(worlds_registry._DEFAULTS))
-    plain = Defaults(episodes=10, how="guessed", bonus_scale={"oppo": 0.5})
-    special = Defaults(episodes=20, how="guessed")
+    monkeypatch.setattr(worlds_registry, "_EPISODES", dict(worlds_registry._EPISODES))
 
-    @register_world("point", plain, variants={"reward=0.5": special})
+    @register_world("point", episodes=10)
     def point(*, reward: float = 1.0):
         """One state, one action."""
         return tabular([[[1.0]]], [[reward]], 1)
 
     assert make_world_from("point:reward=0.25").optimal_value == 0.25
-    assert defaults_of("point") is plain
-    assert defaults_of("point:reward=0.50") is special
-    assert plain.bonus_scale_of("oppo") == 0.5
-    assert plain.bonus_scale_of("ucrl-vtr") == DEFAULT_BONUS_SCALE
+    assert default_episodes("point:reward=0.5") == 10
     assert "point" in {row["name"] for row in world_rows()}
     with pytest.raises(InvalidInput, match="world name is point, but must be new"):
-        register_world("point", plain)(point)
+        register_world("point")(point)
 
 
-def test_every_registered_world_has_defaults():
+def test_every_registered_world_has_a_number_of_users():
     for row in world_rows():
-        assert defaults_of(row["name"]).episodes > 0
+        assert default_episodes(row["name"]) > 0

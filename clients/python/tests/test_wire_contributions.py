@@ -214,18 +214,18 @@ def test_what_does_not_fit_is_refused_when_it_is_read() -> None:
 @pytest.mark.parametrize("form", FORMS)
 @pytest.mark.parametrize("shows", [True, False])
 def test_a_report_is_the_contribution_and_noise_of_the_published_scale(form: str, shows: bool) -> None:
-    """Of a user who shows nothing, noise alone. Chi-square over 20 reports; noise of 0.85 times the scale fails."""
+    """Of a user who shows nothing, noise alone. Chi-square over 120 reports; noise of 0.85 times the scale fails."""
     model = example_model(form)
     board, seen = example_billboard(model), example_trajectory(model, 2) if shows else None
     exact = model.steps(board, seen) if seen is not None else 0
     scale = model.rules.noise_scale / model.rules.grid
     noisy = scale > 0
-    noise = np.array([noised_report(model, board, seen) - exact for _ in range(20)])
+    noise = np.array([noised_report(model, board, seen) - exact for _ in range(120)])
     assert (noise[:, ~noisy] == 0).all()
     units = noise[:, noisy] / scale[noisy]
     assert squares_fit(float((units**2).sum()), units.size)
     assert not squares_fit(float(((0.85 * units) ** 2).sum()), units.size)
-    assert len({report.tobytes() for report in noise}) == 20
+    assert len({report.tobytes() for report in noise}) == 120
 
 
 @pytest.mark.parametrize("form", FORMS)

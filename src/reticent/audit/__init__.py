@@ -18,7 +18,7 @@ What an agent's family has to bring is in :mod:`reticent.audit.hooks`.
 
 from reticent.audit.attack import DEFAULT_CONFIDENCE, Attack, Audit, audit
 from reticent.audit.bounds import Bound, Evidence, lower_bounds
-from reticent.audit.distribution import check_noise, check_source, promised_scales
+from reticent.audit.distribution import check_noise, check_source, noise_findings, promised_scales
 from reticent.audit.hooks import Neighbours, OwnReleases, OwnReplay
 from reticent.audit.monitoring import Monitoring, canary_noise, monitor, noise_monitor
 from reticent.audit.refusals import check_refusals
@@ -54,6 +54,7 @@ __all__ = [
     "check_source",
     "lower_bounds",
     "monitor",
+    "noise_findings",
     "noise_monitor",
     "play_releases",
     "probe",

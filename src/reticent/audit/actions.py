@@ -78,19 +78,20 @@ def _a_run(agent: AnyLearner, world: Any, seen: PyTree, key: Array, rollout: Rol
     model, privatizer = agent.model, agent.aggregator
     users, own_noise, round_noise = jax.random.split(key, 3)
 
-    def play(plan: Plan, number: Array) -> tuple[Array, Array]:
+    def play(plan: Plan, number: Array, place: Array) -> tuple[Array, Array]:
+        plan = agent.served(plan, place)
         uniforms = jax.random.uniform(jax.random.fold_in(users, number), (1 + 3 * model.horizon,))
         episode = rollout(agent, world, plan, uniforms)
         noise = privatizer.simulate_user_noise(jax.random.fold_in(own_noise, number))
         report = agent.report(plan, episode, noise)
         canary = privatizer.report(seen, noise)
-        place = episode.states[:-1] * model.actions + episode.actions
-        shown = jnp.zeros(model.states * model.actions, jnp.float32).at[place].add(1.0)
+        pairs = episode.states[:-1] * model.actions + episode.actions
+        shown = jnp.zeros(model.states * model.actions, jnp.float32).at[pairs].add(1.0)
         return jnp.where(number == 0, canary, report), jnp.where(number == 0, 0.0, shown)
 
     def a_round(carry: tuple[Any, Plan], numbers: Array, t: Array, size: int) -> tuple[tuple[Any, Plan], Array]:
         state, plan = carry
-        reports, shown = jax.vmap(play, in_axes=(None, 0))(plan, numbers)
+        reports, shown = jax.vmap(play, in_axes=(None, 0, 0))(plan, numbers, jnp.arange(len(numbers)))
         state = agent.absorb(state, reports.sum(axis=0))
         noise = privatizer.simulate_round_noise(jax.random.fold_in(round_noise, t))
         state = agent.close(state, plan, size, noise)

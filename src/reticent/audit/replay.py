@@ -34,7 +34,7 @@ from reticent.audit.response import Response
 from reticent.audit.subject import Subject
 from reticent.learning.aggregator import PyTree
 from reticent.learning.learner import AgentState
-from reticent.learning.plan import Plan
+from reticent.learning.plan import Plan, without_ties
 from reticent.privacy.neighbours import Group, Replay, User, cost_of, in_noise, length_of
 from reticent.runtime import double_precision
 from reticent.worlds import Episode
@@ -144,14 +144,15 @@ def _run(
         number = 0
         for t, size in enumerate(agent.schedule.round_sizes.tolist()):
             shown = plan if plans is None else plans[min(t, len(plans) - 1)]
-            for _ in range(size):
+            for place in range(size):
+                served = agent.served(shown, place)
                 key = jax.random.fold_in(keys[0], number)
                 trace.secrets |= _words(key)
                 own = sums.simulate_user_noise(key)
-                report = sums.report(users[number](shown), own)
+                report = sums.report(users[number](served), own)
                 if hide is not None and subject.noised_reports and number == changed and own is not None:
                     own = own + jnp.where(noisy, hide.reports[number] - report, 0.0)
-                    report = sums.report(users[number](shown), own)
+                    report = sums.report(users[number](served), own)
                 trace.reports.append(np.asarray(report))
                 state = agent.absorb(state, report)
                 number += 1
@@ -176,7 +177,7 @@ def _run(
             trace.regularized.append(jax.tree.map(np.asarray, agent.aggregator.regularized(state.aggregate)))
             trace.counts.append((int(state.rounds), int(state.aggregate.rounds)))
             trace.shapes.append([(np.shape(leaf), str(np.asarray(leaf).dtype)) for leaf in jax.tree.leaves(state)])
-        _past_the_horizon(subject, state, plan, users[0](plan), keys, trace)
+        _past_the_horizon(subject, state, plan, users[0](agent.served(plan, 0)), keys, trace)
     trace.log = log.getvalue()
     if trace.secrets & set(re.findall(r"\d+", trace.log)):
         trace.findings.append("a log line shows the seed of the noise")
@@ -226,9 +227,10 @@ def _comparable(subject: Subject, plan: Any) -> Any:
     """A plan's greedy choice blanked where two actions are as good: rounding may decide those either way."""
     if not isinstance(plan, Plan) or subject.agent.method != "value-iteration":
         return plan
-    best = np.sort(np.asarray(plan.action_values), axis=-1)
-    apart = best[..., -1] - best[..., -2] if best.shape[-1] > 1 else np.ones(best.shape[:-1])
-    return plan._replace(policy=jnp.where(apart > 1e-5, plan.policy, -1))
+    own = getattr(subject.agent.audit_hooks(), "comparable", None)
+    if own is not None:
+        return own(plan)
+    return plan._replace(policy=without_ties(plan.policy, plan.action_values))
 
 
 def _close(left: PyTree, right: PyTree) -> bool:

@@ -14,13 +14,18 @@ from reticent.errors import InvalidInput, UnknownName
 from reticent.learning.learner import AnyLearner
 from reticent.naming import join, split
 from reticent.privacy.trust import TRUSTS
-from reticent.worlds import Defaults, Model, World, defaults_of, make_world_from
+from reticent.worlds import Model, World, default_episodes, make_world_from
 
 DEFAULT_WORLD = "mobile-health"
 DEFAULT_SEEDS = 16
+FAIR = "centred=True,span=seen,pool=default,normalize=default"
+"""What the private linear learners use of a model's declarations; without it a comparison understates the price of
+privacy."""
+
 NOT_PRIVATE = {
-    "private-linopt-vi": "ucrl-vtr",
-    "private-linopt-po": "oppo",
+    "private-score-vi": "score-vi",
+    "private-linopt-vi": f"ucrl-vtr:{FAIR}",
+    "private-linopt-po": f"oppo:{FAIR}",
     "private-linucb": "linucb",
     "ldp-ucrl-vtr": "ucrl-vtr",
     "private-lsvi-ucb": "lsvi-ucb",
@@ -91,13 +96,12 @@ class RunConfig:
 
 
 def default_agents() -> list[str]:
-    """The agents of a run that names none: the private learner and its non-private one, as far as registered."""
-    known = {entry.name for entry in AGENTS.entries()}
-    return ["ucrl-vtr", "private-linopt-vi" if "private-linopt-vi" in known else "oppo"]
+    """The agents of a run that names none; a private one brings its non-private companion."""
+    return ["private-score-vi"]
 
 
-def resolve_agent(spec: str, defaults: Defaults | None, flags: Mapping[str, Any]) -> AgentConfig:
-    """Fix every option of one agent: what its spec says, else the run's flags, else the world's or the agent's default.
+def resolve_agent(spec: str, flags: Mapping[str, Any]) -> AgentConfig:
+    """Fix every option of one agent: what its spec says, else the run's flags, else the agent's default.
 
     Flags that the agent has no option for are ignored; None means not given.
 
@@ -108,9 +112,6 @@ def resolve_agent(spec: str, defaults: Defaults | None, flags: Mapping[str, Any]
     name, raw = split(spec)
     entry = AGENTS.find(name)
     options = {key: parameter.default for key, parameter in entry.options.items()}
-    if defaults is not None:
-        said = defaults.options_of(name).items()
-        options |= {key: value for key, value in said if key in options and entry.offers(key, value)}
     given = {key: str(value) for key, value in flags.items() if value is not None and key in options}
     return AgentConfig(spec, name, options | entry.read(given) | entry.read(raw))
 
@@ -134,11 +135,10 @@ def resolve(
     flags = dict(flags or {})
     _check_flags(flags)
     built = make_world_from(world) if isinstance(world, str) else world
-    defaults = defaults_of(world) if isinstance(world, str) else None
     if episodes is None:
-        if defaults is None:
+        if not isinstance(world, str):
             raise InvalidInput("episodes", None, "given for a world without a name", "say how many users there are")
-        episodes = defaults.episodes
+        episodes = default_episodes(world)
     if episodes < 1:
         raise InvalidInput("episodes", episodes, "at least 1", "give the number of users K")
     numbers = _seed_numbers(seeds)
@@ -149,11 +149,11 @@ def resolve(
     specs = list(dict.fromkeys(specs))
     if not specs:
         raise InvalidInput("agents", "empty", "at least one agent", "name one, such as 'ucrl-vtr'")
-    chosen = [resolve_agent(spec, defaults, flags) for spec in specs]
+    chosen = [resolve_agent(spec, flags) for spec in specs]
     for agent in tuple(chosen):
         beside = NOT_PRIVATE.get(agent.name)
-        if companions and beside is not None and beside not in {other.name for other in chosen}:
-            chosen.append(resolve_agent(beside, defaults, flags))
+        if companions and beside is not None and split(beside)[0] not in {other.name for other in chosen}:
+            chosen.append(resolve_agent(beside, flags))
     return RunConfig(built.name, tuple(chosen), int(episodes), numbers), built
 
 

@@ -56,3 +56,12 @@ def act(plan: Plan, step: Array, state: Array, uniform: Array) -> Array:
     cumulative = jnp.cumsum(plan.policy[step, state])
     # The last entry may round to below 1; an action past the end must never come out.
     return jnp.minimum((uniform >= cumulative).sum(), cumulative.shape[0] - 1)
+
+
+def without_ties(choices: Array, action_values: Array | None, margin: float = 1e-5) -> Array:
+    """Greedy choices with −1 where the second-best action is within ``margin`` of the best; as they are without values."""
+    if action_values is None:
+        return choices
+    best = jnp.sort(action_values, axis=-1)
+    apart = best[..., -1] - best[..., -2] if best.shape[-1] > 1 else jnp.full(best.shape[:-1], jnp.inf)
+    return jnp.where(apart > margin, choices, -1)

@@ -9,6 +9,7 @@ from __future__ import annotations
 import dataclasses
 import functools
 import math
+from typing import Literal
 
 import numpy as np
 
@@ -61,6 +62,20 @@ class Schedule:
     def ends(self) -> np.ndarray:
         """Number of episodes finished when each round ends."""
         return np.cumsum(self.round_sizes)
+
+
+Replan = Literal["episode", "epoch"]
+
+MANY_PAIRS = 400
+"""Pairs of state and action beyond which a plan costs as much as thousands of users."""
+
+
+def replan_sizes(pairs: int, episodes: int, replan: Replan | None) -> tuple[int, ...] | None:
+    """Rounds of a learner without privacy: every user one, or slowly growing epochs; None chooses by the number of
+    pairs."""
+    if replan is None:
+        replan = "epoch" if pairs > MANY_PAIRS else "episode"
+    return geometric_sizes(episodes, first=1, growth=1.2) if replan == "epoch" else None
 
 
 def geometric_sizes(episodes: int, first: int, growth: float) -> tuple[int, ...]:

@@ -10,7 +10,7 @@ from reticent.worlds.model import Model, make_model
 from reticent.worlds.model_file import ModelFile, load_model, save_model
 from reticent.worlds.names import Names
 from reticent.worlds.provenance import Provenance
-from reticent.worlds.registry import WORLDS, Defaults, defaults_of, make_world_from, register_world, world_rows
+from reticent.worlds.registry import WORLDS, default_episodes, make_world_from, register_world, world_rows
 from reticent.worlds.simulators import Trajectory, blend_from_simulators
 from reticent.worlds.sparse import sparse_blend
 from reticent.worlds.tabular import tabular
@@ -21,7 +21,6 @@ if TYPE_CHECKING:
 
 __all__ = [
     "WORLDS",
-    "Defaults",
     "Episode",
     "Fitted",
     "Model",
@@ -32,7 +31,7 @@ __all__ = [
     "World",
     "blend",
     "blend_from_simulators",
-    "defaults_of",
+    "default_episodes",
     "fit",
     "load_model",
     "make_model",

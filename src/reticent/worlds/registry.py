@@ -1,7 +1,7 @@
-"""The zoo by name: ``make_world_from("riverswim:states=4")``, and each world's registered defaults.
+"""The zoo by name: ``make_world_from("riverswim:states=4")``.
 
 Adding a world is one file in :mod:`reticent.worlds.zoo` whose factory carries one line,
-``@register_world("name", DEFAULTS)``, and the file's name in the zoo's ``__init__``.
+``@register_world("name")``, and the file's name in the zoo's ``__init__``.
 """
 
 from __future__ import annotations
@@ -9,71 +9,25 @@ from __future__ import annotations
 import dataclasses
 import inspect
 import typing
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from typing import Any
 
 from reticent.errors import MissingExtra
-from reticent.naming import Entry, Registry, join, split
+from reticent.naming import Registry, join, split
 from reticent.runtime import double_precision
 from reticent.worlds.world import World
 
 WORLDS: Registry[World] = Registry("world")
 
-DEFAULT_BONUS_SCALE = 0.1
-"""Multiplier of an agent's exploration bonus where a world's defaults do not name the agent."""
+_EPISODES: dict[str, int] = {}
 
 
-@dataclasses.dataclass(frozen=True)
-class Defaults:
-    """What a run on a world uses unless told otherwise.
-
-    Attributes:
-      episodes: how many users a run meets.
-      how: which bonus scales were chosen and how, in one sentence.
-      bonus_scale: multiplier of the exploration bonus by agent name; see :meth:`bonus_scale_of`.
-      epsilon, delta, trust: the privacy under which ``episodes`` and the private scales were chosen, and what private
-        agents keep here unless told otherwise.
-      replan: how often learners that may plan after every user do so: large worlds say ``epoch``, because one plan of
-        theirs costs as much as thousands of users.
-    """
-
-    episodes: int
-    how: str
-    bonus_scale: Mapping[str, float] = dataclasses.field(default_factory=dict)
-    epsilon: float = 1.0
-    delta: float = 1e-5
-    trust: str = "joint"
-    replan: str = "episode"
-
-    def bonus_scale_of(self, agent: str) -> float:
-        """The agent's scale here, or :data:`DEFAULT_BONUS_SCALE` (the linear agents' own) where it is not named."""
-        return self.bonus_scale.get(agent, DEFAULT_BONUS_SCALE)
-
-    def options_of(self, agent: str) -> dict[str, Any]:
-        """This world's values of the options that it has a say in; an agent takes those that it knows."""
-        promise = {"epsilon": self.epsilon, "delta": self.delta, "trust": self.trust}
-        # An agent that this world does not name keeps its own scale: papers count their bonuses in different units.
-        named = {"bonus_scale": self.bonus_scale[agent]} if agent in self.bonus_scale else {}
-        return {**named, "replan": self.replan, **promise}
-
-
-_DEFAULTS: dict[str, list[tuple[dict[str, Any], Defaults]]] = {}
-
-
-def register_world(
-    name: str, defaults: Defaults, variants: Mapping[str, Defaults] | None = None
-) -> Callable[[Callable[..., World]], Callable[..., World]]:
-    """Decorator: register a world's factory together with its defaults.
-
-    ``variants`` gives other defaults for some options, such as ``{"features=blend": Defaults(...)}``; the last one
-    whose options all hold is used.
-    """
+def register_world(name: str, *, episodes: int = 20_000) -> Callable[[Callable[..., World]], Callable[..., World]]:
+    """Decorator: register a world's factory; ``episodes`` is how many users a run meets unless it says so."""
 
     def add(factory: Callable[..., World]) -> Callable[..., World]:
         WORLDS.register(name)(factory)
-        read = Entry(name, factory).read  # not looked up: that would load plugins while the zoo is being read
-        _DEFAULTS[name] = [({}, defaults)]
-        _DEFAULTS[name] += [(read(split(f"{name}:{key}")[1]), value) for key, value in (variants or {}).items()]
+        _EPISODES[name] = episodes
         return factory
 
     return add
@@ -106,14 +60,10 @@ def make_world_from(spec: str, **overrides: Any) -> World:
     return dataclasses.replace(world, name=join(name, {**given, **raw}))
 
 
-def defaults_of(spec: str) -> Defaults:
-    """The registered defaults of the world that ``spec`` names, variants included."""
+def default_episodes(spec: str) -> int:
+    """How many users a run meets in the world that ``spec`` names, unless it says so."""
     load_zoo()
-    name, raw = split(spec)
-    entry = WORLDS.find(name)
-    options = {key: parameter.default for key, parameter in entry.options.items()} | entry.read(raw)
-    matching = [value for wanted, value in _DEFAULTS[name] if wanted.items() <= options.items()]
-    return matching[-1]
+    return _EPISODES[WORLDS.find(split(spec)[0]).name]
 
 
 def world_rows() -> list[dict[str, Any]]:
@@ -121,20 +71,13 @@ def world_rows() -> list[dict[str, Any]]:
     load_zoo()
     rows: list[dict[str, Any]] = []
     for entry in WORLDS.entries():
-        defaults = defaults_of(entry.name)
         rows.append(
             {
                 "name": entry.name,
                 "summary": entry.summary,
                 "options": {key: _describe(parameter) for key, parameter in entry.options.items()},
                 **world_numbers(entry.name),
-                "default_episodes": defaults.episodes,
-                "bonus_scale": dict(defaults.bonus_scale),
-                "epsilon": defaults.epsilon,
-                "delta": defaults.delta,
-                "trust": defaults.trust,
-                "replan": defaults.replan,
-                "how": defaults.how,
+                "default_episodes": default_episodes(entry.name),
             }
         )
     return rows

@@ -10,9 +10,10 @@ from __future__ import annotations
 
 from reticent.agents.linear_mixture.frame import Frame
 from reticent.agents.linear_mixture.learner import LinOptLearner
-from reticent.agents.linear_mixture.linopt import FixedOptions, Replan, make_fixed
+from reticent.agents.linear_mixture.linopt import FixedOptions, make_fixed
 from reticent.agents.registry import AGENTS
 from reticent.errors import InvalidInput
+from reticent.learning.schedule import Replan
 from reticent.worlds import Model
 from reticent.worlds.model import Sizes
 
@@ -25,11 +26,12 @@ def linucb(
     bonus_scale: float = 0.1,
     alpha: float = 0.05,
     regularization: float = 1.0,
-    replan: Replan = "episode",
+    replan: Replan | None = None,
 ) -> LinOptLearner:
     """LinUCB (Abbasi-Yadkori et al. 2011): a linear contextual bandit (H = 1), no privacy.
 
-    ``bonus_scale`` multiplies the theory's confidence radius; ``replan="epoch"`` plans on a geometric public schedule.
+    ``bonus_scale`` multiplies the theory's confidence radius; ``replan`` is after every episode or on a geometric
+    public schedule of epochs, by default where a plan is large.
     """
     require_bandit("linucb", model)
     frame = Frame(centred=False, span="seen")

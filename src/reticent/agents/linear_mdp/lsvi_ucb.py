@@ -8,10 +8,10 @@ from reticent.agents.linear_mdp.learner import LinearMdpLearner, constant_radius
 from reticent.agents.linear_mdp.linear_mdp_plan import LinearMdpOptions, plan_linear_mdp
 from reticent.agents.linear_mdp.moments import FixedMoments
 from reticent.agents.linear_mdp.private_moments import PrivateMoments
-from reticent.agents.linear_mixture.linopt import Replan, check_scale
+from reticent.agents.linear_mixture.linopt import check_scale
 from reticent.agents.registry import AGENTS, register_with_options
 from reticent.errors import InvalidInput
-from reticent.learning.schedule import Schedule, geometric_sizes
+from reticent.learning.schedule import Replan, Schedule, replan_sizes
 from reticent.worlds import Model
 
 
@@ -23,19 +23,20 @@ def lsvi_ucb(
     bonus_scale: float = 0.1,
     alpha: float = 0.05,
     regularization: float = 1.0,
-    replan: Replan = "episode",
+    replan: Replan | None = None,
 ) -> LinearMdpLearner:
     """LSVI-UCB (Jin et al. 2020): model-free optimistic value iteration in linear MDPs, no privacy.
 
     Features are those that the model declares, else one-hot (up to 64 pairs of state and action). ``bonus_scale``
-    multiplies the theory's β; ``replan="epoch"`` plans on a geometric public schedule.
+    multiplies the theory's β; ``replan`` is after every episode or on a geometric public schedule of epochs, by default
+    where a plan is large.
     """
     check_scale("bonus_scale", bonus_scale)
     if not 0 < regularization < float("inf"):
         raise InvalidInput("regularization", regularization, "a finite number above 0", "use 1.0 if in doubt")
     features = features_of(model)
     d = features.shape[0]
-    sizes = geometric_sizes(episodes, first=1, growth=1.2) if replan == "epoch" else None
+    sizes = replan_sizes(model.states * model.actions, episodes, replan)
     return LinearMdpLearner(
         model=model,
         aggregator=FixedMoments(jnp.asarray(float(regularization)), model.horizon, d, model.states),

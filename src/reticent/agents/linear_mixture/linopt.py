@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-from typing import Literal
 
 import jax.numpy as jnp
 import numpy as np
@@ -21,10 +20,8 @@ from reticent.agents.linear_mixture.regularizer import make_fixed_regularizer
 from reticent.agents.registry import AGENTS
 from reticent.errors import InvalidInput
 from reticent.learning.learner import Method
-from reticent.learning.schedule import Schedule, geometric_sizes
+from reticent.learning.schedule import Replan, Schedule, replan_sizes
 from reticent.worlds import Model
-
-Replan = Literal["episode", "epoch"]
 
 
 @AGENTS.register("ucrl-vtr")
@@ -35,19 +32,20 @@ def ucrl_vtr(
     bonus_scale: float = 0.1,
     alpha: float = 0.05,
     regularization: float = 1.0,
-    replan: Replan = "episode",
+    replan: Replan | None = None,
     centred: bool = False,
     span: Span = "horizon",
-    pool: bool = False,
-    normalize: bool = False,
+    pool: bool | None = False,
+    normalize: bool | None = False,
     misspecification: float = 0.0,
 ) -> LinOptLearner:
     """UCRL-VTR (Ayoub et al. 2020): optimistic value iteration, fixed regularizer, no privacy.
 
-    ``bonus_scale`` multiplies the theory's confidence radius; ``replan="epoch"`` plans on a geometric public schedule.
-    ``centred``, ``span``, ``pool`` and ``normalize`` are the private agents' statistical options, off by default as in
-    the paper; with them on, this is what a private agent is at ε = ∞. ``misspecification`` widens the confidence radius
-    for a model that is wrong by that much (total variation; :mod:`reticent.agents.linear_mixture.radius`).
+    ``bonus_scale`` multiplies the theory's confidence radius; ``replan`` is after every episode or on a geometric
+    public schedule of epochs, by default where a plan is large. ``centred``, ``span``, ``pool`` and ``normalize`` are
+    the private agents' statistical options, off by default as in the paper; with them on, this is what a private agent
+    is at ε = ∞. ``misspecification`` widens the confidence radius for a model that is wrong by that much (total
+    variation; :mod:`reticent.agents.linear_mixture.radius`).
     """
     options = FixedOptions(
         bonus_scale, alpha, regularization, replan, Frame(centred, span), pool, normalize, misspecification
@@ -63,12 +61,12 @@ def oppo(
     bonus_scale: float = 0.1,
     alpha: float = 0.05,
     regularization: float = 1.0,
-    replan: Replan = "episode",
+    replan: Replan | None = None,
     learning_rate: float | None = None,
     centred: bool = False,
     span: Span = "horizon",
-    pool: bool = False,
-    normalize: bool = False,
+    pool: bool | None = False,
+    normalize: bool | None = False,
     misspecification: float = 0.0,
 ) -> LinOptLearner:
     """OPPO with bandit feedback (Cai et al. 2020): optimistic policy optimization, fixed regularizer, no privacy.
@@ -88,10 +86,10 @@ class FixedOptions:
     bonus_scale: float
     alpha: float
     regularization: float
-    replan: Replan
+    replan: Replan | None
     frame: Frame
-    pool: bool
-    normalize: bool
+    pool: bool | None
+    normalize: bool | None
     misspecification: float = 0.0
 
 
@@ -100,15 +98,20 @@ def make_fixed(
 ) -> LinOptLearner:
     """A learner with a fixed regularizer."""
     check_scale("bonus_scale", options.bonus_scale)
-    require_declared(model, pool=options.pool, normalize=options.normalize)
-    sizes = geometric_sizes(episodes, first=1, growth=1.2) if options.replan == "epoch" else None
+    options = dataclasses.replace(
+        options,
+        pool=model.stationary if options.pool is None else options.pool,
+        normalize=model.sums_to_one if options.normalize is None else options.normalize,
+    )
+    require_declared(model, pool=bool(options.pool), normalize=bool(options.normalize))
+    sizes = replan_sizes(model.states * model.actions, episodes, options.replan)
     regularizer = make_fixed_regularizer(
-        model.horizon, model.d1, model.d2, options.regularization, options.regularization, options.pool
+        model.horizon, model.d1, model.d2, options.regularization, options.regularization, bool(options.pool)
     )
     observations = episodes * (model.horizon if options.pool else 1)
     schedule = Schedule(episodes, sizes, final_release=True)
     users = np.concatenate([[0], schedule.ends])
-    inflated = inflation(model, options.frame, options.misspecification, users, options.pool)
+    inflated = inflation(model, options.frame, options.misspecification, users, bool(options.pool))
     return learner_for(model)(
         model=model,
         aggregator=regularizer,
@@ -119,7 +122,7 @@ def make_fixed(
             observations,
             options.alpha,
             inflated if options.misspecification else 0.0,
-            options.pool,
+            bool(options.pool),
         ),
         bonus_scale=jnp.asarray(float(options.bonus_scale)),
         learning_rate=rate(model, episodes, learning_rate),
@@ -127,8 +130,8 @@ def make_fixed(
         schedule=schedule,
         method=method,
         name=method,
-        normalize=options.normalize,
-        pooled=options.pool,
+        normalize=bool(options.normalize),
+        pooled=bool(options.pool),
         theory=Theory(
             regularizer.certificate(),
             options.alpha,

@@ -62,8 +62,16 @@ def summarize(coordinates: Coordinates, belief: Belief) -> Summary:
 
 
 def nearest_weights(coordinates: Coordinates, theta: Array, strength: Array) -> Array:
-    """The point of the scaled simplex nearest to ``theta`` ``(G, d)`` in the metric of ``strength``, by projected
-    gradients."""
+    """The point of the scaled simplex nearest to ``theta`` ``(G, d)`` in the metric of ``strength``."""
+    # Compiled even where nothing else is (a replay): it sees releases alone, and its loop would take seconds.
+    with jax.disable_jit(False):
+        nearest: Array = _nearest_weights(coordinates, theta, strength)
+        return nearest
+
+
+@jax.jit
+def _nearest_weights(coordinates: Coordinates, theta: Array, strength: Array) -> Array:
+    """By accelerated projected gradients."""
     total = coordinates.total
     assert total is not None
     basis = coordinates.basis

@@ -25,7 +25,7 @@ noise.
 from __future__ import annotations
 
 import dataclasses
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -53,6 +53,9 @@ from reticent.learning.learner import AgentState, Learner
 from reticent.learning.plan import Plan
 from reticent.learning.small_matrices import cholesky, eigen
 from reticent.worlds import Episode, Model
+
+if TYPE_CHECKING:
+    from reticent.agents.score.audit_hooks import ScoreHooks
 
 MIXING = 0.5
 """Share of the estimate in the reference of ``likelihood``; the rest is the centre, so that ratios are bounded."""
@@ -89,6 +92,7 @@ class ScorePlan(NamedTuple):
     eta: Array
     reward_eta: Array
     moments: Moments
+    hopes: Array | None = None
     tables: tuple[VectorTables, VectorTables] | None = None
     exploring: Array | None = None
 
@@ -139,6 +143,11 @@ class ScoreLearner(Learner[Array, Array, Array]):
         return 1 if self.model.stationary else self.model.horizon - 1
 
     @property
+    def dimension(self) -> int:
+        """D: the numbers of one vector."""
+        return self.moving_groups * self.coordinates.size + self.groups * self.reward_coordinates.size
+
+    @property
     def contrasts(self) -> Array:
         """Reward features in their coordinates, ``(r, S, A)``."""
         basis = self.reward_coordinates.basis
@@ -153,15 +162,14 @@ class ScoreLearner(Learner[Array, Array, Array]):
         return AgentState(self.aggregator.init(), None, jnp.zeros((), jnp.int32), beliefs)
 
     def plan(self, state: AgentState, *, action_values: bool = False) -> Plan:
-        del action_values
         beliefs: Beliefs = state.past
         transitions = summarize(self.coordinates, beliefs.transitions)
         rewards = summarize(self.reward_coordinates, beliefs.rewards)
         first = state.rounds == 0
         estimate = self._estimate(transitions.mean, rewards.mean)
         simplex = self.coordinates.total is not None
-        greedy, values = plan_backward(self.model, estimate, None, simplex)
-        curious, hoped = plan_backward(self.model, estimate, self._doubt(transitions, rewards), simplex)
+        greedy, values, table = plan_backward(self.model, estimate, None, simplex)
+        curious, hoped, hopes = plan_backward(self.model, estimate, self._doubt(transitions, rewards), simplex)
         hoped = jnp.where(first, values, hoped)
 
         theta = self.coordinates.theta(transitions.mean)
@@ -187,10 +195,10 @@ class ScoreLearner(Learner[Array, Array, Array]):
         )
         extension = ScorePlan(
             curious, hoped, explorers.astype(jnp.int32), explorers / users, first, reference,
-            self.coordinates.eta(theta), rewards.mean, moments,
+            self.coordinates.eta(theta), rewards.mean, moments, hopes if action_values else None,
         )  # fmt: skip
         ones = jnp.ones(self.model.horizon, values.dtype)
-        return Plan(greedy, values, 0 * ones, ones, None, extension)
+        return Plan(greedy, values, 0 * ones, ones, table if action_values else None, extension)
 
     def for_many(self, plan: Plan) -> Plan:
         extension: ScorePlan = plan.extension
@@ -269,6 +277,11 @@ class ScoreLearner(Learner[Array, Array, Array]):
         beliefs = self._learn(state.past, extension, renewed, summed, variance, effect, count)
         return after._replace(past=beliefs)
 
+    def audit_hooks(self) -> ScoreHooks:
+        from reticent.agents.score.audit_hooks import ScoreHooks
+
+        return ScoreHooks(self)
+
     # -- inside -------------------------------------------------------------------------------------------------------
 
     def _public_key(self, rounds: Array) -> Array:
@@ -342,7 +355,7 @@ def moments_of_random_users(
     weights = jnp.broadcast_to(reward_coordinates.centre, (groups, model.d2))
     estimate = Estimate(theta, mean_rewards(model, weights))
     contrasts = jnp.einsum("dr,dsa->rsa", reward_coordinates.basis, model.reward_features, precision=HIGHEST)
-    _, values = plan_backward(model, estimate, None, coordinates.total is not None)
+    values = plan_backward(model, estimate, None, coordinates.total is not None).values
     return sweep_uniform(model, Statistic(coordinates, contrasts, theta), estimate, values, score)
 
 

@@ -10,6 +10,7 @@ in it.
 
 from __future__ import annotations
 
+import functools
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import jax
@@ -50,6 +51,14 @@ def no_clip_effect(blocks: Blocks, dtype: Any) -> ClipEffect:
 
 def clip_effect(agent: ScoreLearner, plan: Plan, key: Array, blocks: Blocks) -> ClipEffect:
     """The effect on a round's vectors; ``key`` is public."""
+    # Compiled even where nothing else is (a replay): no user is in it, and one operation at a time it would take minutes.
+    with jax.disable_jit(False):
+        effect: ClipEffect = _clip_effect(agent, plan, key, blocks)
+        return effect
+
+
+@functools.partial(jax.jit, static_argnums=3)
+def _clip_effect(agent: ScoreLearner, plan: Plan, key: Array, blocks: Blocks) -> ClipEffect:
     extension = plan.extension
     share = extension.share
     curious, greedy = agent.served(plan, -1), agent.served(plan, 2**30)

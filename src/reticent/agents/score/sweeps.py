@@ -60,15 +60,23 @@ def group_of(groups: int, step: Array) -> Array:
     return jnp.minimum(step, groups - 1)
 
 
-def plan_backward(model: Model, estimate: Estimate, doubt: Doubt | None, simplex: bool) -> tuple[Array, Array]:
-    """Greedy choices ``(H, S)`` and values ``(H + 1, S)``, optimistic where there is a ``doubt``.
+class Backward(NamedTuple):
+    """Greedy choices ``(H, S)``, values ``(H + 1, S)``, and the values of all actions before they are clipped."""
+
+    choices: Array
+    values: Array
+    action_values: Array
+
+
+def plan_backward(model: Model, estimate: Estimate, doubt: Doubt | None, simplex: bool) -> Backward:
+    """Value iteration, optimistic where there is a ``doubt``.
 
     The greedy choice is made on values that are not yet clipped: where several actions look perfect, the most promising of
     them is taken, and not the first.
     """
     groups, dtype = estimate.theta.shape[0], estimate.rewards.dtype
 
-    def back(following: Array, step: Array) -> tuple[Array, tuple[Array, Array]]:
+    def back(following: Array, step: Array) -> tuple[Array, tuple[Array, Array, Array]]:
         group = group_of(groups, step)
         theta, table = estimate.theta[group], estimate.rewards[group]
         middle = (following.max() + following.min()) / 2
@@ -80,11 +88,11 @@ def plan_backward(model: Model, estimate: Estimate, doubt: Doubt | None, simplex
             table = table + doubt.rewards[group] + jnp.sqrt((roots**2).sum(axis=0))
         choices = jax.lax.argmax(table, axis=1, index_dtype=jnp.int32)
         values = jnp.clip(table.max(axis=1), 0, model.horizon - step)
-        return values, (choices, values)
+        return values, (choices, values, table)
 
     end = jnp.zeros(model.states, dtype)
-    _, (choices, values) = jax.lax.scan(back, end, jnp.arange(model.horizon), reverse=True)
-    return choices, jnp.concatenate([values, end[None]])
+    _, (choices, values, tables) = jax.lax.scan(back, end, jnp.arange(model.horizon), reverse=True)
+    return Backward(choices, jnp.concatenate([values, end[None]]), tables)
 
 
 def expected(model: Model, theta: Array, features: Array, values: Array, simplex: bool) -> Array:

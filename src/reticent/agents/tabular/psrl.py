@@ -5,12 +5,11 @@ from __future__ import annotations
 import jax.numpy as jnp
 
 from reticent.agents.linear_mixture.learner import require_declared
-from reticent.agents.linear_mixture.linopt import Replan
 from reticent.agents.registry import AGENTS
 from reticent.agents.tabular.counts import make_exact_counts
 from reticent.agents.tabular.posterior import CountsAndKey, PosteriorLearner
 from reticent.errors import InvalidInput
-from reticent.learning.schedule import Schedule, geometric_sizes
+from reticent.learning.schedule import Replan, Schedule, replan_sizes
 from reticent.worlds import Model
 
 
@@ -20,7 +19,7 @@ def psrl(
     episodes: int,
     *,
     prior: float = 1.0,
-    replan: Replan = "episode",
+    replan: Replan | None = None,
     pool: bool = False,
 ) -> PosteriorLearner:
     """PSRL (Osband et al. 2013): plans for a world drawn from the posterior of the counts, no privacy.
@@ -30,7 +29,7 @@ def psrl(
     if not 0 < prior < float("inf"):
         raise InvalidInput("prior", prior, "a finite number above 0", "1 counts as one visit")
     require_declared(model, pool=pool, normalize=False)
-    sizes = geometric_sizes(episodes, first=1, growth=1.2) if replan == "epoch" else None
+    sizes = replan_sizes(model.states * model.actions, episodes, replan)
     return PosteriorLearner(
         model=model,
         aggregator=CountsAndKey(make_exact_counts(model, pool)),

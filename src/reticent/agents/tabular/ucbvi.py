@@ -7,13 +7,13 @@ from typing import Literal
 import jax.numpy as jnp
 
 from reticent.agents.linear_mixture.learner import require_declared
-from reticent.agents.linear_mixture.linopt import Replan, check_scale
+from reticent.agents.linear_mixture.linopt import check_scale
 from reticent.agents.registry import AGENTS
 from reticent.agents.tabular.counts import make_exact_counts
 from reticent.agents.tabular.learner import CountingLearner
 from reticent.agents.tabular.rules import Bernstein, Hoeffding, Rule
 from reticent.errors import InvalidInput
-from reticent.learning.schedule import Schedule, geometric_sizes
+from reticent.learning.schedule import Replan, Schedule, replan_sizes
 from reticent.worlds import Model
 
 RULES: dict[str, Rule] = {"hoeffding": Hoeffding(), "bernstein": Bernstein()}
@@ -27,18 +27,19 @@ def ucbvi(
     bonus: Literal["hoeffding", "bernstein"] = "hoeffding",
     bonus_scale: float = 0.0007,
     alpha: float = 0.05,
-    replan: Replan = "episode",
+    replan: Replan | None = None,
     pool: bool = False,
 ) -> CountingLearner:
     """UCB-VI (Azar et al. 2017): optimistic value iteration on visit counts, no privacy.
 
-    ``bonus_scale`` multiplies the paper's bonus, whose constants suit proofs; ``replan="epoch"`` plans on a geometric
-    public schedule; ``pool`` adds up the counts of all steps of a model that is declared stationary.
+    ``bonus_scale`` multiplies the paper's bonus, whose constants suit proofs; ``replan`` is after every episode or
+    on a geometric public schedule of epochs; ``pool`` adds up the counts of all steps of a model that is declared
+    stationary.
     """
     check_scale("bonus_scale", bonus_scale)
     check_alpha(alpha)
     require_declared(model, pool=pool, normalize=False)
-    sizes = geometric_sizes(episodes, first=1, growth=1.2) if replan == "epoch" else None
+    sizes = replan_sizes(model.states * model.actions, episodes, replan)
     rule = RULES[bonus]
     iota = rule.logarithm(model.states, model.actions, episodes * model.horizon, alpha)
     return CountingLearner(

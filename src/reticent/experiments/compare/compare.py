@@ -20,7 +20,7 @@ from reticent.experiments.compare.field import Absent, Contestant, gather, whom_
 from reticent.experiments.result import AgentRun, RunResult
 from reticent.experiments.run import run
 from reticent.reports.progress import Progress
-from reticent.worlds import defaults_of, make_world_from
+from reticent.worlds import default_episodes, make_world_from
 
 CLEARLY = 2.0
 """Standard errors of a paired difference beyond which a lead is called clear."""
@@ -158,9 +158,9 @@ def compare(
     Raises:
       ReticentError: a name or a number is wrong, or nobody is left to compare.
     """
-    built, defaults = make_world_from(world), defaults_of(world)
-    users = defaults.episodes if episodes is None else episodes
-    contestants, absent = gather(built.model, users, epsilons, delta, agents=agents, trusts=trusts, defaults=defaults)
+    built = make_world_from(world)
+    users = default_episodes(world) if episodes is None else episodes
+    contestants, absent = gather(built.model, users, epsilons, delta, agents=agents, trusts=trusts)
     if not contestants:
         reasons = "; ".join(f"{one.name}: {one.reason}" for one in absent)
         raise InvalidInput("agents", "none that applies", "at least one", f"choose others ({reasons})")

@@ -12,7 +12,7 @@ from reticent.learning.promise import Promise
 from reticent.naming import choices_of, join, split
 from reticent.privacy.guarantee import Guarantee, check_promise
 from reticent.privacy.trust import TRUSTS
-from reticent.worlds import Defaults, Model
+from reticent.worlds import Model
 
 
 def whom_to_trust() -> dict[str, str]:
@@ -83,7 +83,6 @@ def gather(
     *,
     agents: Sequence[str] | None = None,
     trusts: Sequence[str] | None = None,
-    defaults: Defaults | None = None,
 ) -> tuple[list[Contestant], list[Absent]]:
     """All contestants of a comparison, and who is absent. ``agents`` and ``trusts`` narrow the field.
 
@@ -104,7 +103,7 @@ def gather(
             if trusts is not None and trust is not None and trust not in trusts:
                 continue
             try:
-                one = _contestant(name, given, trust, model, episodes, epsilons, delta, defaults)
+                one = _contestant(name, given, trust, model, episodes, epsilons, delta)
             except UnknownName:
                 raise
             except ReticentError as problem:
@@ -132,7 +131,6 @@ def _contestant(
     episodes: int,
     epsilons: Sequence[float],
     delta: float,
-    defaults: Defaults | None,
 ) -> Contestant:
     options = AGENTS.find(name).options
     fixed = {**given, **({} if trust is None else {"trust": trust})}
@@ -143,6 +141,6 @@ def _contestant(
     if has_epsilon:
         specs = {epsilon: join(name, {**fixed, "epsilon": f"{epsilon:g}"}) for epsilon in epsilons}
     # Made once for every ε, so that what cannot be run is known before anything is.
-    configs = [resolve_agent(spec, defaults, {}) for spec in specs.values()]
+    configs = [resolve_agent(spec, {}) for spec in specs.values()]
     made = [config.make(model, episodes) for config in configs]
     return Contestant(name, given, made[0].promise, specs)

@@ -12,10 +12,8 @@ import numpy as np
 from reticent.errors import InvalidInput
 from reticent.worlds.model import make_model
 from reticent.worlds.people.data import FOLDER
-from reticent.worlds.registry import Defaults, register_world
+from reticent.worlds.registry import register_world
 from reticent.worlds.world import World, checked_truth, make_world
-
-UNTUNED = "nothing was tuned on this world"
 
 Who = Literal["all", "changing"]
 
@@ -28,7 +26,7 @@ def _folder() -> str | None:
     return os.environ.get(FOLDER)
 
 
-@register_world("msnbc", Defaults(episodes=300_000, how=UNTUNED))
+@register_world("msnbc", episodes=300_000)
 def msnbc(
     *,
     candidates: int = 4,
@@ -62,7 +60,7 @@ def _msnbc(
     return world_of(fitted, readers.empirical(deployed), firsts, weights, name="msnbc")
 
 
-@register_world("jester", Defaults(episodes=20_000, how=UNTUNED))
+@register_world("jester", episodes=20_000)
 def jester(*, candidates: int = 3, seed: int = 0) -> World:
     """Six jokes for a newcomer, from recorded ratings; needs RETICENT_DATA.
 
@@ -84,7 +82,7 @@ def _jester(folder: str | None, candidates: int, seed: int) -> World:
     return world_of(fitted, own.kernel, first, own.nearest_blend(fitted.kernel), name="jester")
 
 
-@register_world("hillstrom", Defaults(episodes=35_266, how=UNTUNED))
+@register_world("hillstrom", episodes=35_266)
 def hillstrom() -> World:
     """One of three e-mails for a customer (H = 1), on the visits of a randomised trial; needs RETICENT_DATA.
 
@@ -110,7 +108,7 @@ def hillstrom() -> World:
     return dataclasses.replace(make_world(model, [1.0], arm, name="hillstrom"), **checked_truth(stays, rates[None]))
 
 
-@register_world("heartsteps", Defaults(episodes=20_000, how=UNTUNED))
+@register_world("heartsteps", episodes=20_000)
 def heartsteps(*, candidates: int = 3, population: int = 0, seed: int = 0) -> World:
     """Activity suggestions at five moments of a day, for blends of 37 recorded people; needs RETICENT_DATA.
 

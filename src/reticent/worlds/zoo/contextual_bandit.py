@@ -16,24 +16,14 @@ import numpy as np
 
 from reticent.errors import InvalidInput
 from reticent.worlds.model import make_model
-from reticent.worlds.registry import Defaults, register_world
+from reticent.worlds.registry import register_world
 from reticent.worlds.world import World, make_world
 
 SHORTEST = 0.5
 """Least length of a feature vector. Lengths differ, so that the first user is not met with ties."""
 
-# Mean regret over K = 20 000 at 0.03, 0.1, 0.3: linucb 22, 20, 34; private-linucb 484, 518, 867, with epochs 243, 266, 408.
-HOW = (
-    "all agents 0.1, from 0.03, 0.1 and 0.3 on seeds 100-107: the least mean regret of linucb, and within a tenth of the "
-    "least of private-linucb at epsilon = 1"
-)
-SCALES = {
-    "linucb": 0.1, "private-linucb": 0.1, "ucrl-vtr": 0.1, "oppo": 0.1, "private-linopt-vi": 0.1, "private-linopt-po": 0.1,
-}  # fmt: skip
-DEFAULTS = Defaults(episodes=20_000, how=HOW, bonus_scale=SCALES)
 
-
-@register_world("contextual-bandit", DEFAULTS)
+@register_world("contextual-bandit", episodes=20_000)
 def contextual_bandit(*, contexts: int = 20, actions: int = 8, d: int = 5, seed: int = 0) -> World:
     """A seeded linear contextual bandit (H = 1): contexts are first states, rewards linear in known features."""
     for field, size in (("contexts", contexts), ("actions", actions), ("d", d)):

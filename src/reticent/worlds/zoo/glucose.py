@@ -49,7 +49,7 @@ from reticent.worlds.blend import Bounds
 from reticent.worlds.continuous import truncated
 from reticent.worlds.continuous.quadrature import Grid, legendre, tensor
 from reticent.worlds.continuous.world import Candidates, ContinuousWorld, blend_on_nodes, continuous_blend
-from reticent.worlds.registry import Defaults, register_world
+from reticent.worlds.registry import register_world
 from reticent.worlds.world import World
 
 States = Literal["nodes", "real"]
@@ -82,19 +82,8 @@ CLINIC = (0.60, 0.15, 0.10, 0.15)
 BENEFITS = ("time in range", "no hypoglycaemia", "insulin saved")
 BENEFIT_WEIGHTS = (0.70, 0.25, 0.05)
 
-# Regret over K = 20 000, mean of seeds 100-115, at scales 0.01, 0.03, 0.05, 0.1, 0.2, 0.3, 1 (uniform play: 12 036),
-# all with plans at the ends of epochs. private-linopt-vi (ε = 1, δ = 1e-5) 1387, 1391, 1450, 1924, 2800, 5341, 17 379;
-# its worst final gaps are 3.4% at 0.01, 2.1% at 0.03 and 0.05, 27% at 0.1. ucrl-vtr 191, 90, 175, 482, 1339, 2828,
-# 14 559. private-linopt-po and oppo at 0.01, 0.03, 0.1, 0.3: 4812, 4808, 4931, 7368 and 3738, 3824, 4134, 5966.
-HOW = (
-    "0.03 for all agents, from a grid of 0.01 to 1 on seeds 100-115 with plans at the ends of epochs: flat around it for "
-    "the private agents and the least for ucrl-vtr; smaller scales let single seeds settle too early"
-)
-SCALES = {"ucrl-vtr": 0.03, "oppo": 0.03, "private-linopt-vi": 0.03, "private-linopt-po": 0.03}
-DEFAULTS = Defaults(episodes=20_000, how=HOW, bonus_scale=SCALES, replan="epoch")
 
-
-@register_world("glucose", DEFAULTS)  # type: ignore[arg-type]
+@register_world("glucose", episodes=20_000)  # type: ignore[arg-type]
 def glucose(
     *, states: States = "nodes", nodes: int = 14, judge_nodes: int = 22, horizon: int = 6, bounds: Bounds = "paper"
 ) -> World | ContinuousWorld:

@@ -45,28 +45,14 @@ import numpy as np
 from reticent.errors import InvalidInput
 from reticent.worlds.blend import Bounds, check_bounds
 from reticent.worlds.model import make_model
-from reticent.worlds.registry import Defaults, register_world
+from reticent.worlds.registry import register_world
 from reticent.worlds.world import World, make_world
 
 MOST_DIMENSIONS = 9
 """256 actions; every further dimension doubles them."""
 
-# Regret over K = 50 000, mean of seeds 100-115 (uniform play: 57 711).
-# private-linopt-vi at ε = 1, scales 0.003, 0.01, 0.02, 0.03, 0.05, 0.1, 0.3: 9551, 9638, 10 005, 10 677, 12 372, 15 702,
-# 27 986; final gaps 8.0, 7.4, 7.9, 8.9, 9.8, 16.8, 41.8%. With 20 000 users the gap is still 20% at 0.03.
-# private-linopt-po at 0.01, 0.03, 0.1, 0.3: 11 587, 11 651, 12 384, 18 849; final gaps 0.8, 0.9, 2.5, 18.5%.
-# ucrl-vtr at 0.01, 0.03, 0.05, 0.1, 0.3: 8190, 1841, 219, 625, 3683; below 0.05 single seeds keep a wrong sign.
-# oppo at 0.01, 0.03, 0.1: 3887, 4032, 4631.
-HOW = (
-    "private-linopt-vi 0.02 and private-linopt-po 0.03 at epsilon = 1, oppo 0.01, from grids of 0.003 to 0.3 on seeds "
-    "100-115: the least mean regret or a step above it where that does as well; ucrl-vtr 0.05, the least scale at which no "
-    "seed keeps a wrong sign; episodes so that the private final gap is below a tenth"
-)
-SCALES = {"ucrl-vtr": 0.05, "oppo": 0.01, "private-linopt-vi": 0.02, "private-linopt-po": 0.03}
-DEFAULTS = Defaults(episodes=50_000, how=HOW, bonus_scale=SCALES)
 
-
-@register_world("hard-instance", DEFAULTS)
+@register_world("hard-instance", episodes=50_000)
 def hard_instance(
     *,
     horizon: int = 6,

@@ -52,7 +52,7 @@ import numpy as np
 
 from reticent.errors import InvalidInput, MissingExtra
 from reticent.worlds.blend import Bounds, blend
-from reticent.worlds.registry import Defaults, register_world
+from reticent.worlds.registry import register_world
 from reticent.worlds.world import World
 
 DEATH, SURVIVAL, END = 713, 714, 715
@@ -76,22 +76,8 @@ PHENOTYPES = {
 }
 SHARES = tuple(phenotype.share for phenotype in PHENOTYPES.values())
 
-# Regret over K = 50 000 at ε = 1, δ = 1e-5 (uniform play: 5731), mean of seeds 100-115 with the mean and worst final gap as
-# shares of V* − V_uniform. private-linopt-vi at 0.01, 0.03, 0.1, 0.3: 1315 (12%, 30%), 1284 (12%, 29%), 1295 (14%, 26%),
-# 2369 (38%, 52%); at K = 20 000 it ends at 29% (worst 89%) with 0.03 and at 27% (64%) with 0.1. On held-out seeds 0-7 with
-# 0.1: 1420 (14%, 26%). Seeds 100-103: ucrl-vtr at 0.003, 0.01, 0.03, 0.1: 157 (0.4%), 109 (0.3%), 673 (5%), 1721 (16%).
-# The paper's η hardly moves a policy where treatments differ by 0.01: private-linopt-po ends at 78% with 0.03 and at 70%
-# with 0.1, oppo at 71% with 0.01; with learning_rate=0.03 they end at 14% (with 0.1) and 1%.
-HOW = (
-    "private-linopt-vi 0.1, from a grid of 0.01 to 0.3 on seeds 100-115: as good as the least (0.03), better at smaller K; "
-    "ucrl-vtr 0.01, from 0.003 to 0.1 on seeds 100-103, all with plans at the ends of epochs; the policy optimizers hardly "
-    "move at the paper's η: set learning_rate=0.03"
-)
-SCALES = {"ucrl-vtr": 0.01, "oppo": 0.01, "private-linopt-vi": 0.1, "private-linopt-po": 0.1}
-DEFAULTS = Defaults(episodes=50_000, how=HOW, bonus_scale=SCALES, replan="epoch")
 
-
-@register_world("icu-sepsis", DEFAULTS)
+@register_world("icu-sepsis", episodes=50_000)
 def icu_sepsis(*, horizon: int = 10, bounds: Bounds = "paper") -> World:
     """Sepsis in intensive care: fluids and vasopressors, on the real dynamics of the ICU-Sepsis benchmark.
 

@@ -46,7 +46,7 @@ import numpy as np
 from reticent.errors import InvalidInput
 from reticent.worlds.blend import Bounds, blend
 from reticent.worlds.names import Names
-from reticent.worlds.registry import Defaults, register_world
+from reticent.worlds.registry import register_world
 from reticent.worlds.world import World
 
 # Words stand in pairs of near synonyms, the first beside the second and so on.
@@ -105,22 +105,8 @@ TAKES_SYNONYM = 0.5
 SAVING, CALM = 0.9, 0.1
 PEOPLE = (0.05, 0.35, 0.15, 0.05, 0.40)
 
-# The story was changed once after it had been played: with a more even blend, more shared words and 20 000 users the
-# private learner ended at a gap of 7.6% (seeds 0-15), no better than the belief in an even blend, 7.1% (26% here).
-# Regret over K = 50 000, mean of seeds 100-115 (uniform play: 65 959).
-# private-linopt-vi at ε = 1, scales 0.01, 0.03, 0.05, 0.1, 0.15, 0.2, 0.3: 9547, 7759, 7336, 6604, 8888, 11 104, 14 739;
-# final gaps 10.8, 8.4, 7.0, 5.2, 8.7, 12.0, 17.7%, the worst seed's 60, 35, 21, 11, 13, 15, 22%. K = 20 000: 9.6% at 0.1.
-# ucrl-vtr, planning by epochs, at 0.03, 0.1, 0.3: 2492, 441, 2055; at 0.03 the mean final gap is 3%, at 0.1 0.2%.
-HOW = (
-    "private-linopt-vi 0.1 at epsilon = 1, from a grid of 0.01 to 0.3 on seeds 100-115, and ucrl-vtr 0.1, of 0.03, 0.1 and "
-    "0.3: the least mean regret; oppo and private-linopt-po not tuned; episodes so that in private the final gap is below "
-    "that of every wrong belief in the story. Learners replan by epochs: a plan costs millions of products"
-)
-SCALES = {"ucrl-vtr": 0.1, "oppo": 0.1, "private-linopt-vi": 0.1, "private-linopt-po": 0.1}
-DEFAULTS = Defaults(episodes=50_000, how=HOW, bonus_scale=SCALES, replan="epoch")
 
-
-@register_world("keyboard", DEFAULTS)
+@register_world("keyboard", episodes=50_000)
 def keyboard(*, horizon: int = 8, seed: int = 0, bounds: Bounds = "paper") -> World:
     """Next-word suggestions: two hundred words to choose from, or silence.
 

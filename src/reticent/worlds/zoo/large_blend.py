@@ -21,20 +21,13 @@ import numpy as np
 
 from reticent.errors import InvalidInput
 from reticent.worlds.blend import Bounds, blend
-from reticent.worlds.registry import Defaults, register_world
+from reticent.worlds.registry import register_world
 from reticent.worlds.world import World
 
 MOST_TRADED = 0.5
 
-HOW = (
-    "those of random-blend, whose optimal and uniform value this world has at any number of states; not tuned again. "
-    "Learners replan by epochs: a plan reads every transition probability once"
-)
-SCALES = {"ucrl-vtr": 0.05, "oppo": 0.05, "private-linopt-vi": 0.05, "private-linopt-po": 0.1}
-DEFAULTS = Defaults(episodes=20_000, how=HOW, bonus_scale=SCALES, replan="epoch")
 
-
-@register_world("large-blend", DEFAULTS)
+@register_world("large-blend", episodes=20_000)
 def large_blend(
     *,
     states: int = 1000,

@@ -23,24 +23,14 @@ import numpy as np
 
 from reticent.errors import InvalidInput
 from reticent.worlds.model import make_model
-from reticent.worlds.registry import Defaults, register_world
+from reticent.worlds.registry import register_world
 from reticent.worlds.world import World, make_world
 
 SHARP, FEW_SUCCESSORS = 0.2, 0.3
 """Dirichlet concentrations of the features and of the measures."""
 
-# Regret over K = 20 000, mean of seeds 100-107, at scales 0.003, 0.01, 0.03, 0.1, 0.3, 1 (uniform play: 20 489).
-# lsvi-ucb 41, 25, 29, 116, 685, 2356; private-lsvi-ucb at ε = 1: 823, 841, 972, 1548, 2697, 7629. Worlds of seeds 1 and
-# 2 agree: lsvi-ucb has its least at 0.03, private-lsvi-ucb at 0.003 with 0.01 within a standard error.
-HOW = (
-    "lsvi-ucb 0.03 and private-lsvi-ucb 0.01, from a grid of 0.003 to 1 on seeds 100-107 and worlds of seeds 0-2; the "
-    "other agents were not tuned here"
-)
-SCALES = {"lsvi-ucb": 0.03, "private-lsvi-ucb": 0.01}
-DEFAULTS = Defaults(episodes=20_000, how=HOW, bonus_scale=SCALES)
 
-
-@register_world("linear-mdp", DEFAULTS)
+@register_world("linear-mdp", episodes=20_000)
 def linear_mdp(
     *,
     states: int = 10,

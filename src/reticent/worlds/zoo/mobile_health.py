@@ -41,7 +41,7 @@ import numpy as np
 
 from reticent.worlds.blend import Bounds, blend
 from reticent.worlds.names import Names
-from reticent.worlds.registry import Defaults, register_world
+from reticent.worlds.registry import register_world
 from reticent.worlds.world import World
 
 ACTIVITIES = ("idle", "light", "moderate", "vigorous")
@@ -94,18 +94,8 @@ POPULATION = (0.10, 0.55, 0.25, 0.10)
 BENEFITS = ("activity", "goal reached", "ease of mind", "silence kept")
 BENEFIT_WEIGHTS = (0.35, 0.40, 0.20, 0.05)
 
-# Regret over K = 20 000, mean of seeds 100-115, at scales 0.01, 0.03, 0.05, 0.1, 0.2, 0.3, 1 (uniform play: 20 309).
-# ucrl-vtr 1620, 466, 204, 408, 1275, 2536, 14 574; below 0.1 single seeds settle too early (worst final gap 5% at
-# 0.05, 18% at 0.03). oppo 3281, 3278, 3311, 3541, 4377, 5568, 14 912: flat up to 0.05, where the paper's η is the limit.
-HOW = (
-    "ucrl-vtr 0.1 and oppo 0.05, from a grid of 0.01 to 1 on seeds 100-115: the least scale at which no seed settles on a "
-    "wrong policy, not the least mean regret; private agents: see docs/learners.md"
-)
-SCALES = {"ucrl-vtr": 0.1, "oppo": 0.05, "private-linopt-vi": 0.1, "private-linopt-po": 0.1}
-DEFAULTS = Defaults(episodes=20_000, how=HOW, bonus_scale=SCALES)
 
-
-@register_world("mobile-health", DEFAULTS)
+@register_world("mobile-health", episodes=20_000)
 def mobile_health(*, horizon: int = 6, bounds: Bounds = "paper") -> World:
     """Prompts for physical activity: whom to push, whom to nudge, whom to leave alone.
 

@@ -18,21 +18,11 @@ import numpy as np
 from reticent.errors import InvalidInput
 from reticent.worlds.blend import Bounds, blend
 from reticent.worlds.misspecified import misspecified
-from reticent.worlds.registry import Defaults, register_world
+from reticent.worlds.registry import register_world
 from reticent.worlds.world import World
 
-# Regret over K = 20 000, mean of seeds 100-115, at scales 0.01, 0.03, 0.05, 0.1, 0.2, 0.3, 1 (uniform play: 20 132).
-# ucrl-vtr 672 (one seed stuck at a final gap of 48%), 105, 121, 260, 763, 1355, 7173; the blends of seeds 1 to 3 have
-# their least at 0.03 too. oppo 2902, 2942, 2991, 3130, 3548, 4104, 10 190.
-HOW = (
-    "ucrl-vtr and oppo 0.05, from a grid of 0.01 to 1 on seeds 100-115: a step above the least mean regret (0.03), away "
-    "from 0.01, where single seeds get stuck; private agents: see docs/learners.md"
-)
-SCALES = {"ucrl-vtr": 0.05, "oppo": 0.05, "private-linopt-vi": 0.05, "private-linopt-po": 0.1}
-DEFAULTS = Defaults(episodes=20_000, how=HOW, bonus_scale=SCALES)
 
-
-@register_world("random-blend", DEFAULTS)
+@register_world("random-blend", episodes=20_000)
 def random_blend(
     *,
     states: int = 20,

@@ -17,7 +17,7 @@ import numpy as np
 from reticent.errors import InvalidInput
 from reticent.worlds.blend import Bounds, blend
 from reticent.worlds.names import Names
-from reticent.worlds.registry import Defaults, register_world
+from reticent.worlds.registry import register_world
 from reticent.worlds.tabular import tabular
 from reticent.worlds.world import World
 
@@ -66,31 +66,8 @@ CANDIDATES_SHORT = (
     Current(back=0.20, forward=0.00, leave_first=0.1, hold_last=0.6),
 )
 
-# Regret of ucrl-vtr by scale, seeds from 100. One-hot features make the theory's radius absurd (d1 = S²A), and too small a
-# scale never leaves the bank, so the useful window is narrow and falls with the size of the river:
-#   S=3, K=20 000: 0.003 63 720, 0.005 80 686, 0.007 326, 0.01 272, 0.03 1775, 0.1 19 582   (uniform play: 105 328)
-#   S=4, K=5 000:  0.003 3057, 0.005 534, 0.01 1114, 0.03 9315                              (27 444)
-#   S=6, K=4 000:  0.003 1652, 0.005 1597, 0.01 4994                                        (13 414)
-# At 0.003 single seeds still have a final gap of 12% (S=4, S=6). oppo is slow on the river with the paper's η: S=3 12 865
-# (0.003), 12 311 (0.01), 12 291 (0.03), 28 572 (0.1); S=4 11 820, 9385, 16 498.
-HOW = (
-    "ucrl-vtr 0.01 (six states: 0.005) and oppo 0.01, from a grid of 0.003 to 0.3: a step above the scale at which single "
-    "seeds never leave the bank; private agents: see docs/learners.md"
-)
-SCALES = {"ucrl-vtr": 0.01, "oppo": 0.01, "private-linopt-vi": 0.05, "private-linopt-po": 0.1}
-DEFAULTS = Defaults(episodes=20_000, how=HOW, bonus_scale=SCALES)
-LONG_DEFAULTS = Defaults(episodes=20_000, how=HOW, bonus_scale={**SCALES, "ucrl-vtr": 0.005})
-# Four strengths of current, K = 20 000, S=6, seeds 100-115, at 0.01, 0.03, 0.05, 0.1, 0.2, 0.3, 1 (uniform play: 67 069):
-# ucrl-vtr 52, 40, 159, 739, 3090, 7519, 62 329; S=3, 4 and 5 have their least at 0.01 or 0.03 too.
-# oppo at 0.01, 0.03, 0.1, 0.3, 1: 26 859, 17 609, 11 065, 18 053, 63 770.
-BLEND_DEFAULTS = Defaults(
-    episodes=20_000,
-    how="ucrl-vtr 0.03, oppo 0.1: least mean regret of a grid of 0.01 to 1, seeds 100-115; private: docs/learners.md",
-    bonus_scale={**SCALES, "ucrl-vtr": 0.03, "oppo": 0.1},
-)
 
-
-@register_world("riverswim", DEFAULTS, variants={"states=6": LONG_DEFAULTS, "features=blend": BLEND_DEFAULTS})
+@register_world("riverswim", episodes=20_000)
 def riverswim(
     *,
     states: int = 6,

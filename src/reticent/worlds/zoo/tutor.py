@@ -40,7 +40,7 @@ import numpy as np
 
 from reticent.worlds.blend import Bounds, blend
 from reticent.worlds.names import Names
-from reticent.worlds.registry import Defaults, register_world
+from reticent.worlds.registry import register_world
 from reticent.worlds.world import World
 
 SKILLS = ("counting", "adding", "multiplying")
@@ -119,24 +119,8 @@ SCHOOL = (0.10, 0.35, 0.10, 0.45)
 BENEFITS = ("ground laid", "multiplying", "good mood", "challenge")
 BENEFIT_WEIGHTS = (0.30, 0.40, 0.25, 0.05)
 
-# Learners and blend are the third version, and one of ten blends that were solved (the one before the last was also
-# played), chosen so that no single belief is as good as the truth. With 20 000 users the private final gap of nearly the
-# same world was 18 to 29%.
-# Regret over K = 50 000, mean of seeds 100-115 (uniform play: 65 259).
-# private-linopt-vi at ε = 1, scales 0.03, 0.05, 0.1, 0.15, 0.2, 0.3: 18 627, 18 276, 14 271, 14 809, 15 787, 17 508;
-# final gaps 18.1, 17.7, 10.4, 11.6, 13.8, 18.1%, the worst seed's 56, 52, 17, 19, 36, 51%.
-# private-linopt-po at 0.03, 0.1, 0.3: 35 036, 36 348, 33 237: slow with the paper's η, whatever the scale.
-# Planning by epochs, ucrl-vtr at 0.01, 0.03, 0.05, 0.1, 0.2: 444, 418, 720, 1369, 4211; oppo at 0.03, 0.1: 12 243, 11 555.
-HOW = (
-    "private-linopt-vi 0.1 at epsilon = 1 and ucrl-vtr 0.03, the least mean regret of grids of 0.01 to 0.3 on seeds "
-    "100-115; private-linopt-po 0.3 and oppo 0.1, of two or three scales that differ little; episodes so that the private "
-    "final gap is about a tenth. Learners replan by epochs: a plan costs millions of products"
-)
-SCALES = {"ucrl-vtr": 0.03, "oppo": 0.1, "private-linopt-vi": 0.1, "private-linopt-po": 0.3}
-DEFAULTS = Defaults(episodes=50_000, how=HOW, bonus_scale=SCALES, replan="epoch")
 
-
-@register_world("tutor", DEFAULTS)
+@register_world("tutor", episodes=50_000)
 def tutor(*, horizon: int = 8, bounds: Bounds = "paper") -> World:
     """A lesson in arithmetic: what to practise, how hard, and when to rest.
 

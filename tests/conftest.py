@@ -37,8 +37,12 @@ def pytest_configure(config: pytest.Config) -> None:
         os.environ["JAX_DISABLE_MOST_OPTIMIZATIONS"] = "1"
     import jax
 
+    from reticent.runtime import wake_devices
+
+    # Tests compute with arrays of their own beside the library's, in whose precision, and often before it does.
     jax.config.update("jax_enable_x64", True)
     jax.config.update("jax_disable_most_optimizations", not config.getoption("--optimized"))
+    wake_devices()
 
 
 @pytest.fixture(scope="module")

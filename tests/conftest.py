@@ -1,7 +1,7 @@
 """How the suite uses JAX: most of its time would be compilation, and most of its memory compiled programs.
 
-* Programs here run for milliseconds and take seconds to compile, so XLA's costly passes are left out; ``--optimized``
-  (``make verify``) and the tests that compare numbers bit by bit keep them.
+* Programs here run for milliseconds and take seconds to compile, so XLA's costly passes are left out: a quarter of the
+  processor time. ``--optimized`` (``make verify``) and tests that compare numbers bit by bit (``tests/golden``) keep them.
 * Compiled programs are kept on disk for the other workers and for processes that tests start.
 * In memory they are let go of when there are many: workers stay small, and every program takes some of the process's
   memory maps, of which the system allows 65 530 and XLA does not survive the one after.
@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import ctypes
 import gc
+import importlib.metadata
 import os
 from collections.abc import Iterator
 from pathlib import Path
@@ -23,6 +24,12 @@ os.environ.setdefault("JAX_COMPILATION_CACHE_DIR", str(CACHE))
 os.environ.setdefault("JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS", "0.2")
 os.environ.setdefault("RETICENT_CACHE", str(CACHE))
 
+QUICK_TO_COMPILE = {
+    "JAX_DISABLE_MOST_OPTIMIZATIONS": "1",
+    "XLA_FLAGS": "--xla_cpu_use_fusion_emitters=false --xla_cpu_parallel_codegen_split_count=1",
+}
+"""Environment of the quick suite; the flags are of jaxlib 0.10, and XLA refuses to start with flags it does not know."""
+
 MUCH_MEMORY = 1_100 * 2**20
 MANY_MAPS = 20_000
 MAPS, PAGES = Path("/proc/self/maps"), Path("/proc/self/statm")
@@ -33,12 +40,15 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    if not config.getoption("--optimized"):
-        os.environ["JAX_DISABLE_MOST_OPTIMIZATIONS"] = "1"
+    if not config.getoption("--optimized") and importlib.metadata.version("jaxlib").startswith("0.10."):
+        os.environ.update(QUICK_TO_COMPILE)
     import jax
 
+    from reticent.runtime import wake_devices
+
+    # Tests compute with arrays of their own beside the library's, in whose precision, and often before it does.
     jax.config.update("jax_enable_x64", True)
-    jax.config.update("jax_disable_most_optimizations", not config.getoption("--optimized"))
+    wake_devices()
 
 
 @pytest.fixture(autouse=True)

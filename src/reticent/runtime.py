@@ -28,11 +28,13 @@ LEAST_THREADS = 8
 def double_precision(function: Callable[P, R]) -> Callable[P, R]:
     """Decorator: the function runs with 64-bit numbers, and the caller's setting is as before afterwards.
 
-    Arrays keep the precision they were made with; a model that was made in single precision stays so.
+    Arrays keep the precision they were made with; a model that was made in single precision stays so. The first such
+    function to be called wakes the devices, with threads enough (:func:`wake_devices`).
     """
 
     @functools.wraps(function)
     def scoped(*arguments: P.args, **named: P.kwargs) -> R:
+        wake_devices()
         if jax.config.jax_enable_x64:  # type: ignore[attr-defined]
             return function(*arguments, **named)
         with jax.enable_x64(True):

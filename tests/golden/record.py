@@ -1,12 +1,14 @@
 """Golden regrets: every agent in two small worlds, fixed seeds, double precision; to be kept bit for bit.
 
-``python tests/golden/record.py`` writes ``regrets.json`` beside this file. Recorded before the house was rebuilt; a
-change of these numbers is a change of an algorithm, and needs a reason in the commit that makes it.
+``python tests/golden/record.py`` writes ``regrets.json`` beside this file, and with names of worlds and agents, in turn,
+prints what they give. Recorded before the house was rebuilt; a change of these numbers is a change of an algorithm, and
+needs a reason in the commit that makes it.
 """
 
 from __future__ import annotations
 
 import json
+import sys
 from pathlib import Path
 
 FILE = Path(__file__).with_name("regrets.json")
@@ -52,9 +54,19 @@ def regrets(world_name: str, agent_name: str) -> list[list[str]]:
     return [[float(value).hex() for value in row] for row in curves.regret[:, at]]
 
 
-if __name__ == "__main__":
+def record() -> None:
+    """Run everything and write it down."""
     recorded = {}
     for number, (world, agent) in enumerate(RUNS, 1):
         recorded[f"{world} {agent}"] = regrets(world, agent)
         print(f"{number}/{len(RUNS)} {world} {agent}", recorded[f"{world} {agent}"][0][-1], flush=True)
     FILE.write_text(json.dumps(recorded, indent=1) + "\n")
+
+
+if __name__ == "__main__":
+    names = sys.argv[1:]
+    if names:
+        runs = zip(names[::2], names[1::2], strict=True)
+        print(json.dumps({f"{world} {agent}": regrets(world, agent) for world, agent in runs}))
+    else:
+        record()

@@ -405,7 +405,7 @@ def test_glucose_refuses_too_few_nodes():
         make_world_from("glucose:nodes=7")
 
 
-@pytest.mark.slow
+@pytest.mark.verify
 def test_private_dosing_ends_nearer_to_optimal_than_to_uniform():
     """ε = 1, δ = 1e-5, the registered defaults on fewer nodes; the measured final gap is below 5%."""
     world = make_world_from("glucose:nodes=10")

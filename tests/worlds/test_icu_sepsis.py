@@ -146,7 +146,7 @@ def test_a_patient_survives_at_most_once_and_is_paid_for_it(world):
 
 
 @with_data
-@pytest.mark.slow
+@pytest.mark.verify
 def test_it_is_learned_in_private(world):
     """At ε = 1 and two fifths of the registered K, these seeds end at a tenth of the way from optimal to uniform.
 

@@ -365,7 +365,7 @@ def test_the_gallery_shows_every_world_and_quotes_its_numbers(rows):
         assert numbers == [*sizes, *values], f"docs/gallery.md is out of date for {spec}"
 
 
-@pytest.mark.slow
+@pytest.mark.verify
 @pytest.mark.parametrize("name", STORIES)
 def test_in_private_a_run_ends_nearer_to_the_best_than_to_chance(name, worlds):
     """ε = 1 at the registered episodes and the agent's defaults. The mean of four seeds has to lie below a tenth.

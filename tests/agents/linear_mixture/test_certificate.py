@@ -59,17 +59,20 @@ def simulated(options: tuple[tuple[str, object], ...]) -> tuple[PrivacyPlan, obj
     return plan, np.asarray(releases), jax.tree.map(np.asarray, regularized)
 
 
-CASES = [
+QUICK = [
     (("counter", "tree"), ("pool", False)),
     (("counter", "tree-reduced"), ("pool", True)),
-    (("counter", "toeplitz"), ("pool", False)),
     (("counter", "blt"), ("pool", False)),
-    (("counter", "epochs"), ("pool", False)),
     (("counter", "epochs"), ("pool", True)),
     (("trust", "local"), ("pool", False)),
+]
+MORE = [
+    (("counter", "toeplitz"), ("pool", False)),
+    (("counter", "epochs"), ("pool", False)),
     (("trust", "local"), ("pool", True)),
     (("calibration", "paper"),),
 ]
+CASES = [*QUICK, *(pytest.param(case, marks=pytest.mark.verify) for case in MORE)]
 
 
 @pytest.mark.parametrize("options", CASES, ids=str)

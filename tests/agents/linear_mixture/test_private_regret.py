@@ -24,7 +24,7 @@ from reticent.agents import make_agent
 from reticent.simulation.simulate import Curves, simulate
 from reticent.worlds import World, make_world_from
 
-pytestmark = pytest.mark.slow
+pytestmark = pytest.mark.verify
 
 BLEND, HEALTH = "random-blend:states=20,actions=4,horizon=5,d=4", "mobile-health"
 VI, PO = "private-linopt-vi:bonus_scale=0.05", "private-linopt-po:bonus_scale=0.1"

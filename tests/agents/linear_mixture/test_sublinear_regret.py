@@ -31,7 +31,7 @@ def final_gap(world: World, curves: Curves) -> float:
     return float(curves.tail_regret.mean() / (world.optimal_value - world.uniform_value))
 
 
-@pytest.mark.slow
+@pytest.mark.verify
 @pytest.mark.parametrize("spec", WORLDS)
 def test_ucrl_vtr(spec: str) -> None:
     world, curves = learned(spec, "ucrl-vtr")
@@ -41,7 +41,7 @@ def test_ucrl_vtr(spec: str) -> None:
     assert mean[-1] <= 1.7 * half  # linear regret would double; √K grows by 1.41
 
 
-@pytest.mark.slow
+@pytest.mark.verify
 @pytest.mark.parametrize("spec", WORLDS)
 def test_oppo(spec: str) -> None:
     world, curves = learned(spec, "oppo")
@@ -49,3 +49,13 @@ def test_oppo(spec: str) -> None:
     # The mirror step must be what learns: the policy ends far better than the uniform one it starts from.
     assert curves.value[:, 0] == pytest.approx(world.uniform_value)
     assert (curves.value[:, -1] > curves.value[:, 0]).all()
+
+
+@pytest.mark.parametrize("spec", ["ucrl-vtr:bonus_scale=0.1", "oppo:bonus_scale=0.05,learning_rate=0.3"])
+def test_a_small_world_is_learned_soon(spec: str) -> None:
+    """After 600 users next to nothing is lost any more: the quick form of the two above."""
+    world = make_world_from("random-blend:states=4,actions=2,horizon=2,d=2")
+    curves = simulate(make_agent(spec, world.model, 600), world, range(2))
+    assert final_gap(world, curves) <= 0.1
+    half = curves.regret[:, np.flatnonzero(curves.episodes == 300)[0]]
+    assert curves.regret[:, -1].mean() <= 1.5 * half.mean()

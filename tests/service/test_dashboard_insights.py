@@ -13,10 +13,10 @@ from serving import APP
 from serving import settings as service_settings
 from watching import come
 
-from reticent.service import arrays
 from reticent.service.app import create_app
 from reticent.service.dashboard import routes
 from reticent.service.storage.tables import LEARNER, ROUNDS
+from reticent_client.wire import arrays
 
 
 def learned(client: TestClient, users: int = 5) -> None:

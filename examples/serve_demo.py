@@ -78,7 +78,7 @@ def deployment(options: argparse.Namespace, directory: str) -> dict[str, object]
     """The configuration: as many users as will come, in a database that goes away."""
     return {
         "world": options.world,
-        "agent": f"private-linopt-vi:epsilon={options.epsilon},trust={options.trust}",
+        "agent": f"private-score-vi:epsilon={options.epsilon},trust={options.trust}",
         "episodes": options.users,
         "database": f"sqlite:///{directory}/demo.db",
         "port": options.port,

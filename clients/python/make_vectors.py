@@ -9,6 +9,7 @@ Numbers that JSON has none for are the strings ``NaN``, ``Infinity`` and ``-Infi
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import math
 import random
@@ -36,7 +37,9 @@ Cases = list[dict[str, Any]]
 # -- a small deployment of every form ---------------------------------------------------------------------------------
 
 
-def example_model(form: str, *, sparse: bool = False, nonnegative: bool = False, shuffle: bool = False) -> Model:
+def example_model(
+    form: str, *, sparse: bool = False, nonnegative: bool = False, shuffle: bool = False, **flags: bool
+) -> Model:
     """Two transition and three reward features on four states, two actions and three steps; the same every time."""
     draw = np.random.default_rng(7)
     sizes = Dimensions(horizon=3, states=4, actions=2, d1=2, d2=3)
@@ -51,9 +54,14 @@ def example_model(form: str, *, sparse: bool = False, nonnegative: bool = False,
             "feature_bound": np.array([1.0, 0.5, 0.0]), "target_low": np.array([-1.0, -0.25, 0.0]),
             "target_high": np.array([1.0, 0.75, 0.0]), "nonnegative_rewards": nonnegative,
         }  # fmt: skip
-    shape = chosen.shape(sizes)
+    if form == "score":
+        bounds = {
+            "basis": np.array([[1.0], [-1.0]]) / math.sqrt(2), "reward_basis": np.eye(3)[:, :2],
+            "pooled": True, "likelihood": False, **flags,
+        }  # fmt: skip
+    shape = chosen.shape(sizes) if form != "score" else chosen.largest(sizes, bounds).shape
     # One number per step: where features are clipped to nothing there is no noise either.
-    scale = np.broadcast_to(np.array([[12.5], [9.75], [10.0]]), shape).copy()
+    scale = np.broadcast_to(np.array([[12.5], [9.75], [10.0]])[: shape[0]], shape).copy()
     if form == "regressions":
         scale[2, : sizes.d1 * (sizes.d1 + 3) // 2] = 0.0
     grid = 2.0**-4 if shuffle else 2.0**-20
@@ -74,9 +82,29 @@ def example_billboard(model: Model, *, greedy: bool = True, stretch: float = 1.0
     shape = (model.horizon, model.states)
     policy = draw.integers(0, model.actions, shape).astype(np.int32) if greedy else None
     chances = draw.dirichlet(np.ones(model.actions), shape)
-    needed = model.rules.form.of_version(model.sizes)
-    report = {name: stretch * draw.uniform(-1, 1, size) for name, size in needed.items()}
-    return Billboard(5, chances if policy is None else policy, report, model.digest)
+    form = model.rules.form
+    report = _score_reference(model, stretch) if form.name == "score" else {
+        name: stretch * draw.uniform(-1, 1, size) for name, size in form.of_version(model.sizes).items()
+    }  # fmt: skip
+    chosen = chances if policy is None else policy
+    return Billboard(5, chosen, report, model.digest, form.name, model.actions)
+
+
+def _score_reference(model: Model, stretch: float, *, at_random: bool = False) -> dict[str, Any]:
+    """What a billboard of the form ``score`` carries; the first two places explore."""
+    draw, sizes, bounds = np.random.default_rng(19), model.sizes, model.rules.bounds
+    k, r = bounds["basis"].shape[1], bounds["reward_basis"].shape[1]
+    groups = 1 if bounds["pooled"] else sizes.horizon
+    moving = 1 if bounds["pooled"] else sizes.horizon - 1
+    plan = (sizes.horizon, sizes.states)
+    return {
+        "curious": draw.integers(0, sizes.actions, plan).astype(np.float64),
+        "framed_values": draw.uniform(-1, 1, plan), "framed_hopes": draw.uniform(-1, 1, plan),
+        "explorers": np.array(2.0), "at_random": np.array(float(at_random)),
+        "theta": draw.dirichlet(np.ones(sizes.d1), groups), "reward_theta": draw.uniform(0, 1, (groups, sizes.d2)),
+        "whiten": stretch * draw.uniform(-1, 1, (moving, k, k)),
+        "whiten_rewards": stretch * draw.uniform(-1, 1, (groups, r, r)), "radius": np.array(1.5),
+    }  # fmt: skip
 
 
 def example_trajectory(model: Model, seed: int) -> Trajectory:
@@ -147,7 +175,7 @@ def trajectory() -> Cases:
     for states, actions, rewards in examples:
         inside = well_formed(sizes, states, actions, rewards)
         played = {"states": states, "actions": actions, "rewards": _plain(rewards)}
-        clipped = {name: _plain(values) for name, values in inside._asdict().items()}
+        clipped = {name: _plain(getattr(inside, name)) for name in ("states", "actions", "rewards")}
         cases.append({"horizon": 3, "states": 4, "actions": 2, "episode": played, "clipped": clipped})
     return cases
 
@@ -167,6 +195,19 @@ def counts() -> Cases:
     return [_contribution(model, example_billboard(model), seed) for seed in (1, 2)]
 
 
+def score() -> Cases:
+    """Contributions of the form ``score``: before rounding, and in steps of the grid; ``place`` decides whose V is used."""
+    cases = []
+    for sparse, pooled, likelihood, stretch, place in (
+        (False, True, False, 1.0, 0), (False, True, False, 1.0, 2), (True, True, False, 1.0, None),
+        (False, False, False, 0.1, 1), (False, True, False, 50.0, 0), (True, False, False, 1e200, 3),
+        (False, True, True, 0.2, 0), (True, False, True, 0.2, 0),
+    ):  # fmt: skip
+        model = example_model("score", sparse=sparse, nonnegative=True, pooled=pooled, likelihood=likelihood)
+        cases.append(_contribution(model, example_billboard(model, stretch=stretch), 5, place))
+    return cases
+
+
 def shuffling() -> Cases:
     """Messages of the shuffle model, counted; who has which place and how many coins; what a batch says."""
     rules = example_model("regressions", shuffle=True).rules.shuffle
@@ -181,7 +222,7 @@ def shuffling() -> Cases:
         heads = draw.integers(0, coins + 1)
         sent = tally_of(values, rules.reach, heads, coins)
         cases.append({
-            "rules": published, "admission": admission, "round": number, "number": within, "coins": coins.tolist(),
+            "rules": published, "admission": admission, "round": number, "place": within, "coins": coins.tolist(),
             "values": values.tolist(), "heads": heads.tolist(),
             "ones": sent.ones.tolist(), "messages": sent.messages.tolist(),
         })  # fmt: skip
@@ -199,7 +240,7 @@ def shuffling() -> Cases:
 def promise() -> Cases:
     """What a report reveals at most: ε of a model's rules at δ, and of a Gaussian mechanism of strength μ."""
     cases: Cases = []
-    for form in ("regressions", "counts"):
+    for form in ("regressions", "counts", "score"):
         model = example_model(form)
         content = model.to_json()
         cases += [{"model": content, "delta": d, "epsilon": report_epsilon(model, d)} for d in (1e-3, 1e-6)]
@@ -237,32 +278,45 @@ def discrete_gaussian() -> Cases:
 
 
 def acting() -> Cases:
-    """Actions of a published policy at a step and a state; ``uniform`` decides where it is random."""
+    """Actions of a published policy at a step, a state and a place (null: of a user who is not learned from); ``uniform``
+    decides where it is random."""
     model = example_model("regressions")
     cases: Cases = []
     for greedy in (True, False):
         board = example_billboard(model, greedy=greedy)
-        content = {**board.to_json(), "actions": model.actions}
+        content = board.to_json()
         for step, state, uniform in ((0, 0, 0.0), (1, 2, 0.5), (2, 3, 0.999999999), (0, 1, 0.25)):
-            place = {"step": step, "state": state, "uniform": uniform}
-            cases.append({"billboard": content, **place, "action": board.act(step, state, uniform)})
+            place = {"step": step, "state": state, "place": None, "uniform": uniform}
+            cases.append({"billboard": content, **place, "action": board.choose(step, state, None, uniform)})
+    model = example_model("score")
+    for at_random in (False, True):
+        board = example_billboard(model)
+        board = dataclasses.replace(board, report=_score_reference(model, 1.0, at_random=at_random))
+        for step, state, own, uniform in ((0, 0, 0, 0.9), (1, 1, 1, 0.3), (2, 3, 2, 0.9), (2, 2, None, 0.6)):
+            at = {"step": step, "state": state, "place": own, "uniform": uniform}
+            cases.append({"billboard": board.to_json(), **at, "action": board.choose(step, state, own, uniform)})
     return cases
 
 
 FILES: dict[str, Callable[[], Cases]] = {
     function.__name__: function
     for function in (
-        arrays, clipping, grid, trajectory, regressions, counts, shuffling, promise, discrete_gaussian, acting,
+        arrays, clipping, grid, trajectory, regressions, counts, score, shuffling, promise, discrete_gaussian, acting,
     )
 }  # fmt: skip
 
 
-def _contribution(model: Model, board: Billboard, seed: int) -> dict[str, Any]:
-    seen = example_trajectory(model, seed)
+def _contribution(model: Model, board: Billboard, seed: int, place: int | None = None) -> dict[str, Any]:
+    seen = example_trajectory(model, seed)._replace(place=place)
     return {
         "model": model.to_json(),
-        "billboard": {**board.to_json(), "actions": model.actions},
-        "episode": {name: values.tolist() for name, values in seen._asdict().items()},
+        "billboard": board.to_json(),
+        "episode": {
+            "states": seen.states.tolist(),
+            "actions": seen.actions.tolist(),
+            "rewards": seen.rewards.tolist(),
+            "place": place,
+        },
         "contribution": model.contribution(board, seen).tolist(),
         "steps": model.steps(board, seen).tolist(),
     }

@@ -46,7 +46,7 @@ def silent_report(agent, plan, episode):
 
 def library_report(mechanism: Mechanism, values: np.ndarray, seen: Trajectory) -> np.ndarray:
     """The report of the simulation's agent under a plan with these framed values, without noise, in units of the grid."""
-    plan = mechanism.billboard(0, mechanism.agent.init()).plan
+    plan = mechanism.plan_of(mechanism.billboard(0, mechanism.agent.init()))
     end = jnp.zeros((1, values.shape[1]))
     framed = plan._replace(
         values=jnp.concatenate([end, jnp.asarray(values)]),
@@ -124,11 +124,13 @@ def test_the_service_forms_what_the_simulation_forms(agent: str) -> None:
     state = mechanism.agent.init()
     first = mechanism.billboard(0, state)
     total = sum(mechanism.contribution(first, random_trajectory(rng, mechanism.published)) for _ in range(40))
-    state, _ = mechanism.close(state, first, total, mechanism.round_noise())
+    state, _ = mechanism.close(0, state, first, total, mechanism.round_noise())
     board = mechanism.billboard(1, state)
     for _ in range(200):
         seen = random_trajectory(rng, mechanism.published)
-        theirs = np.asarray(silent_report(mechanism.agent, board.plan, Episode(*map(jnp.asarray, seen))))
+        theirs = np.asarray(
+            silent_report(mechanism.agent, mechanism.plan_of(board), Episode(*map(jnp.asarray, seen[:3])))
+        )
         np.testing.assert_array_equal(mechanism.contribution(board, seen), theirs / mechanism.grid)
 
 

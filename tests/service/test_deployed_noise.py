@@ -209,7 +209,7 @@ def test_a_sum_that_is_not_exact_is_not_released() -> None:
     state = mechanism.agent.init()
     board, noise = mechanism.billboard(0, state), mechanism.round_noise()
     total = np.zeros(mechanism.noise_scale.shape, np.int64)
-    mechanism.close(state, board, total, noise)
+    mechanism.close(0, state, board, total, noise)
     total[0, 0] = 2**53
     with pytest.raises(InvalidInput, match=r"2\^53"):
-        mechanism.close(state, board, total, noise)
+        mechanism.close(0, state, board, total, noise)

@@ -91,7 +91,7 @@ def test_it_deploys_the_agent_that_it_names(spec: str, trust: str, method: str, 
     [
         ("ldp-obi", "law is laplace, but must be 'gaussian' in a deployment"),
         ("pucb", "law is laplace, but must be 'gaussian' in a deployment"),
-        ("private-ucb-vi", "counter is blt, but must be one of epochs, tree"),
+        ("private-ucb-vi", "counter is blt, but must be one of epochs, separate, tree"),
         ("private-linopt-vi:counter=blt", "counter is blt"),
         ("private-linopt-vi:calibration=paper", "calibration is paper, but must be 'exact' in a deployment"),
         ("private-linopt-vi:trust=shuffle", "users' messages must meet a shuffler: use the service"),
@@ -225,9 +225,9 @@ def silenced(monkeypatch: pytest.MonkeyPatch) -> list[np.ndarray]:
     sums: list[np.ndarray] = []
     close = Mechanism.close
 
-    def noted(self: Mechanism, state: Any, billboard: Any, total: np.ndarray, noise: Any) -> Any:
+    def noted(self: Mechanism, number: int, state: Any, billboard: Any, total: np.ndarray, noise: Any) -> Any:
         sums.append(total)
-        return close(self, state, billboard, total, noise)
+        return close(self, number, state, billboard, total, noise)
 
     def nothing(self: Mechanism, prefix: tuple[int, ...]) -> np.ndarray:
         return np.zeros(prefix + self.noise_scale.shape, np.int64)
@@ -331,7 +331,7 @@ def test_a_late_episode_is_counted_under_the_plan_its_user_was_served() -> None:
     first, second = agent.begin("ann"), agent.begin("bob")
     third = agent.begin("cas")  # the round of two has had its users, and ends before the third is served
     assert (first.version, second.version, third.version) == (0, 0, 1)
-    assert first.plan is second.plan
+    assert first.billboard is second.billboard
     assert agent.plan is third.plan
     assert not agent._open.any()
     agent.submit(first, episode(0))

@@ -24,7 +24,8 @@ from reticent.service.app import create_app
 from reticent_client.wire import arrays
 
 READ = (
-    "/v1/billboard", "/v1/billboards/0", "/v1/model", "/v1/status", "/v1/ledger", "/v1/health", "/v1/insights",
+    "/v1/billboard", "/v1/billboards/0", "/v1/model", "/v1/names", "/v1/round",
+    "/v1/status", "/v1/ledger", "/v1/health", "/v1/insights",
     "/v1/insights/0", "/metrics", "/openapi.json", "/docs", "/dashboard", "/dashboard/dashboard.js",
 )  # fmt: skip
 """An address of every public route; the stream of events is read apart."""
@@ -42,8 +43,10 @@ FIELDS: dict[str, set[str]] = {
     "/v1/health": {"status", "version"},
     "/v1/insights": {"version", "users", "signal", "value"},
     "/v1/billboard": {
-        "version", "method", "horizon", "states", "actions", "policy", "report", "values", "final", "model",
+        "version", "method", "horizon", "states", "actions", "form", "policy", "report", "values", "final", "model",
     },
+    "/v1/names": {"states", "actions"},
+    "/v1/round": {"round", "reference"},
     "/v1/model": {
         "digest", "horizon", "states", "actions", "d1", "d2", "trust", "transition_features", "successors",
         "reward_features", "initial", "report",

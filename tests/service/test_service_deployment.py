@@ -41,6 +41,10 @@ def open_sum(service: Deployment) -> np.ndarray:
     return service._total(row.number, row.total)
 
 
+def plan_of(service: Deployment, version: int) -> Any:
+    return service.mechanism.plan_of(service.billboard(version))
+
+
 def library_report(plan: object, seed: int) -> np.ndarray:
     """What the agent of the simulation adds, by JAX, in units of its grid."""
     agent = make_agent(AGENT + ",deployment=true", MODEL, 12)
@@ -69,7 +73,7 @@ def test_what_is_added_is_what_the_library_adds(tmp_path: Path) -> None:
     service = deployment(tmp_path)
     for user in range(3):
         serve(service, user)
-    wanted = sum(library_report(service.billboard(0).plan, user) for user in range(3))
+    wanted = sum(library_report(plan_of(service, 0), user) for user in range(3))
     np.testing.assert_array_equal(open_sum(service), wanted)
 
 
@@ -81,9 +85,9 @@ def test_a_late_report_counts_under_its_own_version_in_the_open_round(tmp_path: 
     assert service.clock()[1] == 1
     before = open_sum(service)
     service.submit_trajectory(late.token, late.episode, **episode(99))
-    wanted = library_report(service.billboard(0).plan, 99)
+    wanted = library_report(plan_of(service, 0), 99)
     np.testing.assert_array_equal(open_sum(service) - before, wanted)
-    other = library_report(service.billboard(1).plan, 99)
+    other = library_report(plan_of(service, 1), 99)
     assert not np.array_equal(wanted, other)
 
 

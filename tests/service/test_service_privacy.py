@@ -165,7 +165,7 @@ def scores(service: Deployment, trials: int, movement: np.ndarray, report: np.nd
     state = mechanism.agent.init()
     found = []
     for _ in range(trials):
-        _, release = mechanism.close(state, board, mechanism.first_sum() + report, mechanism.round_noise())
+        _, release = mechanism.close(0, state, board, mechanism.first_sum() + report, mechanism.round_noise())
         found.append(float((weight * release).sum()) / length)
     return np.array(found)
 

@@ -91,7 +91,7 @@ def test_rounds_are_released_from_their_batches_with_no_further_noise(client: Te
     total = np.zeros(rules.reach.shape)
     for number in range(3):
         opened = admit(client, range(4 * number, 4 * number + 4))
-        assert [(place["round"], place["number"], place["version"]) for place in opened] == [
+        assert [(place["round"], place["place"], place["version"]) for place in opened] == [
             (number, within, number) for within in range(4)
         ]
         assert admit(client, range(4 * number, 4 * number + 1))[0] == opened[0]
@@ -232,7 +232,7 @@ def test_batches_outside_the_shuffle_model_are_refused(tmp_path: Path, client: T
     with TestClient(create_app(joint)) as other:
         answer = other.post("/v1/batches", json=body, headers=APP)
         assert (answer.status_code, answer.json()["type"]) == (409, "urn:reticent:problem:wrong-trust")
-        assert admit(other, range(1))[0]["round"] is None
+        assert admit(other, range(1))[0]["reference"] is None
 
 
 @pytest.mark.parametrize(

@@ -76,12 +76,14 @@ def check_trajectory(case: dict[str, Any]) -> None:
     sizes = Dimensions(case["horizon"], case["states"], case["actions"], 1, 1)
     played = case["episode"]
     inside = well_formed(sizes, played["states"], played["actions"], numbers(played["rewards"]))
-    assert {name: values.tolist() for name, values in inside._asdict().items()} == case["clipped"]
+    assert {name: values.tolist() for name, values in inside._asdict().items() if name != "place"} == case["clipped"]
 
 
 def check_contribution(case: dict[str, Any]) -> None:
     model, board = Model.read(case["model"]), Billboard.read(case["billboard"])
-    seen = Trajectory(**{name: np.asarray(values) for name, values in case["episode"].items()})
+    played = case["episode"]
+    states, actions, rewards = (np.asarray(played[name]) for name in ("states", "actions", "rewards"))
+    seen = Trajectory(states, actions, rewards, played["place"])
     np.testing.assert_allclose(model.contribution(board, seen), case["contribution"], rtol=1e-12, atol=1e-15)
     assert model.steps(board, seen).tolist() == case["steps"]
 
@@ -90,11 +92,11 @@ def check_shuffling(case: dict[str, Any]) -> None:
     shape = tuple(case["rules"]["reach"]["shape"])
     rules = ShuffleRules.read(case["rules"], shape)
     if "admission" in case:
-        assert rules.place(case["admission"]) == (case["round"], case["number"])
-        assert rules.coins_at(case["round"], case["number"]).tolist() == case["coins"]
+        assert rules.place(case["admission"]) == (case["round"], case["place"])
+        assert rules.coins_at(case["round"], case["place"]).tolist() == case["coins"]
         sent = tally_of(case["values"], rules.reach, case["heads"], case["coins"])
         assert (sent.ones.tolist(), sent.messages.tolist()) == (case["ones"], case["messages"])
-        rules.require_tally(case["round"], case["number"], sent)
+        rules.require_tally(case["round"], case["place"], sent)
     else:
         batch = Tally(np.array(case["ones"]), np.array(case["messages"]))
         assert rules.fewest(case["round"]) == case["fewest"]
@@ -124,7 +126,7 @@ def check_discrete_gaussian(case: dict[str, Any]) -> None:
 
 def check_acting(case: dict[str, Any]) -> None:
     board = Billboard.read(case["billboard"])
-    assert board.act(case["step"], case["state"], case["uniform"]) == case["action"]
+    assert board.choose(case["step"], case["state"], case["place"], case["uniform"]) == case["action"]
 
 
 CHECKS = {
@@ -134,6 +136,7 @@ CHECKS = {
     "trajectory": check_trajectory,
     "regressions": check_contribution,
     "counts": check_contribution,
+    "score": check_contribution,
     "shuffling": check_shuffling,
     "promise": check_promise,
     "discrete_gaussian": check_discrete_gaussian,

@@ -35,6 +35,7 @@ SCOPED = (
     "plan",
     "for_many",
     "served",
+    "refer",
     "act",
     "policy_to_judge",
     "plan_value",
@@ -118,6 +119,15 @@ class Learner(abc.ABC, Generic[Seen, Report, Released]):
         del place
         return plan
 
+    def refer(self, served: Plan, reference: Plan, users: Array | int) -> Plan:
+        """The plan to close a round of ``users`` users with, most of whom were ``served`` one plan while their
+        contributions were formed under the ``reference`` of another: the former's choices, the latter's statistic.
+
+        Only learners whose contributions refer to the round that counts them make a difference.
+        """
+        del reference, users
+        return served
+
     def act(self, plan: Plan, step: Array | int, state: Array | int, uniform: Array | float) -> Array:
         """The action at 0-based ``step`` in ``state``; ``uniform`` in [0, 1) decides where the policy is random."""
         return plans.act(plan, jnp.asarray(step), jnp.asarray(state), jnp.asarray(uniform))
@@ -149,9 +159,16 @@ class Learner(abc.ABC, Generic[Seen, Report, Released]):
             "agent", self.name, "of a family with audit hooks", "override audit_hooks(); see reticent.audit.hooks"
         )
 
-    def insights(self, released: np.ndarray, version: int, policy: np.ndarray) -> Any:
-        """What released numbers say about themselves, for a dashboard: a function of what is public. None: nothing."""
-        del released, version, policy
+    def public_memory(self, state: AgentState) -> PyTree:
+        """What is published with a plan for :meth:`insights`: a function of releases alone. None: nothing."""
+        del state
+
+    def insights(self, released: np.ndarray, version: int, plan: Plan, memory: PyTree) -> Any:
+        """What released numbers say about themselves, for a dashboard: a function of what is public. None: nothing.
+
+        ``plan`` and ``memory`` are what was published as ``version``, ``released`` the sums that came before it.
+        """
+        del released, version, plan, memory
 
     @abc.abstractmethod
     def see(self, plan: Plan, episode: Episode) -> Seen:

@@ -55,8 +55,12 @@ class Schedule:
 
     def place_of(self, episode: int) -> int:
         """The 0-based place in its round of a user with this 0-based number."""
-        round_of = int(np.searchsorted(self.ends, episode, side="right"))
-        return episode - (int(self.ends[round_of - 1]) if round_of else 0)
+        return self.round_and_place(episode)[1]
+
+    def round_and_place(self, episode: int) -> tuple[int, int]:
+        """The 0-based round of a user with this 0-based number, and her 0-based place in it."""
+        number = int(np.searchsorted(self.ends, episode, side="right"))
+        return number, episode - (int(self.ends[number - 1]) if number else 0)
 
     @functools.cached_property
     def ends(self) -> np.ndarray:

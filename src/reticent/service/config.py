@@ -59,7 +59,7 @@ class Settings(BaseModel):
 
     world: str | None = None
     model_file: Path | None = None
-    agent: str = "private-linopt-vi"
+    agent: str = "private-score-vi"
     episodes: Annotated[int, Field(ge=1, le=10**9)] = 10_000
     contributions: Annotated[int, Field(ge=1, le=1000)] = 1
     pan_private: bool = False

@@ -46,8 +46,9 @@ class _NotAdmitted(Exception):
 class Opened:
     """What a user is told when she comes. ``reason`` says why she is served without being learned from.
 
-    In the shuffle model ``round`` is the round that her messages are for and ``number`` hers in it, 0-based and public:
-    they decide how many coins she flips.
+    ``round`` and ``place`` are hers, both 0-based and public: they follow from the order of admissions, and decide what she
+    is served of a version and how many coins she flips with a shuffler. ``reference`` is the version that her round's
+    contributions refer to, if they do. A user who is not learned from has none of these.
     """
 
     episode: str
@@ -57,7 +58,8 @@ class Opened:
     reason: str | None
     expires_at: float | None
     round: int | None = None
-    number: int | None = None
+    place: int | None = None
+    reference: int | None = None
 
 
 class Deployment(Rounds):
@@ -128,6 +130,7 @@ class Deployment(Rounds):
         records.insert_new(tx, tables.LEARNER, id=records.ONLY, version=0, state=sealed)
         records.insert_new(tx, tables.BILLBOARDS, version=0, content=first.to_bytes())
         self._open_round(tx, 0)
+        records.refer(tx, 0, 0)
         records.insert_new(
             tx, tables.DEPLOYMENT, id=records.ONLY, format=tables.FORMAT, fingerprint=self.fingerprint(),
             key_check=self.secrets.seal(b"", "key check"), admitted=0, open_round=0, served_version=0,
@@ -151,17 +154,17 @@ class Deployment(Rounds):
         if self.inline:
             self._end_full_round()
         try:
-            version, until, admission = self._enter(name, identity)
+            opened = self._enter(name, identity)
         except (_NotAdmitted, IntegrityError):  # undone as a whole; another request of hers may have been faster
             with self.store.read() as tx:
                 known = self._without_admission(tx, records.deployment(tx), name, identity)
             if known is None:
                 raise Refusal("unavailable", "the admission collided with another one; try again") from None
             return known
-        return self._opened(identity, version, until, admission=admission)
+        return opened
 
-    def _enter(self, name: str, identity: str) -> tuple[int, float, int]:
-        """Admit a user in one transaction: her version, when her episode expires, and how many came before her.
+    def _enter(self, name: str, identity: str) -> Opened:
+        """Admit a user in one transaction.
 
         Her own row comes first and the deployment's, at which all admissions queue, as late as possible.
         """
@@ -176,12 +179,14 @@ class Deployment(Rounds):
             ended = self._is_full(clock.open_round, clock.admitted - 1)
             if ended:
                 self._seal(tx, clock.open_round)
-            records.open_episode(tx, id=identity, user=name, version=clock.served_version, expires_at=until)
-            if self.mechanism.wire == "messages":
-                records.insert_new(tx, tables.PLACES, episode=identity, admission=clock.admitted - 1)
+            admission, version = int(clock.admitted) - 1, int(clock.served_version)
+            records.open_episode(
+                tx, id=identity, user=name, admission=admission, version=version, expires_at=until
+            )  # fmt: skip
+            opened = self._admitted(tx, identity, version, until, admission)
         if ended:
             self.sealed.set()
-        return clock.served_version, until, clock.admitted - 1
+        return opened
 
     def act(self, token: str, episode: str, step: int, state: int) -> tuple[int, int]:
         """The action of the pinned version, and that version; the same whenever it is asked for."""
@@ -193,7 +198,7 @@ class Deployment(Rounds):
             if not 0 <= value < below:  # where she is, is hers: no message says it
                 raise InvalidInput(field, "out of range", f"an integer from 0 to {below - 1}", "correct the request")
         billboard = self.billboard(pinned.version)
-        return billboard.act(step, state, self.secrets.coin(episode, step)), pinned.version
+        return billboard.act(step, state, pinned.place, self.secrets.coin(episode, step)), pinned.version
 
     def submit_trajectory(self, token: str, episode: str, states: Any, actions: Any, rewards: Any) -> int:
         """Learn from an episode in the joint model; says the version it was played under.
@@ -204,8 +209,13 @@ class Deployment(Rounds):
         if self.mechanism.wire != "trajectory":
             raise Refusal("wrong-trust", f"the server must not see trajectories in the {self._trust} model")
         pinned = self._learning_token(token, episode)
-        played = Episode(states, actions, rewards)
-        return self._count(pinned, self.mechanism.contribution(self.billboard(pinned.version), played))
+        played = self.mechanism.played(Episode(states, actions, rewards), pinned.place)
+        if self.mechanism.formed_when_counted:
+            return self._count(
+                pinned, lambda reference: self.mechanism.exact_contribution(self.billboard(reference), played)
+            )
+        exact = self.mechanism.exact_contribution(self.billboard(pinned.version), played)
+        return self._count(pinned, lambda _: exact)
 
     def submit_empty(self, token: str, episode: str) -> int:
         """Wait no longer for an episode in the joint model: it counts, and contributes nothing; says its version.
@@ -215,11 +225,13 @@ class Deployment(Rounds):
         """
         if self.mechanism.wire != "trajectory":
             raise Refusal("wrong-trust", f"an empty contribution of the {self._trust} model is noise; send that")
-        pinned = self._learning_token(token, episode)
-        return self._count(pinned, np.zeros(self.mechanism.noise_scale.shape, np.int64))
+        return self._count(self._learning_token(token, episode), lambda _: None)
 
-    def submit_report(self, token: str, episode: str, report: np.ndarray) -> int:
+    def submit_report(self, token: str, episode: str, report: np.ndarray, reference: int | None = None) -> int:
         """Learn from a report that was noised on the device, in units of the grid; says its version.
+
+        ``reference`` is the version that it was formed under. If the round that counts it refers to another one by now,
+        it counts and contributes nothing: nobody may ask for a second report.
 
         Raises:
           InvalidInput, Refusal: it was not counted, and nothing was changed.
@@ -228,7 +240,14 @@ class Deployment(Rounds):
             raise Refusal("wrong-trust", "no clip can be checked on a report; send the trajectory in the joint model")
         if self.mechanism.wire == "messages":
             raise Refusal("wrong-trust", "the server must not see one user's report; send messages to the shuffler")
-        return self._count(self._learning_token(token, episode), self.mechanism.checked_report(report))
+        pinned, numbers = self._learning_token(token, episode), self.mechanism.checked_report(report)
+        if not self.mechanism.formed_when_counted:
+            return self._count(pinned, lambda _: numbers)
+        if reference is None:
+            raise InvalidInput(
+                "reference", "missing", "the version that the report was formed under", "ask GET /v1/round for it"
+            )
+        return self._count(pinned, lambda current: numbers if current == reference else None)
 
     def submit_batch(self, batch: str, number: int, users: int, ones: np.ndarray, messages: np.ndarray) -> int:
         """Take a shuffler's batch of a sealed round; says of how many users. The first batch of a round is the only one.
@@ -269,30 +288,28 @@ class Deployment(Rounds):
         if row is not None:
             if row.user != name:
                 raise Refusal("episode-taken", "this episode id belongs to another user; draw a random one")
-            admission = records.admission_of(tx, identity) if self.mechanism.wire == "messages" else None
-            return self._opened(row.id, row.version, row.expires_at, admission=admission)
+            return self._admitted(tx, row.id, row.version, row.expires_at, row.admission)
         if records.admissions(tx, name) >= self.contributions:
-            return self._opened(identity, clock.served_version, None, "user-already-counted")
+            return self._not_learned_from(identity, clock.served_version, "user-already-counted")
         self._used_up = bool(clock.admitted >= self.users)
         if self._used_up:
-            return self._opened(identity, clock.served_version, None, "horizon-used-up")
+            return self._not_learned_from(identity, clock.served_version, "horizon-used-up")
         return None
 
-    def _opened(
-        self,
-        identity: str,
-        version: int,
-        expires_at: float | None,
-        reason: str | None = None,
-        *,
-        admission: int | None = None,
-    ) -> Opened:
-        token = self.secrets.sign(EpisodeToken(identity, int(version), reason is None, expires_at or 0.0))
-        opened = Opened(identity, token, int(version), reason is None, reason, expires_at)
-        if self.mechanism.wire == "messages" and admission is not None:
-            number, within = self.mechanism.batches.place(admission)
-            return dataclasses.replace(opened, round=number, number=within)
-        return opened
+    def _admitted(self, tx: Connection, identity: str, version: int, until: float, admission: int) -> Opened:
+        """What a user is told who came as number ``admission``; the first of a round fixes what it refers to."""
+        number, place = self.mechanism.agent.schedule.round_and_place(admission)
+        if place == 0:
+            records.refer(tx, number, version)
+        row = records.round_of(tx, number) if self.mechanism.formed_when_counted else None
+        token = self.secrets.sign(EpisodeToken(identity, version, True, until, place))
+        return Opened(
+            identity, token, version, True, None, until, number, place, None if row is None else row.reference
+        )
+
+    def _not_learned_from(self, identity: str, version: int, reason: str) -> Opened:
+        token = self.secrets.sign(EpisodeToken(identity, int(version), False, 0.0))
+        return Opened(identity, token, int(version), False, reason, None)
 
     @property
     def _trust(self) -> str:
@@ -310,7 +327,8 @@ class Deployment(Rounds):
             raise Refusal("not-learning", "this episode was served without being learned from; nothing is expected")
         return token
 
-    def _count(self, token: EpisodeToken, report: np.ndarray) -> int:
+    def _count(self, token: EpisodeToken, contribution: Callable[[int], np.ndarray | None]) -> int:
+        """Count an episode; ``contribution`` makes of the open round's reference what is added, None being nothing."""
         with self.store.write() as tx:
             row = records.episode(tx, token.episode, lock=True)
             if row is None:
@@ -319,19 +337,25 @@ class Deployment(Rounds):
                 return token.version
             if row.state == "expired" or row.expires_at < self._clock():
                 raise Refusal("episode-expired", "the episode was waited for no longer; nothing was spent")
-            records.mark_counted(tx, token.episode)
             place = self._place(tx)
             if place is not None:  # a last round that is never released keeps nothing
-                total = self._total(place.number, place.total) + report
-                records.set_total(tx, place.number, self.secrets.seal(total.tobytes(), f"round {place.number}"))
+                added = contribution(place.reference)
+                if added is not None:
+                    total = self._total(place.number, place.total) + added
+                    records.set_total(tx, place.number, self.secrets.seal(total.tobytes(), f"round {place.number}"))
+            records.mark_counted(tx, token.episode)
         return token.version
 
     def _place(self, tx: Connection) -> Any:
         """The open round, locked; None if reports are taken but none is to be released any more."""
         while True:
             row = records.open_round(tx)
-            if row is not None:
+            if row is not None and (row.reference is not None or not self.mechanism.formed_when_counted):
                 return row
+            if (
+                row is not None
+            ):  # between two rounds, before the next one's first user: what it refers to is being planned
+                raise Refusal("unavailable", "the next round is being prepared; try again")
             clock = records.deployment(tx)
             if clock.finished:
                 raise Refusal("round-over", "the last round has ended; the policy is final")

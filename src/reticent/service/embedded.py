@@ -9,11 +9,14 @@ Only the public *form* of an episode (its lengths and types) may be refused, whi
 
 Two protocols, which are not mixed:
 
-* *in order* (the paper): each user is served :attr:`DeployedAgent.plan`, plays, and ``submit(user, episode)`` (or
-  ``skip(user)``) uses up her place before the next one comes;
-* *overlapping*: ``begin(user)`` admits her and hands out a :class:`Ticket` with the plan of its version; ``submit(ticket,
-  episode)`` counts her episode under *that* plan, into whichever round is open then. Tickets may come back in any order,
-  or never.
+* *in order* (the paper): each user acts by :meth:`DeployedAgent.act`, and ``submit(user, episode)`` (or ``skip(user)``)
+  uses up her place before the next one comes;
+* *overlapping*: ``begin(user)`` admits her and hands out a :class:`Ticket` with her place and the plan of its version, by
+  which she acts; ``submit(ticket, episode)`` counts her episode into whichever round is open then. Tickets may come back in
+  any order, or never.
+
+A contribution is formed under the plan that its user was served, or under that of the round that counts it, as the wire's
+form says (:attr:`reticent_client.wire.forms.form.Form.formed_under`).
 """
 
 from __future__ import annotations
@@ -37,15 +40,20 @@ from reticent.worlds import Episode, Model
 
 @dataclasses.dataclass(frozen=True, eq=False)  # plans are arrays, which have no single truth value to compare by
 class Ticket:
-    """What an admitted user is given: the version she is served, and its plan."""
+    """What an admitted user is given: the version she is served, and her place in her round, 0-based.
+
+    ``plan`` is what she is served of the version.
+    """
 
     user: Hashable
     version: int
     billboard: Billboard
+    plan: Plan
+    place: int
 
-    @property
-    def plan(self) -> Plan:
-        return self.billboard.plan
+    def act(self, step: int, state: int, uniform: float | None = None) -> int:
+        """Her action at 0-based ``step``; ``uniform`` in [0, 1), by default the operating system's, where it is random."""
+        return self.billboard.published.choose(step, state, self.place, uniform)
 
 
 class DeployedAgent:
@@ -71,9 +79,10 @@ class DeployedAgent:
             )  # fmt: skip
         self._state = self.mechanism.agent.init()
         self._board = self.mechanism.billboard(0, self._state)
+        self._plan = self.mechanism.plan_of(self._board)
         self._open = self.mechanism.first_sum()
         self._users: set[Hashable] = set()
-        self._out: dict[Hashable, int] = {}
+        self._out: dict[Hashable, Ticket] = {}
         self._out_by_version: collections.Counter[int] = collections.Counter()
         self._versions: dict[int, Billboard] = {}
         self._overlapping = False
@@ -88,7 +97,16 @@ class DeployedAgent:
     @property
     def plan(self) -> Plan:
         """The billboard: a function of past releases only."""
-        return self._board.plan
+        return self._plan
+
+    @property
+    def place(self) -> int:
+        """The place in her round, 0-based, of the user who comes next."""
+        return self.mechanism.agent.schedule.place_of(self.users)
+
+    def act(self, step: int, state: int, uniform: float | None = None) -> int:
+        """In order: the action of the user who comes next; ``uniform`` as for a ticket."""
+        return self._board.published.choose(step, state, self.place, uniform)
 
     @property
     def version(self) -> int:
@@ -124,23 +142,25 @@ class DeployedAgent:
 
     # -- users in order -----------------------------------------------------------------------------------------------
 
-    def submit(self, user: Hashable | Ticket, contribution: Any) -> None:
+    def submit(self, user: Hashable | Ticket, contribution: Any, reference: int | None = None) -> None:
         """Learn from one user; her second contribution is refused, and so is one after the K-th user.
 
         ``user`` is her ticket, or her name: with a ticket out it stands for that, and otherwise (in order) admits her.
 
         ``contribution`` is her episode in the joint model, where the statistics are clipped and rounded here and nowhere
-        else, and what :meth:`report` returned on her device in the local model, where it is already private.
+        else, and what :meth:`report` returned on her device in the local model, where it is already private. ``reference``
+        is then the :attr:`version` that was in force when it was formed, by default the one that is; if reports refer to
+        the round that counts them and another one is open by now, hers counts and contributes nothing.
 
         Raises:
           InvalidInput: she was counted before, K users have been, or the contribution has not the form of one; nothing was
             changed or spent.
         """
         if isinstance(user, Ticket) or user in self._out:
-            self._submit_late(user, contribution)
+            self._submit_late(user, contribution, reference)
             return
         self._require_in_order(user)
-        report = self._reported(self._board, contribution)
+        report = self._reported(self._board, self.place, contribution, reference)
         self._users.add(user)
         self._count(report)
         self._end_full_round()
@@ -161,11 +181,10 @@ class DeployedAgent:
     def report(self, episode: Episode, ticket: Ticket | None = None) -> np.ndarray:
         """What the user of ``episode`` sends: clipped statistics in steps of the grid, noised in the local model.
 
-        In the local model this belongs on the user's device. ``ticket`` names the plan that she was served, by default
-        the one in force.
+        In the local model this belongs on the user's device. ``ticket`` is hers; without one she is the next in order.
         """
-        board = self._board if ticket is None else ticket.billboard
-        return self.mechanism.contribution(board, episode)
+        place = self.place if ticket is None else ticket.place
+        return self.mechanism.contribution(self._formed_under(ticket), episode, place)
 
     # -- users who overlap --------------------------------------------------------------------------------------------
 
@@ -182,11 +201,13 @@ class DeployedAgent:
         self._require_admissible(user)
         self._overlapping = True
         self._end_full_round()
+        place = self.place
+        ticket = Ticket(user, self.version, self._board, self.mechanism.agent.served(self._plan, place), place)
         self._users.add(user)
-        self._out[user] = self.version
+        self._out[user] = ticket
         self._out_by_version[self.version] += 1
         self._versions[self.version] = self._board
-        return Ticket(user, self.version, self._board)
+        return ticket
 
     def expire(self, user: Hashable) -> None:
         """Wait no longer for a user with a ticket: her place is used up, her report will be refused, nothing is spent."""
@@ -212,18 +233,19 @@ class DeployedAgent:
 
     # -- inside -------------------------------------------------------------------------------------------------------
 
-    def _submit_late(self, user: Hashable | Ticket, contribution: Any) -> None:
-        """Learn from a user with a ticket, under the plan of her version as it is kept here."""
+    def _submit_late(self, user: Hashable | Ticket, contribution: Any, reference: int | None) -> None:
+        """Learn from a user with a ticket, as it is kept here."""
         name = user.user if isinstance(user, Ticket) else user
         if name not in self._out:
             known = name in self._users
             raise InvalidInput(
                 "ticket", "used up" if known else "unknown", "out", "each ticket is good for one episode, in time"
             )
-        version = self._out[name]
-        if isinstance(user, Ticket) and user.version != version:
-            raise InvalidInput("ticket.version", user.version, f"{version}, as she was served", "send her own ticket")
-        self._count(self._reported(self._versions[version], contribution))
+        ticket = self._out[name]
+        if isinstance(user, Ticket) and (user.version, user.place) != (ticket.version, ticket.place):
+            wanted = f"{ticket.version}, as she was served"
+            raise InvalidInput("ticket.version", user.version, wanted, "send her own ticket")
+        self._count(self._reported(self._formed_under(ticket), ticket.place, contribution, reference))
         self._redeem(name)
 
     def _require_in_order(self, user: Hashable) -> None:
@@ -243,20 +265,26 @@ class DeployedAgent:
             )  # fmt: skip
 
     def _redeem(self, user: Hashable) -> None:
-        version = self._out.pop(user)
+        version = self._out.pop(user).version
         self._out_by_version[version] -= 1
         if not self._out_by_version[version]:
             del self._versions[version], self._out_by_version[version]
 
-    def _reported(self, board: Billboard, contribution: Any) -> np.ndarray:
+    def _formed_under(self, ticket: Ticket | None) -> Billboard:
+        """What a contribution of now is made of: the open round's plan, or that which she was served."""
+        return self._board if ticket is None or self.mechanism.formed_when_counted else ticket.billboard
+
+    def _reported(self, board: Billboard, place: int, contribution: Any, reference: int | None) -> np.ndarray:
         """The integers to add: made here from an episode, or ready-made (and private already) in the local model."""
         if self.guarantee.trust.noised_reports:
-            return self.mechanism.checked_report(contribution)
+            report = self.mechanism.checked_report(contribution)
+            stale = self.mechanism.formed_when_counted and reference not in (None, self.version)
+            return np.zeros_like(report) if stale else report
         if not isinstance(contribution, Episode):
             kind = type(contribution).__name__
             model = self.guarantee.trust.name
             raise InvalidInput("contribution", kind, f"an Episode in the {model} model", "send the episode itself")
-        return self.mechanism.contribution(board, contribution)
+        return self.mechanism.contribution(board, contribution, place)
 
     def _count(self, report: np.ndarray) -> None:
         self._open = self._open + report
@@ -266,6 +294,8 @@ class DeployedAgent:
         schedule, closed = self.mechanism.agent.schedule, self.version
         if closed < schedule.releases and self.users >= schedule.ends[closed]:
             noise = self.mechanism.round_noise()
-            self._state, _ = self.mechanism.close(self._state, self._board, self._open, noise)
+            # In this object plans are made at once, so that a round refers to the plan made for it.
+            self._state, _ = self.mechanism.close(closed, self._state, self._board, self._open, noise)
             self._board = self.mechanism.billboard(closed + 1, self._state)
+            self._plan = self.mechanism.plan_of(self._board)
             self._open = self.mechanism.first_sum()

@@ -20,6 +20,7 @@ from __future__ import annotations
 import dataclasses
 import functools
 import math
+from collections.abc import Sequence
 from typing import Any
 
 import jax
@@ -28,7 +29,9 @@ import numpy as np
 
 from reticent.agents.registry import AGENTS, make_agent
 from reticent.errors import InvalidInput
+from reticent.learning.insights import Insights
 from reticent.learning.learner import AgentState, AnyLearner
+from reticent.learning.plan import Plan
 from reticent.naming import join, split
 from reticent.privacy.accounting.gaussian import epsilon_of, mu_of
 from reticent.privacy.counters import COUNTERS, make_counter
@@ -46,7 +49,7 @@ from reticent_client.wire.model import Model as PublishedModel
 from reticent_client.wire.model import Rules
 from reticent_client.wire.promise import require_promise
 from reticent_client.wire.shuffle_rules import ShuffleRules
-from reticent_client.wire.trajectory import plain_array, well_formed
+from reticent_client.wire.trajectory import Trajectory, plain_array, well_formed
 
 
 @double_precision_methods
@@ -124,18 +127,35 @@ class Mechanism:
 
     # -- one user -----------------------------------------------------------------------------------------------------
 
-    def contribution(self, billboard: Billboard, episode: Any) -> np.ndarray:
+    @property
+    def formed_when_counted(self) -> bool:
+        """Whether contributions are formed under the open round's reference, and not under what their users were served."""
+        return self.published.rules.form.formed_under == "open"
+
+    def contribution(self, billboard: Billboard, episode: Any, place: int | None = None) -> np.ndarray:
         """What the user of ``episode`` adds, in units of the grid: clipped and rounded, and noised in the local model.
 
-        Values out of range are a user's own business and are clipped: refusing them would show them.
+        ``place`` is hers in her round. Values out of range are a user's own business and are clipped: refusing them would
+        show them.
 
         Raises:
           InvalidInput: the public form of the episode is wrong: lengths, or what kind of numbers there are. No value is
             quoted.
         """
-        played = well_formed(self.published, episode.states, episode.actions, episode.rewards)
-        exact: np.ndarray = self.published.steps(billboard.published, played)
+        exact = self.exact_contribution(billboard, self.played(episode, place))
         return exact + self._draw(()) if self.guarantee.trust.noised_reports else exact
+
+    def played(self, episode: Any, place: int | None) -> Trajectory:
+        """An episode with every value in range.
+
+        Raises:
+          InvalidInput: its public form is wrong.
+        """
+        return well_formed(self.published, episode.states, episode.actions, episode.rewards, place)
+
+    def exact_contribution(self, billboard: Billboard, played: Trajectory) -> np.ndarray:
+        """What an episode adds under a billboard, without noise."""
+        return self.published.steps(billboard.published, played)
 
     def checked_report(self, report: Any) -> np.ndarray:
         """A local report as integers, if it can be one.
@@ -176,20 +196,62 @@ class Mechanism:
         return self.wire == "trajectory"
 
     def close(
-        self, state: AgentState, billboard: Billboard, total: np.ndarray, noise: np.ndarray | None
+        self,
+        number: int,
+        state: AgentState,
+        served: Billboard,
+        total: np.ndarray,
+        noise: np.ndarray | None,
+        reference: Billboard | None = None,
     ) -> tuple[AgentState, np.ndarray]:
-        """The state after the round with this sum, and the sums released with it, ``(H, D)``."""
+        """The state after round ``number`` with this sum, and the sums released with it, ``(H, D)``.
+
+        ``served`` is what its users acted by, and ``reference`` what their contributions were formed under; None where the
+        latter is each user's own affair.
+        """
         if self._server_noises:  # what makes the release exact; elsewhere a sum may be what dishonest users made it
             whole(total)
-        size = int(self.agent.schedule.round_sizes[billboard.version])
+        size = int(self.agent.schedule.round_sizes[number])
         values = None if noise is None else jnp.asarray(noise * self.grid)
-        closed = _close(self.agent, state, billboard.plan, jnp.asarray(total * self.unit), size, values)
+        plan = self.plan_of(served)
+        if reference is not None and {reference.version, served.version} != {number}:
+            plan = _refer(self.agent, plan, self.plan_of(reference), size)
+        closed = _close(self.agent, state, plan, jnp.asarray(total * self.unit), size, values)
         return closed, np.asarray(self.sums.released(closed.aggregate))
 
     def billboard(self, version: int, state: AgentState) -> Billboard:
         """The plan after ``version`` releases."""
         plan = _plan(self.agent, state)
-        return Billboard.of(version, plan, self.sums.version_rules(plan))
+        return Billboard(
+            version,
+            np.asarray(plan.policy),
+            np.asarray(plan.values),
+            {name: np.asarray(value) for name, value in self.sums.version_rules(plan).items()},
+            [np.asarray(leaf) for leaf in jax.tree.leaves(plan)],
+            [np.asarray(leaf) for leaf in jax.tree.leaves(self.agent.public_memory(state))],
+            self.published.rules.form.name,
+            self.agent.model.actions,
+        )
+
+    def read_billboard(self, version: int, content: bytes) -> Billboard:
+        """A billboard as it was stored."""
+        form, actions = self.published.rules.form.name, self.agent.model.actions
+        return Billboard.read(version, content, form=form, actions=actions)
+
+    def plan_of(self, billboard: Billboard) -> Plan:
+        """The plan that a billboard publishes, for the agent's own functions: every leaf as it was."""
+        plan: Plan = _unflatten(self._shapes[0], billboard.plan)
+        return plan
+
+    def memory_of(self, billboard: Billboard) -> Any:
+        """What is public of the agent's memory with it."""
+        return _unflatten(self._shapes[1], billboard.memory)
+
+    @functools.cached_property
+    def _shapes(self) -> tuple[Any, Any]:
+        """The trees of a plan and of the public memory, without computing one."""
+        state = jax.eval_shape(self.agent.init)
+        return jax.eval_shape(self.agent.plan, state), jax.eval_shape(self.agent.public_memory, state)
 
     def _draw(self, prefix: tuple[int, ...]) -> np.ndarray:
         scale = np.broadcast_to(self.noise_scale, prefix + self.noise_scale.shape)
@@ -227,10 +289,16 @@ class Mechanism:
 
     def from_bytes(self, data: bytes) -> AgentState:
         """The inverse of :meth:`to_bytes`."""
-        template = jax.eval_shape(self.agent.init)
         leaves = arrays.from_bytes(data)
-        ordered = [jnp.asarray(leaves[f"leaf{index}"]) for index in range(len(leaves))]
-        return jax.tree.unflatten(jax.tree.structure(template), ordered)  # type: ignore[no-any-return]
+        ordered = [leaves[f"leaf{index}"] for index in range(len(leaves))]
+        state: AgentState = _unflatten(jax.eval_shape(self.agent.init), ordered)
+        return state
+
+    def insights(self, billboard: Billboard, released: np.ndarray) -> Insights | None:
+        """What the sums ``(H, D)`` released before a billboard say about themselves; None if its family says nothing."""
+        plan, memory = self.plan_of(billboard), self.memory_of(billboard)
+        figures: Insights | None = self.agent.insights(released, billboard.version, plan, memory)
+        return figures
 
     # -- the account --------------------------------------------------------------------------------------------------
 
@@ -348,6 +416,16 @@ def _require_shuffled_once(guarantee: Guarantee, contributions: int, pan_private
 @jax.jit
 def _close(agent: AnyLearner, state: AgentState, plan: Any, total: Any, users: Any, noise: Any) -> AgentState:
     return agent.close(agent.absorb(state, total), plan, users, noise)
+
+
+@jax.jit
+def _refer(agent: AnyLearner, served: Plan, reference: Plan, users: Any) -> Plan:
+    return agent.refer(served, reference, users)
+
+
+def _unflatten(template: Any, leaves: Sequence[np.ndarray]) -> Any:
+    """The tree of ``template``'s structure with these leaves."""
+    return jax.tree.unflatten(jax.tree.structure(template), [jnp.asarray(leaf) for leaf in leaves])
 
 
 @jax.jit

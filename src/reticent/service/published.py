@@ -97,6 +97,12 @@ def model(deployment: Deployment) -> dict[str, Any]:
     }
 
 
+def names(deployment: Deployment) -> dict[str, Any]:
+    """What states and actions are called, for people."""
+    given = deployment.mechanism.agent.model.about.names
+    return {"states": None, "actions": None} if given is None else given.to_dict()
+
+
 class PublicNumbers(Collector):
     """The metrics, read from the store when they are asked for: every worker gives the same answer."""
 

@@ -64,7 +64,7 @@ class Rounds:
 
     def _open_round(self, tx: Connection, number: int) -> None:
         total = self.secrets.seal(self.mechanism.first_sum().tobytes(), f"round {number}")
-        records.insert_new(tx, tables.ROUNDS, number=number, state="open", total=total)
+        records.insert_new(tx, tables.ROUNDS, number=number, state="open", reference=None, total=total)
 
     def _end_full_round(self) -> None:
         """Inline planning: the round ends and its plan is published before the next user is admitted."""
@@ -112,7 +112,7 @@ class Rounds:
                 done += 1
 
     def _release(self, number: int) -> None:
-        before = self.billboard(number)
+        served, reference = self._acted_by(number)
         noise = self.mechanism.round_noise()  # takes its time, so before the locks; thrown away unless it is stored
         with self.store.write() as tx:
             row = records.round_of(tx, number, lock=True)
@@ -120,10 +120,25 @@ class Rounds:
             if row.state != "sealed" or current.version != number:
                 return  # another worker was faster
             state = self._state(current)
-            closed, release = self.mechanism.close(state, before, self._total(number, row.total), noise)
+            total = self._total(number, row.total)
+            closed, release = self.mechanism.close(number, state, served, total, noise, reference)
             content = np.ascontiguousarray(release, "<f8").tobytes()
             sealed = self.secrets.seal(self.mechanism.to_bytes(closed), f"learner {number + 1}")
             records.release_round(tx, number, content, hashlib.sha256(content).hexdigest(), sealed)
+
+    def _acted_by(self, number: int) -> tuple[Billboard, Billboard | None]:
+        """The plan that a sealed round's users acted by, and that which their contributions refer to: public numbers.
+
+        Where contributions do not depend on the round that counts them, the plan made for the round and nothing else.
+        """
+        if not self.mechanism.formed_when_counted:
+            return self.billboard(number), None
+        ends = self.mechanism.agent.schedule.ends
+        with self.store.read() as tx:
+            reference = records.round_of(tx, number).reference
+            counts = records.versions_served(tx, int(ends[number - 1]) if number else 0, int(ends[number]))
+        most = max(counts, key=lambda version: (counts[version], version))
+        return self.billboard(most), self.billboard(reference)
 
     def _publish(self, version: int) -> None:
         with self.store.read() as tx:
@@ -158,7 +173,7 @@ class Rounds:
                 content = records.billboard(tx, version)
         if content is None:
             raise Refusal("not-found", f"version {version} has not been published")
-        found = Billboard.read(version, content)
+        found = self.mechanism.read_billboard(version, content)
         with self._boards_lock:
             found = self._boards.setdefault(version, found)
             if len(self._boards) > KEPT:
@@ -168,6 +183,19 @@ class Rounds:
     def remembers(self, version: int) -> bool:
         """Whether :meth:`billboard` answers without asking the store."""
         return version in self._boards
+
+    def open_round(self) -> tuple[int, int | None]:
+        """Number and reference of the round that takes reports; no reference if no more rounds are released.
+
+        Raises:
+          Refusal: the next round is being prepared, which takes as long as planning does.
+        """
+        with self.store.read() as tx:
+            number = int(records.deployment(tx).open_round)
+            row = records.round_of(tx, number)
+        if row is not None and row.reference is None:
+            raise Refusal("unavailable", "the next round is being prepared; try again")
+        return number, None if row is None else int(row.reference)
 
     def clock(self) -> tuple[Any, int]:
         """The public clock's row, and the number of releases."""

@@ -34,12 +34,14 @@ class EpisodeToken:
       version: the plan that its user is served, to the end.
       learning: whether her episode will be learned from.
       expires_at: Unix time after which it will not.
+      place: hers in her round, 0-based; None if she is not learned from.
     """
 
     episode: str
     version: int
     learning: bool
     expires_at: float
+    place: int | None = None
 
 
 class Secrets:

@@ -38,7 +38,7 @@ class Client:
       epsilon, delta: in the local model, demand that one report is (ε, δ)-private; by default any noise will do. The
         device works it out itself (:mod:`reticent_client.wire.promise`). It cannot with a shuffler: others flip the coins.
       shuffler: in the shuffle model, who gets an episode's messages: a :class:`~reticent_client.shuffler.Shuffler` or any
-        callable ``(round, number, ones, messages)``. Whoever gives one demands the shuffle model.
+        callable ``(round, place, ones, messages)``. Whoever gives one demands the shuffle model.
       deadline, timeout, plain_http, observer: of the connection (:class:`~reticent_client.connection.Connection`).
     """
 
@@ -95,7 +95,7 @@ class Client:
             raise InvalidInput("shuffler", None, "given in the shuffle model", "make the Client with a shuffler")
         content, shape = submission.content, self.model.rules.noise_scale.shape
         ones, messages = (from_json(name, content[name], dtype="<i8", shape=shape) for name in ("ones", "messages"))
-        self._shuffler(int(content["round"]), int(content["number"]), ones, messages)
+        self._shuffler(int(content["round"]), int(content["place"]), ones, messages)
         return Receipt(submission.episode, "sent", int(content["version"]))
 
     # -- what the service publishes -----------------------------------------------------------------------------------
@@ -134,6 +134,19 @@ class Client:
             while len(self._billboards) > VERSIONS_KEPT:
                 self._billboards.popitem(last=False)
         return board
+
+    def reference(self, served: int, own_round: int | None) -> Billboard:
+        """What a contribution of now is formed under: the version that its user was ``served``, or a round's reference.
+
+        With a shuffler that is the reference of her own round, elsewhere of the round that is open now. After the last
+        round nothing counts, and anything will do.
+        """
+        if self.model.rules.form.formed_under == "served":
+            return self.billboard(served)
+        if own_round is not None:
+            return self.billboard(own_round)
+        current = self.connection.get("/v1/round")["reference"]
+        return self.billboard(served if current is None else int(current))
 
     def require_trustworthy(self) -> None:
         """Check the service's trust model, and what its rules promise, before a user is named to it.

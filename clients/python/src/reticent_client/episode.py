@@ -44,8 +44,9 @@ class Episode:
       id: chosen here, so that opening may be repeated safely.
       status: ``new``, ``open``, ``counted`` (learned from), ``sent`` (in the shuffler's hands), ``served`` (finished, but
         not learned from), ``empty`` (an empty submission was sent) or ``abandoned``.
-      version: the policy version she is served. horizon: number of steps. learning: whether she will be learned from,
-      and if not, ``reason`` why. These are known once it is open.
+      version: the policy version she is served. place: hers in her round, 0-based, which may decide what she is served
+        of it; None if she is not learned from. horizon: number of steps. learning: whether she will be learned from, and
+        if not, ``reason`` why. These are known once it is open.
       clipped: how many states and rewards were out of range so far, and were taken for the nearest that are not. This
         is about the user: it is for tests on the device, and must not leave it.
       receipt: what the service answered, if it was counted.
@@ -60,7 +61,8 @@ class Episode:
         self.clipped = 0
         self.receipt: Receipt | None = None
         self._token = ""
-        self._place = (-1, -1)
+        self.place: int | None = None
+        self._round, self._reference = -1, None
         self._billboard: Billboard | None = None
         self._states: list[int] = []
         self._actions: list[int] = []
@@ -92,8 +94,9 @@ class Episode:
             self._billboard = client.billboard(version)
         self._token, self.version, self.horizon = str(opened["token"]), version, int(opened["horizon"])
         self.learning, self.reason = bool(opened["learning"]), opened["reason"]
-        if client.trust == "shuffle" and self.learning:
-            self._place = int(opened["round"]), int(opened["number"])
+        if self.learning:
+            self._round, self.place = int(opened["round"]), int(opened["place"])
+            self._reference = opened["reference"]
         self.status = "open"
         return self
 
@@ -178,9 +181,14 @@ class Episode:
             self._require_open()
             if not ((self.complete or self._empty) and self.learning):
                 raise InvalidInput("episode", "not complete, or not learned from", "both", "see .step and .learning")
+            client, place = self._client, -1 if self.place is None else self.place
+            board = None
+            if client.trust != "joint":
+                own = self._reference if client.trust == "shuffle" else None
+                board = client.reference(self.version, own)
             seen = None if self._empty else self.trajectory
-            played = Played(self._token, self.version, self._place, self._billboard, seen)
-            kind, content = SUBMISSIONS[self._client.trust](lambda: self._client.model, played)
+            played = Played(self._token, self.version, self._round, place, board, seen)
+            kind, content = SUBMISSIONS[client.trust](lambda: client.model, played)
             self._submission = Submission(self.id, kind, content)
         return self._submission
 
@@ -225,6 +233,7 @@ class Episode:
             np.asarray(self._states, np.int64),
             np.asarray(self._actions, np.int64),
             np.asarray(self._rewards, np.float64),
+            self.place,
         )
 
     def _send(self) -> Receipt | None:
@@ -239,7 +248,7 @@ class Episode:
 
     def _choose(self, state: int) -> int:
         if self._billboard is not None:
-            return self._billboard.act(self.step, state)
+            return self._billboard.choose(self.step, state, self.place)
         content = {"token": self._token, "step": self.step, "state": state}
         answer = self._client.connection.post(
             f"/v1/episodes/{self.id}/actions", content, route="/v1/episodes/{episode}/actions"

@@ -27,7 +27,7 @@ from reticent_client.wire.trajectory import Trajectory
 Integers = NDArray[np.int64]
 
 Handover = Callable[[int, int, Integers, Integers], None]
-"""A way to the shuffler: ``(round, number, ones, messages)``. The same number may be handed over twice and counts once."""
+"""A way to the shuffler: ``(round, place, ones, messages)``. The same place may be handed over twice and counts once."""
 
 
 def form_messages(model: Model, billboard: Billboard, seen: Trajectory | None, number: int, within: int) -> Tally:

@@ -45,11 +45,16 @@ class Receipt:
 
 
 class Played(NamedTuple):
-    """What a submission is made of: where it belongs, and what was seen (None shows nothing of it)."""
+    """What a submission is made of: where it belongs, what it is formed under, and what was seen (None shows nothing).
+
+    Attributes:
+      version: that its user was served. round, place: hers. billboard: what a contribution is formed under.
+    """
 
     token: str
     version: int
-    place: tuple[int, int]
+    round: int
+    place: int
     billboard: Billboard | None
     seen: Trajectory | None
 
@@ -58,25 +63,26 @@ def _trajectory(model: Callable[[], Model], played: Played) -> tuple[Kind, dict[
     del model
     if played.seen is None:
         return "empty", {"token": played.token}
-    parts = {name: values.tolist() for name, values in played.seen._asdict().items()}
+    seen = played.seen
+    parts = {"states": seen.states.tolist(), "actions": seen.actions.tolist(), "rewards": seen.rewards.tolist()}
     return "trajectory", {"token": played.token, **parts}
 
 
 def _report(model: Callable[[], Model], played: Played) -> tuple[Kind, dict[str, Any]]:
-    assert played.billboard is not None  # opening fetched it: the local model acts on the device
+    assert played.billboard is not None  # the local model acts and reports by one
     return "report", {
         "token": played.token,
         "report": to_json(noised_report(model(), played.billboard, played.seen)),
+        "reference": played.billboard.version,
     }
 
 
 def _messages(model: Callable[[], Model], played: Played) -> tuple[Kind, dict[str, Any]]:
     assert played.billboard is not None  # as above
-    number, within = played.place
-    sent = form_messages(model(), played.billboard, played.seen, number, within)
+    sent = form_messages(model(), played.billboard, played.seen, played.round, played.place)
     # No token and no name: whatever could tie the numbers to a person stays here.
     return "messages", {
-        "round": number, "number": within, "version": played.version,
+        "round": played.round, "place": played.place, "version": played.version,
         "ones": to_json(sent.ones), "messages": to_json(sent.messages),
     }  # fmt: skip
 

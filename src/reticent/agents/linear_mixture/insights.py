@@ -29,6 +29,7 @@ from reticent.agents.linear_mixture.certificate import regularize
 from reticent.agents.linear_mixture.learner import LinOptLearner
 from reticent.agents.linear_mixture.privacy_plan import PrivacyPlan
 from reticent.agents.linear_mixture.privatizer import Privatizer
+from reticent.learning.insights import Insights, Signal, StartValue
 from reticent.learning.learner import AgentState
 from reticent.privacy.counters.running_sum import RunningSum, RunningSumState
 from reticent.privacy.packing import packed_size
@@ -36,38 +37,6 @@ from reticent.privacy.sums import SumState
 
 FAILURES = 3
 """Times α that the proven interval may fail: noise outside its bounds, transitions or rewards outside their ellipsoids."""
-
-
-@dataclasses.dataclass(frozen=True)
-class Signal:
-    """Released Grams relative to their noise, per step and for the sum of all steps; NaN where nothing is released."""
-
-    transition: np.ndarray
-    reward: np.ndarray
-    transition_together: float
-    reward_together: float
-
-
-@dataclasses.dataclass(frozen=True)
-class StartValue:
-    """What a new user may expect from the published policy; see the module docstring for each number."""
-
-    cautious: float
-    estimate: float
-    optimistic: float
-    proven_low: float
-    proven_high: float
-
-
-@dataclasses.dataclass(frozen=True)
-class Insights:
-    """What a release says about itself; ``signal`` is None before the first one."""
-
-    signal: Signal | None
-    value: StartValue
-    pooled: bool
-    confidence: float
-    bonus_scale: float
 
 
 def insights_of(agent: LinOptLearner, released: np.ndarray, version: int, policy: np.ndarray) -> Insights | None:
@@ -80,7 +49,7 @@ def insights_of(agent: LinOptLearner, released: np.ndarray, version: int, policy
         signal = signal_to_noise(released, noise, agent.model.d1, agent.model.d2)
     value = start_value(agent, plan, released, version, policy)
     confidence = max(0.0, 1 - FAILURES * plan.options.alpha)
-    return Insights(signal, value, agent.pooled, confidence, plan.options.bonus_scale)
+    return Insights(signal, value, agent.pooled, plan.options.bonus_scale, confidence)
 
 
 def _privatizer(agent: LinOptLearner) -> Privatizer:

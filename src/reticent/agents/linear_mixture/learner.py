@@ -33,8 +33,8 @@ from reticent.worlds.model import Sizes
 if TYPE_CHECKING:
     from reticent.agents.linear_mixture.audit_hooks import LinearMixtureHooks, OffGridHooks
     from reticent.agents.linear_mixture.bounds import Bound
-    from reticent.agents.linear_mixture.insights import Insights
     from reticent.agents.linear_mixture.privacy_plan import PrivacyPlan
+    from reticent.learning.insights import Insights
 
 
 class Beliefs(NamedTuple):
@@ -124,10 +124,11 @@ class LinOptLearner(Learner[Observation, Any, Statistics]):
 
         return LinearMixtureHooks(self)
 
-    def insights(self, released: np.ndarray, version: int, policy: np.ndarray) -> Insights | None:
+    def insights(self, released: np.ndarray, version: int, plan: Plan, memory: Any) -> Insights | None:
         from reticent.agents.linear_mixture.insights import insights_of
 
-        return insights_of(self, released, version, policy)
+        del memory
+        return insights_of(self, released, version, np.asarray(plan.policy))
 
     def for_many(self, plan: Plan) -> Plan:
         if planner.states_at_once(self.model) < self.model.states:

@@ -72,7 +72,7 @@ class VectorNoise:
         return self.scale * self.account.excess
 
     def counter(self, rounds: int) -> Counter:
-        """Every round by itself in all trust models; where reports are noised, without any noise of its own."""
+        """Rounds by themselves under every trust model: each sum is in coordinates of its own, so they do not add up."""
         return SeparateRounds(rounds)
 
     def guarantee(self, round_ends: np.ndarray, settings: dict[str, object], honest: float = 1.0) -> Guarantee:

@@ -29,6 +29,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jax import Array
 
 from reticent.agents.score.beliefs import Belief, Summary, no_belief, summarize, symmetric
@@ -56,6 +57,7 @@ from reticent.worlds import Episode, Model
 
 if TYPE_CHECKING:
     from reticent.agents.score.audit_hooks import ScoreHooks
+    from reticent.learning.insights import Insights
 
 MIXING = 0.5
 """Share of the estimate in the reference of ``likelihood``; the rest is the centre, so that ratios are bounded."""
@@ -166,7 +168,7 @@ class ScoreLearner(Learner[Array, Array, Array]):
         transitions = summarize(self.coordinates, beliefs.transitions)
         rewards = summarize(self.reward_coordinates, beliefs.rewards)
         first = state.rounds == 0
-        estimate = self._estimate(transitions.mean, rewards.mean)
+        estimate = self.estimate_from(transitions.mean, rewards.mean)
         simplex = self.coordinates.total is not None
         greedy, values, table = plan_backward(self.model, estimate, None, simplex)
         curious, hoped, hopes = plan_backward(self.model, estimate, self._doubt(transitions, rewards), simplex)
@@ -225,6 +227,25 @@ class ScoreLearner(Learner[Array, Array, Array]):
             extension=extension._replace(exploring=exploring, tables=tables),
         )
 
+    def refer(self, served: Plan, reference: Plan, users: Array | int) -> Plan:
+        """The served plan's choices and explorers with the reference's statistic, and the moments that belong to both."""
+        own, chosen = served.extension, reference.extension
+        count = jnp.asarray(users, self.noise_scale.dtype)
+        share = jnp.minimum(own.explorers, count) / count
+        statistic = Statistic(self.coordinates, self.contrasts, chosen.reference.theta)
+        estimate = self.estimate_of(chosen)
+        exploring: Moments = jax.tree.map(
+            lambda random, chosen: jnp.where(own.at_random, random, chosen),
+            sweep_uniform(self.model, statistic, estimate, chosen.hoped, self.score),
+            sweep_forward(self.model, statistic, estimate, own.curious, chosen.hoped, self.score),
+        )
+        exploiting = sweep_forward(self.model, statistic, estimate, served.policy, reference.values, self.score)
+        extension = chosen._replace(
+            curious=own.curious, explorers=own.explorers, share=share, at_random=own.at_random,
+            moments=exploring.mixed(exploiting, share),
+        )  # fmt: skip
+        return reference._replace(policy=served.policy, extension=extension)
+
     def act(self, plan: Plan, step: Array | int, state: Array | int, uniform: Array | float) -> Array:
         extension: ScorePlan = plan.extension
         chosen = plan.policy[step, state]
@@ -263,7 +284,7 @@ class ScoreLearner(Learner[Array, Array, Array]):
         effect = self._clip_effect(state, plan)
         beliefs = self._learn(state.past, extension, extension.moments, summed, variance, effect, count)
         # The Jacobian follows the estimate: once more with the new one, but for the first round, whose users act at random.
-        estimate = self._estimate(
+        estimate = self.estimate_from(
             summarize(self.coordinates, beliefs.transitions).mean,
             summarize(self.reward_coordinates, beliefs.rewards).mean,
         )
@@ -276,6 +297,16 @@ class ScoreLearner(Learner[Array, Array, Array]):
         )
         beliefs = self._learn(state.past, extension, renewed, summed, variance, effect, count)
         return after._replace(past=beliefs)
+
+    def public_memory(self, state: AgentState) -> Beliefs:
+        """What is believed: a function of releases."""
+        beliefs: Beliefs = state.past
+        return beliefs
+
+    def insights(self, released: np.ndarray, version: int, plan: Plan, memory: Any) -> Insights:
+        from reticent.agents.score.insights import insights_of
+
+        return insights_of(self, released, version, plan, memory)
 
     def audit_hooks(self) -> ScoreHooks:
         from reticent.agents.score.audit_hooks import ScoreHooks
@@ -292,9 +323,10 @@ class ScoreLearner(Learner[Array, Array, Array]):
         theta = extension.reference.theta
         if self.score == "likelihood":
             theta = (theta - (1 - MIXING) * self.coordinates.centre) / MIXING
-        return self._estimate(self.coordinates.eta(theta), extension.reward_eta)
+        return self.estimate_from(self.coordinates.eta(theta), extension.reward_eta)
 
-    def _estimate(self, eta: Array, reward_eta: Array) -> Estimate:
+    def estimate_from(self, eta: Array, reward_eta: Array) -> Estimate:
+        """The estimate at these coordinates of transitions and rewards."""
         weights = self.reward_coordinates.theta(reward_eta)
         return Estimate(self.coordinates.theta(eta), mean_rewards(self.model, weights))
 

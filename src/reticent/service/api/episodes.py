@@ -72,7 +72,7 @@ def submit_report(episode: Episode, body: schemas.Report, deployment: Served) ->
     """Local model: learn from a report that was noised on the user's device."""
     shape = deployment.mechanism.report_limit.shape
     report = arrays.from_json("report", body.report.model_dump(), dtype="<i8", shape=shape)
-    version = deployment.submit_report(body.token, episode, report)
+    version = deployment.submit_report(body.token, episode, report, body.reference)
     return schemas.Receipt(episode=episode, version=version)
 
 

@@ -32,8 +32,7 @@ Known = Annotated[str | None, Header(alias="If-None-Match")]
 @functools.lru_cache(maxsize=16)
 def _billboard(deployment: Deployment, version: int) -> bytes:
     final = version >= deployment.releases
-    content = deployment.billboard(version).to_json(final=final, model=deployment.model_digest)
-    return json.dumps({**content, "actions": deployment.mechanism.agent.model.actions}).encode()
+    return json.dumps(deployment.billboard(version).to_json(final=final, model=deployment.model_digest)).encode()
 
 
 @functools.lru_cache(maxsize=2)
@@ -67,6 +66,21 @@ def of_version(
 def model(deployment: Served, known: Known = None) -> Response:
     """The known features, and how a device forms its report."""
     return _cached(_model(deployment), deployment.model_digest, FOREVER, known)
+
+
+@router.get("/v1/names", responses=documented())
+def names(deployment: Served, response: Response) -> schemas.ModelNames:
+    """What the model's states and actions are called."""
+    response.headers["Cache-Control"] = FOREVER
+    return schemas.ModelNames(**published.names(deployment))
+
+
+@router.get("/v1/round", responses=documented())
+def open_round(deployment: Served, response: Response) -> schemas.OpenRound:
+    """The round that takes reports now, and what they are formed under; a device asks just before it forms its own."""
+    response.headers["Cache-Control"] = "no-store"
+    number, reference = deployment.open_round()
+    return schemas.OpenRound(round=number, reference=reference)
 
 
 @router.get("/v1/status", responses=documented())

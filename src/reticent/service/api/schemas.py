@@ -58,10 +58,14 @@ class Array(_Strict):
 
 
 class Report(_Strict):
-    """A report that was noised on the device: integers ``<i8`` of shape (H, D), in units of the model's grid."""
+    """A report that was noised on the device: integers ``<i8`` of shape (H, D), in units of the model's grid.
+
+    ``reference`` is the version that it was formed under, where reports refer to a round.
+    """
 
     token: Token
     report: Array
+    reference: Index | None = None
 
 
 class Batch(_Strict):
@@ -80,7 +84,8 @@ class Batch(_Strict):
 class Opened(BaseModel):
     """The user is served ``version``; ``reason`` says why she is not learned from, if she is not.
 
-    ``round`` and ``number`` are hers in the shuffle model, both 0-based: they decide how many coins she flips.
+    ``round`` and ``place`` are hers, both 0-based: her place decides what she is served of the version, and with a shuffler
+    how many coins she flips. ``reference`` is the version that her round's contributions refer to, where they do.
     """
 
     episode: str
@@ -92,7 +97,8 @@ class Opened(BaseModel):
     horizon: int
     expires_at: float | None
     round: int | None = None
-    number: int | None = None
+    place: int | None = None
+    reference: int | None = None
 
 
 class Action(BaseModel):
@@ -127,11 +133,26 @@ class Billboard(BaseModel):
     horizon: int
     states: int
     actions: int
+    form: str
     policy: Array
     report: dict[str, Array]
     values: Array
     final: bool
     model: str
+
+
+class OpenRound(BaseModel):
+    """The round that takes reports now, 0-based, and the version that they are formed under; None after the last."""
+
+    round: int
+    reference: int | None
+
+
+class ModelNames(BaseModel):
+    """What states and actions are called; null where nobody has named them."""
+
+    states: list[str] | None
+    actions: list[str] | None
 
 
 class Status(BaseModel):

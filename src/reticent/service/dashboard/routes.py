@@ -44,7 +44,8 @@ PROTECTION = {
 
 
 class SignalFigures(BaseModel):
-    """Released Grams relative to their noise, per step and summed over steps; null where nothing is released."""
+    """Released sums relative to their noise, per step (one entry if steps are added up) and together; null where nothing
+    is released."""
 
     pooled: bool
     transition: list[float | None]
@@ -54,14 +55,19 @@ class SignalFigures(BaseModel):
 
 
 class ValueFigures(BaseModel):
-    """What a new user may expect of the policy: the agent's estimate and doubts, and the proven interval."""
+    """What a new user may expect of the policy: the agent's estimate and doubts, and the proven interval if there is one.
+
+    ``deviation`` is the posterior's, ``explorers`` the estimate for those who explore; null where a family has none.
+    """
 
     cautious: float
     estimate: float
     optimistic: float
-    proven_low: float
-    proven_high: float
-    confidence: float
+    proven_low: float | None
+    proven_high: float | None
+    deviation: float | None
+    explorers: float | None
+    confidence: float | None
     bonus_scale: float
     largest: float
 
@@ -108,7 +114,7 @@ def _insights(deployment: Deployment, version: int) -> bytes:
     billboard, mechanism = deployment.billboard(version), deployment.mechanism
     agent = mechanism.agent
     released = _released(deployment, version - 1) if version else np.zeros(mechanism.noise_scale.shape)
-    figures = agent.insights(released, version, billboard.policy)
+    figures = mechanism.insights(billboard, released)
     signal = value = None
     if figures is not None:
         value = ValueFigures(

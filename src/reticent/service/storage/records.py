@@ -8,7 +8,7 @@ import sqlalchemy as sa
 from sqlalchemy.dialects import postgresql, sqlite
 from sqlalchemy.engine import Connection
 
-from reticent.service.storage.tables import BATCHES, BILLBOARDS, DEPLOYMENT, EPISODES, LEARNER, PLACES, ROUNDS, USERS
+from reticent.service.storage.tables import BATCHES, BILLBOARDS, DEPLOYMENT, EPISODES, LEARNER, ROUNDS, USERS
 
 ONLY = 1
 """Key of the row in tables of one row."""
@@ -52,9 +52,11 @@ def batch_named(tx: Connection, identity: str) -> Any:
     return _first(tx, sa.select(BATCHES).where(BATCHES.c.id == identity), lock=False)
 
 
-def admission_of(tx: Connection, identity: str) -> int:
-    """As which admission an episode came; kept in the shuffle model only."""
-    return int(tx.execute(sa.select(PLACES.c.admission).where(PLACES.c.episode == identity)).scalar_one())
+def versions_served(tx: Connection, first: int, end: int) -> dict[int, int]:
+    """How many of the users admitted as ``first`` to ``end`` − 1 were served each version: public numbers."""
+    among = (EPISODES.c.admission >= first) & (EPISODES.c.admission < end)
+    rows = tx.execute(sa.select(EPISODES.c.version, sa.func.count()).where(among).group_by(EPISODES.c.version))
+    return {int(version): int(users) for version, users in rows}
 
 
 def digests(tx: Connection) -> dict[int, str]:
@@ -116,6 +118,13 @@ def publish(tx: Connection, version: int, content: bytes) -> None:
     insert_new(tx, BILLBOARDS, version=version, content=content)
     newer = (DEPLOYMENT.c.id == ONLY) & (DEPLOYMENT.c.served_version < version)
     tx.execute(sa.update(DEPLOYMENT).where(newer).values(served_version=version))
+    refer(tx, version, version)
+
+
+def refer(tx: Connection, number: int, version: int) -> None:
+    """Fix the reference of a round, unless it is fixed."""
+    open_ended = (ROUNDS.c.number == number) & ROUNDS.c.reference.is_(None)
+    tx.execute(sa.update(ROUNDS).where(open_ended).values(reference=version))
 
 
 def set_total(tx: Connection, number: int, total: bytes) -> None:

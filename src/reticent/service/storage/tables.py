@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from sqlalchemy import BigInteger, Boolean, Column, Float, Integer, LargeBinary, MetaData, String, Table
 
-FORMAT = 2
+FORMAT = 3
 """Version of the layout; a store of another one is refused."""
 
 METADATA = MetaData()
@@ -37,22 +37,31 @@ EPISODES = Table(
     METADATA,
     Column("id", String(32), primary_key=True),
     Column("user", String(64), nullable=False),
+    Column("admission", BigInteger, nullable=False, unique=True),
     Column("version", BigInteger, nullable=False),
     Column("expires_at", Float, nullable=False, index=True),
     Column("state", String(8), nullable=False),
 )
-"""Admitted episodes: ``open``, ``counted`` or ``expired``."""
+"""Admitted episodes: ``open``, ``counted`` or ``expired``.
+
+``admission`` says as which user (0-based) she came: her round and her place in it follow, and with them what she is served.
+"""
 
 ROUNDS = Table(
     "rounds",
     METADATA,
     Column("number", BigInteger, primary_key=True, autoincrement=False),
     Column("state", String(8), nullable=False),
+    Column("reference", BigInteger, nullable=True),
     Column("total", LargeBinary, nullable=True),
     Column("release", LargeBinary, nullable=True),
     Column("digest", String(64), nullable=True),
 )
-"""``open`` (taking reports), ``sealed`` (its sum is final) or ``released`` (its sum is gone, its noisy release is here)."""
+"""``open`` (taking reports), ``sealed`` (its sum is final) or ``released`` (its sum is gone, its noisy release is here).
+
+``reference`` is the version that was served to its first user, or published before she came: what contributions are formed
+under where they must not be mixed. None until then.
+"""
 
 LEARNER = Table(
     "learner",
@@ -62,14 +71,6 @@ LEARNER = Table(
     Column("state", LargeBinary, nullable=False),
 )
 """One row: the agent's state after ``version`` releases."""
-
-PLACES = Table(
-    "places",
-    METADATA,
-    Column("episode", String(32), primary_key=True),
-    Column("admission", BigInteger, nullable=False),
-)
-"""Shuffle model: as which admission (0-based) an episode came, which decides its round and its share of coins."""
 
 BATCHES = Table(
     "batches",

@@ -11,7 +11,7 @@ const COLOURS = ["#7db4f0", "#f5b25c", "#6fcf97", "#f29bc1", "#f2e05c", "#b8a1f0
 const $ = (id) => document.getElementById(id);
 const insights = new Map(); // by version; they never change
 const samples = []; // [seconds, users admitted], as this page has seen them
-let status = null, ledger = null, board = null, firstState = 0;
+let status = null, ledger = null, board = null, names = null, firstState = 0;
 
 // -- numbers as people read them --------------------------------------------------------------------------------------
 
@@ -122,6 +122,7 @@ async function update(now) {
   status = now;
   count(now.admitted);
   ledger ??= await read("/v1/ledger");
+  names ??= await read("/v1/names");
   if (newVersion) board = await read(`/v1/billboards/${now.served_version}`);
   $("numbers").hidden = false;
   drawStanding();
@@ -377,22 +378,35 @@ function drawValue(now) {
   }
   const strong = document.createElement("strong");
   strong.textContent = short(value.estimate);
-  $("value-figure").replaceChildren(strong, ` of at most ${short(value.largest)} reward per user; ` +
-    `the agent reckons with ${short(value.cautious)} to ${short(value.optimistic)}`);
-  const percent = `${short(100 * value.confidence)} %`;
-  $("value-proven").textContent =
-    `proven interval, noise included: right for all versions at once with probability ${percent}, if the model is right`;
+  const doubted = value.deviation === null
+    ? `the agent reckons with ${short(value.cautious)} to ${short(value.optimistic)}`
+    : `give or take ${short(value.deviation)}, one posterior standard deviation`;
+  const explorers = value.explorers === null ? "" : `; ${short(value.explorers)} for those who explore`;
+  $("value-figure").replaceChildren(strong, ` of at most ${short(value.largest)} reward per user; ${doubted}${explorers}`);
+  $("value-doubt").textContent = value.deviation === null
+    ? "the agent’s own doubt: its bonus taken away, and added"
+    : "the agent’s own doubt: one posterior standard deviation down, and up";
+  const proven = value.proven_low !== null;
+  $("value-proven").parentElement.hidden = !proven;
+  $("value-proven").textContent = proven
+    ? `proven interval, noise included: right for all versions at once with probability ${short(100 * value.confidence)} %, ` +
+      "if the model is right"
+    : "";
   const shown = versionsShown(now.version).map((version) => insights.get(version)).filter(Boolean);
   const { add, box, y, below } = chart("value-chart", 226,
     `Estimated reward of a new user by policy version. Version ${now.version}: estimate ${short(value.estimate)}, ` +
-    `agent's doubt ${short(value.cautious)} to ${short(value.optimistic)}, ` +
-    `proven ${short(value.proven_low)} to ${short(value.proven_high)}.`,
+    `agent's doubt ${short(value.cautious)} to ${short(value.optimistic)}` +
+    (proven ? `, proven ${short(value.proven_low)} to ${short(value.proven_high)}.` : "."),
     value.largest, "reward per user", "policy version");
   const slot = (box.right - box.left) / Math.max(shown.length, 4);
   shown.forEach((one, index) => {
     const x = box.left + slot * (index + 0.5), v = one.value;
-    add("line", { class: "thin", x1: x, x2: x, y1: y(v.proven_low), y2: y(v.proven_high) });
-    for (const end of [v.proven_low, v.proven_high]) add("line", { class: "thin", x1: x - 5, x2: x + 5, y1: y(end), y2: y(end) });
+    if (proven) {
+      add("line", { class: "thin", x1: x, x2: x, y1: y(v.proven_low), y2: y(v.proven_high) });
+      for (const end of [v.proven_low, v.proven_high]) {
+        add("line", { class: "thin", x1: x - 5, x2: x + 5, y1: y(end), y2: y(end) });
+      }
+    }
     add("line", { class: "thick", x1: x, x2: x, y1: y(v.cautious), y2: y(v.optimistic) });
     const dot = add("circle", { class: "dot", cx: x, cy: y(v.estimate), r: 5 });
     const doubt = `${short(v.cautious)} to ${short(v.optimistic)}`;
@@ -418,29 +432,33 @@ function drawSignal(now) {
     : signal.pooled
       ? " the noise, all steps together, which is how the agent uses them"
       : " the noise, all steps together; the agent learns every step by itself");
-  const steps = signal.transition.length;
+  const steps = Math.max(signal.transition.length, signal.reward.length), addedUp = steps === 1;
+  const where = (h) => addedUp ? "All steps" : `Step ${h + 1}`;
   const numbers = [...signal.transition, ...signal.reward].filter((n) => n !== null);
   const said = (n) => n === null ? "not released" : short(n);
   const { add, box, y, below } = chart("signal-chart", 226,
-    "Signal-to-noise ratio by step. " + signal.transition.map((n, h) =>
-      `Step ${h + 1}: transitions ${said(n)}, rewards ${said(signal.reward[h])}`).join("; "),
-    Math.max(2, ...numbers), "times the noise", "step of the episode");
+    "Signal-to-noise ratio by step. " + Array.from({ length: steps }, (_, h) =>
+      `${where(h)}: transitions ${said(signal.transition[h] ?? null)}, rewards ${said(signal.reward[h] ?? null)}`).join("; "),
+    Math.max(2, ...numbers), "times the noise", addedUp ? "all steps added up" : "step of the episode");
   const slot = (box.right - box.left) / steps;
   const bar = Math.min(18, slot * 0.36), every = Math.ceil(22 / slot);
   for (let h = 0; h < steps; h++) {
     const middle = box.left + slot * (h + 0.5);
     const pair = [["bar-a", signal.transition[h], middle - bar - 0.5], ["bar-b", signal.reward[h], middle + 0.5]];
     for (const [name, number, x] of pair) {
-      if (number === null) continue;
+      if (number === null || number === undefined) continue;
       const size = { x, y: y(number), width: bar, height: y(0) - y(number), rx: Math.min(2, bar / 4) };
-      add("rect", { class: name, ...size }).appendChild(svg("title", {}, `Step ${h + 1}: ${short(number)} times the noise`));
+      add("rect", { class: name, ...size }).appendChild(svg("title", {}, `${where(h)}: ${short(number)} times the noise`));
     }
-    if (h % every === 0) below(middle, h + 1);
+    if (!addedUp && h % every === 0) below(middle, h + 1);
   }
   add("line", { class: "unit", x1: box.left, x2: box.right, y1: y(1), y2: y(1) });
 }
 
-// -- the policy -------------------------------------------------------------------------------------------------------
+// -- names, and the policy --------------------------------------------------------------------------------------------
+
+const stateName = (state) => names?.states?.[state] ?? `state ${state}`;
+const actionName = (action) => names?.actions?.[action] ?? `action ${action}`;
 
 function colour(action) {
   return action < COLOURS.length ? COLOURS[action] : `hsl(${(action * 137.5) % 360} 65% 72%)`;
@@ -478,11 +496,11 @@ function drawPolicy() {
   const rows = [];
   for (let state = firstState; state < last; state++) {
     const row = document.createElement("tr");
-    row.append(heading("row", `state ${state}`));
+    row.append(heading("row", stateName(state)));
     for (let h = 0; h < steps; h++) {
       const cell = document.createElement("td"), at = h * states + state;
       cell.textContent = action[at];
-      cell.title = `step ${h + 1}, state ${state}: action ${action[at]}` + (random ? `, probability ${short(likely[at])}` : "");
+      cell.title = `step ${h + 1}, ${stateName(state)}: ${actionName(action[at])}` + (random ? `, probability ${short(likely[at])}` : "");
       cell.style.setProperty("--action", colour(action[at]));
       cell.style.setProperty("--likely", random ? Math.max(0.12, likely[at]).toFixed(3) : 1);
       row.append(cell);
@@ -513,7 +531,8 @@ function drawLegend(action) {
     const item = document.createElement("li"), mark = document.createElement("i");
     mark.className = "mark action";
     mark.style.setProperty("--action", colour(one));
-    item.append(mark, `action ${one}: ${Math.round(100 * count / action.length)} % of cells`);
+    const label = names?.actions ? `${one} ${actionName(one)}` : actionName(one);
+    item.append(mark, `${label}: ${Math.round(100 * count / action.length)} % of cells`);
     return item;
   }));
 }

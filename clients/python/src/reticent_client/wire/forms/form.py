@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import abc
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -32,10 +32,13 @@ class Form(abc.ABC):
     Attributes:
       name: as in the rules.
       flags: which of its bounds are true or false; the others are arrays.
+      formed_under: whose billboard a contribution is made of: the one that its user was ``served``, or the *reference* of
+        the round that counts it, ``open`` when it is submitted. Either is public, and the bounds hold under each.
     """
 
     name: ClassVar[str]
     flags: ClassVar[tuple[str, ...]] = ()
+    formed_under: ClassVar[Literal["served", "open"]] = "served"
 
     @abc.abstractmethod
     def shape(self, sizes: Dimensions) -> tuple[int, int]:

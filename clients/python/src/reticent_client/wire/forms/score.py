@@ -8,6 +8,10 @@ W; and the radius R. At every step an episode adds :math:`x\,(\bar V(s')-\langle
 \theta_{r,0}\rangle)` to the reward part. Steps are summed (stationary models) or concatenated, the parts multiplied by
 W and divided by R.
 
+Sums in different coordinates do not add up, so a vector is formed under the reference of the round that *counts* it and not
+of the version that its user was served: any public V and θ₀ give a moment whose mean is linear in the distance of the truth
+from θ₀, whoever chose her actions.
+
 Formal guarantee. Whatever model, billboard and trajectory are, the contribution has 2-norm at most 1
 (:func:`~reticent_client.wire.clipping.clip_norm`), here and nowhere else: simulation, service and device run this source,
 with JAX or with NumPy. Two users are therefore at most 2 apart, and :math:`g\sqrt D` more after rounding to a grid g.
@@ -84,6 +88,7 @@ class ScoreVector(Form):
 
     name = "score"
     flags = ("pooled", "likelihood")
+    formed_under = "open"
 
     def shape(self, sizes: Dimensions) -> tuple[int, int]:
         del sizes

@@ -1,6 +1,7 @@
 """The price of privacy: private-score-vi beside other learners, in one run. Makes the tables of docs/improvements.md.
 
-    python benchmarks/flagship.py main zoo local shuffle epsilons blends sensitivity floor curves --out results/flagship.json
+    python benchmarks/flagship.py main zoo local shuffle epsilons blends sensitivity floor curves \
+        --out results/flagship.json
 
 Each part is a list of (world, agent, users, seeds); a row says mean ± standard error, median, 90% quantile and number of
 stuck runs (final gap above a tenth of what acting at random loses), the users until the gap stays below 5%, and the share

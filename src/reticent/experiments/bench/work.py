@@ -89,12 +89,15 @@ class Contestant:
 PAPER = "private-linopt-vi:calibration=paper"
 TREE = "private-linopt-vi:counter=tree"
 EPOCHS = "private-linopt-vi:counter=epochs"
+FLAGSHIP = "private-score-vi"
 CONTESTANTS = (
     Contestant("reticent, the same learner as the loop", PAPER, many=True),
     Contestant("reticent, replanning every episode", TREE),
     Contestant("reticent, replanning every episode", TREE, many=True),
     Contestant("reticent, epochs", EPOCHS),
     Contestant("reticent, epochs", EPOCHS, many=True),
+    Contestant("reticent, the flagship", FLAGSHIP),
+    Contestant("reticent, the flagship", FLAGSHIP, many=True),
 )
 
 

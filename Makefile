@@ -12,7 +12,7 @@ PACKAGES := pyproject.toml clients/python/pyproject.toml
 .PHONY: demo serve-demo test client-test verify verify-rest soak dependencies lint format clean
 
 demo: $(VENV)/.core
-	$(BIN)/reticent run --world mobile-health --agent private-linopt-vi --agent private-linopt-vi:calibration=paper --episodes 20000 --seeds 8 --out $(DEMO)
+	$(BIN)/reticent run --world mobile-health --agent private-score-vi --agent private-linopt-vi:calibration=paper --episodes 20000 --seeds 8 --out $(DEMO)
 
 # The service on this machine with simulated users and the dashboard; Ctrl-C stops it and leaves nothing behind.
 serve-demo: $(VENV)/.service
@@ -29,11 +29,11 @@ client-test:
 	cd clients/python && ../../$(CLIENT_VENV)/bin/python -m pytest
 
 verify: $(VENV)/.dev
-	$(BIN)/python -m pytest -n 2 -m "not soak" tests/privacy tests/mutants tests/theory tests/agents tests/service
+	$(BIN)/python -m pytest -n 2 --optimized -m "not soak" tests/privacy tests/mutants tests/golden tests/agents tests/audit tests/service
 
 # What `make verify` does beyond `make test`.
 verify-rest: $(VENV)/.dev
-	$(BIN)/python -m pytest -n 2 -m verify
+	$(BIN)/python -m pytest -n 2 --optimized -m verify
 
 # What is known against the pinned versions; a package that cannot be looked up is listed as such.
 dependencies: $(VENV)/.dev
@@ -48,6 +48,7 @@ lint: $(VENV)/.dev
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
+	$(BIN)/lint-imports
 	$(BIN)/codespell src clients tests docs benchmarks examples README.md CHANGELOG.md CONTRIBUTING.md SECURITY.md
 
 format: $(VENV)/.dev

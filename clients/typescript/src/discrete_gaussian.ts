@@ -14,7 +14,7 @@ import type { Floats, Integers } from "./wire/arrays.js";
 import { InvalidInput } from "./wire/errors.js";
 import { type Fraction, fraction, fractionOf, quotient } from "./wire/fractions.js";
 import { LARGEST_SCALE } from "./wire/grid.js";
-import { type Uniform, randomBelow } from "./wire/randomness.js";
+import { type Uniform, freshUniform } from "./wire/randomness.js";
 
 /** Independent integers of scale `scale / grid`, coordinate by coordinate, the quotient being exact; 0 where it is 0. */
 export function draw(scale: Floats, grid: number): Integers {
@@ -24,13 +24,14 @@ export function draw(scale: Floats, grid: number): Integers {
     throw new InvalidInput("noise scale", "negative or not finite", bound, "ask the service's operator");
   }
   const unit = fractionOf(grid);
+  const uniform = freshUniform();
   const laws = new Map<number, DiscreteGaussian>();
   const data = new BigInt64Array(scale.data.length);
   scale.data.forEach((value, place) => {
     if (value === 0) return;
     let law = laws.get(value);
     if (law === undefined) laws.set(value, (law = DiscreteGaussian.of(quotient(fractionOf(value), unit))));
-    data[place] = law.draw(randomBelow);
+    data[place] = law.draw(uniform);
   });
   return { shape: scale.shape, data };
 }

@@ -131,34 +131,3 @@ export class MemoryStore implements Store {
     this.kept.set(key, value);
   }
 }
-
-/**
- * The browser's `localStorage`, shared by all pages of the app's origin; who clears it clears the budget.
- *
- * A claim is made under a lock of the browser's, so that two pages cannot both make it. The lock needs a secure context:
- * `https`, or this machine.
- */
-export class BrowserStore implements Store {
-  constructor() {
-    if (typeof window === "undefined" || !window.localStorage || !navigator.locks) {
-      const bound = "given where there is no localStorage with locks (an https page of a browser)";
-      throw new InvalidInput("store", "missing", bound, "give a FileStore of @reticent/client/node, or one of your own");
-    }
-  }
-
-  async get(key: string): Promise<string | null> {
-    return window.localStorage.getItem(key);
-  }
-
-  async claim(key: string, value: string): Promise<string> {
-    return navigator.locks.request(key, () => {
-      const present = window.localStorage.getItem(key);
-      if (present === null) window.localStorage.setItem(key, value);
-      return present ?? value;
-    });
-  }
-
-  async put(key: string, value: string): Promise<void> {
-    window.localStorage.setItem(key, value);
-  }
-}

@@ -1,6 +1,7 @@
 /** A device's or an app's way to the service: users' episodes, with policies and model fetched once and kept. */
 
-import { BrowserStore, Budget, type Store } from "./budget.js";
+import { BrowserStore } from "./browser_store.js";
+import { Budget, type Store } from "./budget.js";
 import { Connection, type ConnectionOptions } from "./connection.js";
 import { Episode } from "./episode.js";
 import { type Handover, requireShuffle } from "./messages.js";
@@ -42,7 +43,7 @@ export interface ClientOptions extends ConnectionOptions {
   readonly delta?: number;
   /** In the shuffle model, who gets an episode's messages. Whoever gives one demands the shuffle model. */
   readonly shuffler?: Handover;
-  /** Where the device keeps its own budget; in a browser `localStorage` by default, elsewhere it must be given. */
+  /** Where the device keeps its own budget; in a browser its database by default, elsewhere it must be given. */
   readonly store?: Store;
   /** What the budget is for; by default the service's address. Never take it from what a service says. */
   readonly scope?: string;

@@ -1,6 +1,7 @@
 /** The device's side of the service: act by the published policy, send what the trust model allows. No dependencies. */
 
-export { BrowserStore, Budget, BudgetSpent, MemoryStore, type Store } from "./budget.js";
+export { BrowserStore } from "./browser_store.js";
+export { Budget, BudgetSpent, MemoryStore, type Store } from "./budget.js";
 export { Client, type ClientOptions } from "./client.js";
 export { Connection, type ConnectionOptions, type Observer } from "./connection.js";
 export { BUDGET_SPENT, Episode, type Status } from "./episode.js";

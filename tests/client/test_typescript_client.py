@@ -1,4 +1,4 @@
-"""The TypeScript client against the real service, in Node and in Chromium: the same numbers as Python, and no second report."""
+"""The TypeScript client against the real service, in Node and in Chromium: Python's numbers, and no second report."""
 
 from __future__ import annotations
 
@@ -20,7 +20,8 @@ from reticent_client.wire import Trajectory
 from reticent_client.wire.arrays import from_json
 
 pytestmark = pytest.mark.skipif(
-    typescript_client.why_not() is not None, reason=f"THE TYPESCRIPT CLIENT IS NOT TESTED: {typescript_client.why_not()}"
+    typescript_client.why_not() is not None,
+    reason=f"THE TYPESCRIPT CLIENT IS NOT TESTED: {typescript_client.why_not()}",
 )
 in_chromium = pytest.mark.skipif(
     headless_browser.why_not() is not None,
@@ -132,9 +133,7 @@ def test_a_restored_service_gets_no_second_report(tmp_path: Path) -> None:
 def test_leaving_looks_like_staying(tmp_path: Path) -> None:
     with running_service(tmp_path, world=WORLD, agent=AGENTS["score"], episodes=USERS, rate_limit=0) as url:
         job = {"url": url, "key": APP_KEY, "store": str(tmp_path / "budget"), "options": {}}
-        warm, stayed, left = typescript_client.visit(
-            **job, users=[*people(2), *people(1, prefix="left", leaves=1)]
-        )
+        warm, stayed, left = typescript_client.visit(**job, users=[*people(2), *people(1, prefix="left", leaves=1)])
         assert [one["status"] for one in (warm, stayed, left)] == ["counted", "counted", "empty"]
         assert stayed["routes"] == left["routes"]
         sizes = [len(json.dumps(one["submission"]["content"]["report"])) for one in (stayed, left)]

@@ -132,32 +132,35 @@ async function showReport() {
   const { rules } = await client.model();
   const report = readIntegers("report", content.report, rules.noiseScale.shape);
   const numbers = Array.from(report.data, (steps) => Number(steps) * rules.grid);
-  at("outcome").textContent = episode.status === "empty" ? "You left, and nobody can tell" : "Your day was counted";
+  at("outcome").textContent = episode.status === "empty" ? "You left, and it hardly shows" : "Your day was counted";
   at("explanation").textContent = episode.status === "empty"
     ? "A report of noise alone was sent, so that leaving looks like staying."
-    : "The app has learned from you, together with everyone else, and cannot tell what you did.";
+    : "The app learns from you together with everyone else. How little it learns about you alone is the promise above.";
   at("left").textContent = `One report of ${numbers.length} numbers, each with noise of standard deviation ` +
     `${rules.noiseScale.data[0].toPrecision(3)} that your browser drew.`;
-  at("legend").textContent = "Bars: the numbers that were sent. Grey band: how far one person can move any of them, 1 at most.";
+  at("legend").textContent = "Bars: the numbers that were sent. Grey band: as far as your day can move any of them, 1 at most; the rest is noise.";
   draw(numbers);
 }
 
-/** One bar for each number, from the middle line. */
+/** One bar for each number, from the middle line; few numbers are written beside their bars. */
 function draw(numbers) {
-  const [width, middle, largest] = [320, 75, Math.max(1, ...numbers.map(Math.abs))];
-  const shape = (name, attributes) => {
+  const [width, middle, tall, largest] = [320, 80, 58, Math.max(1, ...numbers.map(Math.abs))];
+  const shape = (name, attributes, text = "") => {
     const made = document.createElementNS(SVG, name);
+    made.textContent = text;
     Object.entries(attributes).forEach(([key, value]) => made.setAttribute(key, value));
     at("chart").append(made);
   };
-  const step = width / numbers.length;
-  numbers.forEach((number, place) => {
-    const height = Math.max(1, (70 * Math.abs(number)) / largest);
-    const y = number > 0 ? middle - height : middle;
-    shape("rect", { class: "number", x: place * step + 0.15 * step, y, width: 0.7 * step, height });
-  });
-  const band = Math.max(1, 70 / largest);
+  const [band, step] = [Math.max(1, tall / largest), width / numbers.length];
   shape("rect", { class: "person", x: 0, y: middle - band, width, height: 2 * band });
+  numbers.forEach((number, place) => {
+    const height = Math.max(1, (tall * Math.abs(number)) / largest);
+    const y = number > 0 ? middle - height : middle;
+    shape("rect", { class: "number", x: (place + 0.15) * step, y, width: 0.7 * step, height });
+    if (numbers.length > 12) return;
+    const beside = number > 0 ? y - 5 : y + height + 13;
+    shape("text", { x: (place + 0.5) * step, y: beside, "text-anchor": "middle" }, number.toFixed(1));
+  });
   shape("line", { class: "axis", x1: 0, x2: width, y1: middle, y2: middle });
 }
 

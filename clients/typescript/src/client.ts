@@ -9,7 +9,7 @@ import { ServiceError } from "./problems.js";
 import { type Played, type Receipt, type Submission, type Trust, privateSubmission, trajectorySubmission } from "./submission.js";
 import { readIntegers } from "./wire/arrays.js";
 import { Billboard } from "./wire/billboard.js";
-import { integerIn, textIn } from "./wire/content.js";
+import { readInteger, readText } from "./wire/content.js";
 import { InvalidInput } from "./wire/errors.js";
 import { requireVersion } from "./wire/forms/form.js";
 import { Model } from "./wire/model.js";
@@ -118,7 +118,7 @@ export class Client {
     const answer = await this.connection.post(
       `/v1/episodes/${episode}/${kind}`, content, `/v1/episodes/{episode}/${kind}`,
     );
-    return { episode: textIn(answer, "episode"), status: textIn(answer, "status"), version: integerIn(answer, "version") };
+    return { episode: readText(answer, "episode"), status: readText(answer, "status"), version: readInteger(answer, "version") };
   }
 
   /**
@@ -210,7 +210,7 @@ export class Client {
     if ((await this.model()).rules.form.formedUnder === "served") return this.billboard(served);
     if (ownReference !== null) return this.billboard(ownReference);
     const current = await this.connection.get("/v1/round");
-    return this.billboard(current["reference"] == null ? served : integerIn(current, "reference"));
+    return this.billboard(current["reference"] == null ? served : readInteger(current, "reference"));
   }
 
   private async fetchBillboard(version: number): Promise<Billboard> {
@@ -234,8 +234,8 @@ export class Client {
     const { episode, content } = submission;
     const { shape } = (await this.model()).rules.noiseScale;
     const [ones, messages] = [readIntegers("ones", content["ones"], shape), readIntegers("messages", content["messages"], shape)];
-    await this.requireShuffler()(integerIn(content, "round"), integerIn(content, "place"), ones, messages);
-    return { episode, status: "sent", version: integerIn(content, "version") };
+    await this.requireShuffler()(readInteger(content, "round"), readInteger(content, "place"), ones, messages);
+    return { episode, status: "sent", version: readInteger(content, "version") };
   }
 
   private requireShuffler(): Handover {

@@ -14,7 +14,7 @@ import { BudgetSpent } from "./budget.js";
 import type { Client } from "./client.js";
 import type { Receipt, Submission } from "./submission.js";
 import type { Billboard } from "./wire/billboard.js";
-import { flagIn, integerIn, textIn } from "./wire/content.js";
+import { readFlag, readInteger, readText } from "./wire/content.js";
 import { InvalidInput } from "./wire/errors.js";
 import { randomName } from "./wire/randomness.js";
 import { type Trajectory, clipIndex, clipReward } from "./wire/trajectory.js";
@@ -82,16 +82,16 @@ export class Episode {
       const bound = `${trust}, as the service said before`;
       throw new InvalidInput("trust", opened["trust"], bound, "do not send; start again");
     }
-    const version = integerIn(opened, "version");
+    const version = readInteger(opened, "version");
     if (client.act === "device" || trust !== "joint") this.billboard = await client.billboard(version);
-    this.token = textIn(opened, "token");
+    this.token = readText(opened, "token");
     this.version = version;
-    this.horizon = integerIn(opened, "horizon", 1);
+    this.horizon = readInteger(opened, "horizon", 1);
     if (this.billboard !== null && this.billboard.horizon !== this.horizon) {
       const bound = `${this.billboard.horizon}, the billboard's`;
       throw new InvalidInput("horizon", this.horizon, bound, "do not send; ask the service's operator");
     }
-    if (flagIn(opened, "learning")) await this.enter(opened);
+    if (readFlag(opened, "learning")) await this.enter(opened);
     else this.reason = String(opened["reason"]);
     this.status = "open";
     return this;
@@ -205,9 +205,9 @@ export class Episode {
       return;
     }
     this.learning = true;
-    this.round = integerIn(opened, "round");
-    this.place = integerIn(opened, "place");
-    this.reference = opened["reference"] == null ? null : integerIn(opened, "reference");
+    this.round = readInteger(opened, "round");
+    this.place = readInteger(opened, "place");
+    this.reference = opened["reference"] == null ? null : readInteger(opened, "reference");
   }
 
   private async form(): Promise<Submission> {
@@ -244,7 +244,7 @@ export class Episode {
     if (this.billboard !== null) return this.billboard.choose(this.step, state, this.place);
     const content = { token: this.token, step: this.step, state };
     const path = `/v1/episodes/${this.id}/actions`;
-    return integerIn(await this.client.connection.post(path, content, "/v1/episodes/{episode}/actions"), "action");
+    return readInteger(await this.client.connection.post(path, content, "/v1/episodes/{episode}/actions"), "action");
   }
 
   private clippedState(state: number): number {

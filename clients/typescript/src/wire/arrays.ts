@@ -1,6 +1,6 @@
 /** Arrays, row by row, and their JSON: type, shape, and little-endian bytes in base64; no number is lost on the way. */
 
-import { objectOf } from "./content.js";
+import { readObject } from "./content.js";
 import { InvalidInput } from "./errors.js";
 
 export type Shape = readonly number[];
@@ -87,7 +87,7 @@ export function toJson(array: Floats | Indices | Integers): ArrayJson {
 }
 
 function bytesOf(field: string, content: unknown, dtype: string, width: number, shape: Shape) {
-  const { dtype: type, shape: sizes, data: text } = objectOf(field, content);
+  const { dtype: type, shape: sizes, data: text } = readObject(field, content);
   const stated = Array.isArray(sizes) && sizes.every((size) => Number.isSafeInteger(size) && size >= 0) ? sizes : null;
   if (type !== dtype || stated === null || !fits(stated, shape)) {
     const kind = `${String(type)} ${JSON.stringify(sizes)}`;

@@ -1,7 +1,7 @@
 /** One version of the public policy: what users act by, and what their contributions are made of. */
 
 import { type Floats, type Indices, readFloats, readIndices } from "./arrays.js";
-import { integerIn, objectOf, textIn } from "./content.js";
+import { readInteger, readObject, readText } from "./content.js";
 import { InvalidInput } from "./errors.js";
 import type { Form } from "./forms/form.js";
 import { formNamed } from "./forms/index.js";
@@ -26,21 +26,21 @@ export class Billboard {
 
   /** The billboard in an answer of the service. */
   static read(answer: unknown): Billboard {
-    const content = objectOf("billboard", answer);
-    const [horizon, states] = [integerIn(content, "horizon", 1), integerIn(content, "states", 1)];
-    const actions = integerIn(content, "actions", 1);
+    const content = readObject("billboard", answer);
+    const [horizon, states] = [readInteger(content, "horizon", 1), readInteger(content, "states", 1)];
+    const actions = readInteger(content, "actions", 1);
     const policy =
       content["method"] === "value-iteration"
         ? { greedy: true as const, table: readIndices("policy", content["policy"], [horizon, states], actions) }
         : { greedy: false as const, table: readFloats("policy", content["policy"], [horizon, states, actions]) };
-    const report = Object.entries(objectOf("report", content["report"])).map(([name, given]) => {
-      const { shape } = objectOf(`report.${name}`, given);
+    const report = Object.entries(readObject("report", content["report"])).map(([name, given]) => {
+      const { shape } = readObject(`report.${name}`, given);
       return [name, readFloats(`report.${name}`, given, Array.isArray(shape) ? shape : [])] as const;
     });
     const named = content["form"] ?? null;
     return new Billboard(
-      integerIn(content, "version"), horizon, states, actions, policy, Object.fromEntries(report),
-      textIn(content, "model"), named === null ? null : formNamed(named),
+      readInteger(content, "version"), horizon, states, actions, policy, Object.fromEntries(report),
+      readText(content, "model"), named === null ? null : formNamed(named),
     );
   }
 

@@ -7,7 +7,7 @@ export type Content = Readonly<Record<string, unknown>>;
 const REMEDY = "ask the service's operator";
 
 /** `value` as a JSON object. */
-export function objectOf(field: string, value: unknown): Content {
+export function readObject(field: string, value: unknown): Content {
   if (typeof value !== "object" || value === null || Array.isArray(value)) {
     throw new InvalidInput(field, kindOf(value), "a JSON object", REMEDY);
   }
@@ -15,7 +15,7 @@ export function objectOf(field: string, value: unknown): Content {
 }
 
 /** A whole number of at least `least` that a JSON object holds. */
-export function integerIn(content: Content, name: string, least = 0): number {
+export function readInteger(content: Content, name: string, least = 0): number {
   const value = content[name];
   if (typeof value !== "number" || !Number.isSafeInteger(value) || value < least) {
     throw new InvalidInput(name, typeof value === "number" ? value : kindOf(value), `an integer ≥ ${least}`, REMEDY);
@@ -24,21 +24,21 @@ export function integerIn(content: Content, name: string, least = 0): number {
 }
 
 /** A number that a JSON object holds. */
-export function numberIn(content: Content, name: string): number {
+export function readNumber(content: Content, name: string): number {
   const value = content[name];
   if (typeof value !== "number") throw new InvalidInput(name, kindOf(value), "a number", REMEDY);
   return value;
 }
 
 /** A string that a JSON object holds. */
-export function textIn(content: Content, name: string): string {
+export function readText(content: Content, name: string): string {
   const value = content[name];
   if (typeof value !== "string") throw new InvalidInput(name, kindOf(value), "a string", REMEDY);
   return value;
 }
 
 /** True or false, which a JSON object holds. */
-export function flagIn(content: Content, name: string): boolean {
+export function readFlag(content: Content, name: string): boolean {
   const value = content[name];
   if (typeof value !== "boolean") throw new InvalidInput(name, kindOf(value), "true or false", REMEDY);
   return value;

@@ -2,7 +2,7 @@
 
 import { ANY, type Floats, type Indices, type Integers, readFloats, readIndices } from "./arrays.js";
 import type { Billboard } from "./billboard.js";
-import { integerIn, numberIn, objectOf, textIn } from "./content.js";
+import { readInteger, readNumber, readObject, readText } from "./content.js";
 import { type Bounds, type Form, readBounds } from "./forms/form.js";
 import { formNamed } from "./forms/index.js";
 import { quantize, requireGrid } from "./grid.js";
@@ -46,8 +46,8 @@ export class Model {
 
   /** The model in an answer of the service. */
   static read(answer: unknown): Model {
-    const content = objectOf("model", answer);
-    const size = (name: keyof Dimensions) => integerIn(content, name, 1);
+    const content = readObject("model", answer);
+    const size = (name: keyof Dimensions) => readInteger(content, name, 1);
     const sizes: Dimensions = {
       horizon: size("horizon"), states: size("states"), actions: size("actions"), d1: size("d1"), d2: size("d2"),
     };
@@ -57,7 +57,7 @@ export class Model {
       listed === null ? null : readIndices("successors", listed, [states, actions, ANY], states);
     const entries = successors === null ? states : successors.shape[2]!;
     return new Model(
-      textIn(content, "digest"), sizes,
+      readText(content, "digest"), sizes,
       readFloats("transition_features", content["transition_features"], [d1, states, actions, entries]),
       readFloats("reward_features", content["reward_features"], [d2, states, actions]),
       successors, readRules(content["report"], sizes),
@@ -76,14 +76,14 @@ export class Model {
 }
 
 function readRules(answer: unknown, sizes: Dimensions): Rules {
-  const content = objectOf("report", answer);
+  const content = readObject("report", answer);
   const form = formNamed(content["form"]);
   const bounds = readBounds(form, content, sizes);
   // The whole shape is the form's: noise of fewer numbers than a contribution has would be shared between coordinates.
   const shape = form.shape(sizes, bounds);
   return {
     form,
-    grid: requireGrid(numberIn(content, "grid")),
+    grid: requireGrid(readNumber(content, "grid")),
     noiseScale: readFloats("report.noise_scale", content["noise_scale"], shape),
     bounds,
     shuffle: content["shuffle"] ? ShuffleRules.read(content["shuffle"], shape) : null,

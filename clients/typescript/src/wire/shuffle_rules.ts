@@ -11,7 +11,7 @@
  */
 
 import { type Integers, type Shape, readIntegers } from "./arrays.js";
-import { type Content, numberIn, objectOf } from "./content.js";
+import { type Content, readNumber, readObject } from "./content.js";
 import { InvalidInput } from "./errors.js";
 
 /** Messages, counted: for each coordinate how many there are, and how many of them are ones. */
@@ -34,12 +34,12 @@ export class ShuffleRules {
 
   /** The rules in an answer of the service. */
   static read(answer: unknown, shape: Shape): ShuffleRules {
-    const content = objectOf("report.shuffle", answer);
+    const content = readObject("report.shuffle", answer);
     return new ShuffleRules(
       readIntegers("report.shuffle.reach", content["reach"], shape),
       readIntegers("report.shuffle.coins", content["coins"], shape),
-      sizesIn(content),
-      numberIn(content, "honest"),
+      readSizes(content),
+      readNumber(content, "honest"),
     );
   }
 
@@ -143,7 +143,7 @@ function doubled(tally: Tally, fewest: BigInt64Array, most: BigInt64Array): Inte
   return { shape: tally.ones.shape, data: ones.map((one, i) => 2n * one - messages[i]!) };
 }
 
-function sizesIn(content: Content): number[] {
+function readSizes(content: Content): number[] {
   const sizes = content["round_sizes"];
   if (!Array.isArray(sizes) || !sizes.every((size) => Number.isSafeInteger(size) && size > 0)) {
     throw new InvalidInput("report.shuffle.round_sizes", "something else", "a list of sizes", "ask its operator");

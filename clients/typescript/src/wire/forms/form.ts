@@ -6,7 +6,7 @@
 
 import { type Floats, type Shape, fits, readFloats } from "../arrays.js";
 import type { Billboard } from "../billboard.js";
-import { type Content, flagIn } from "../content.js";
+import { type Content, readFlag } from "../content.js";
 import { InvalidInput } from "../errors.js";
 import type { Dimensions, Model, Rules } from "../model.js";
 import type { Trajectory } from "../trajectory.js";
@@ -61,7 +61,7 @@ export function readBounds(form: Form, content: Content, sizes: Dimensions): Bou
     arrays: Object.fromEntries(
       shapes.map(([name, shape]) => [name, readFloats(`report.${name}`, content[name], shape)]),
     ),
-    flags: Object.fromEntries(form.flags.map((name) => [name, flagIn(content, name)])),
+    flags: Object.fromEntries(form.flags.map((name) => [name, readFlag(content, name)])),
   };
 }
 

@@ -192,6 +192,7 @@ def spend_a_day(page: Any, steps: int = 6) -> None:
 
 
 @in_chromium
+@pytest.mark.verify
 def test_a_visitor_of_the_example_takes_part_once(service: str, tmp_path: Path) -> None:
     """Her report is in range and nothing else of her day leaves; a fresh service at the same address gets no second one."""
     with headless_browser.browser(viewport={"width": 900, "height": 1000}) as context:
@@ -238,6 +239,7 @@ def test_a_visitor_of_the_example_takes_part_once(service: str, tmp_path: Path) 
 
 
 @in_chromium
+@pytest.mark.verify
 def test_a_visitor_who_leaves_sends_noise_alone(service: str) -> None:
     with headless_browser.browser() as context, example_page(service) as address:
         page = context.new_page()
@@ -248,6 +250,7 @@ def test_a_visitor_who_leaves_sends_noise_alone(service: str) -> None:
 
 
 @in_chromium
+@pytest.mark.verify
 def test_a_page_refuses_a_service_with_too_little_noise(tmp_path: Path) -> None:
     loud = {**DEMO, "agent": "private-score-vi:epsilon=2,trust=local"}
     with (
@@ -263,6 +266,7 @@ def test_a_page_refuses_a_service_with_too_little_noise(tmp_path: Path) -> None:
 
 
 @in_chromium
+@pytest.mark.verify
 def test_in_the_browser_noise_has_its_law_and_two_pages_make_one_claim(service: str) -> None:
     with headless_browser.browser() as context, example_page(service) as address:
         one, other = context.new_page(), context.new_page()

@@ -37,9 +37,9 @@ for (const { name, states, rewards, leaves } of job.users) {
   const submission = learning ? await episode.submission() : null;
   let steps = null;
   if (submission?.kind === "report") {
+    const board = await client.billboard(submission.content.reference);
     const seen = { states, actions, rewards, place };
-    const model = await client.model();
-    if (leaves == null) steps = [...model.steps(await client.billboard(submission.content.reference), seen).data].map(String);
+    if (leaves === null) steps = Array.from((await client.model()).steps(board, seen).data, String);
   }
   const said = { id, status, version, place, learning, reason, note, receipt, actions, submission, steps, routes };
   console.log(JSON.stringify(said));

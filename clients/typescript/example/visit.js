@@ -1,6 +1,6 @@
 /**
- * A visitor of this page is a user in the local model: her browser acts by the published policy, keeps her day to itself, and
- * sends one noised report, once, whatever the service says.
+ * A visitor of this page is a user in the local model: her browser acts by the published policy, keeps her day to itself,
+ * and sends one noised report, once, whatever the service says.
  *
  * The world is `mobile-health`: four levels of activity times four of burden, and three messages.
  */
@@ -138,7 +138,8 @@ async function showReport() {
     : "The app learns from you together with everyone else. How little it learns about you alone is the promise above.";
   at("left").textContent = `One report of ${numbers.length} numbers, each with noise of standard deviation ` +
     `${rules.noiseScale.data[0].toPrecision(3)} that your browser drew.`;
-  at("legend").textContent = "Bars: the numbers that were sent. Grey band: as far as your day can move any of them, 1 at most; the rest is noise.";
+  at("legend").textContent =
+    "Bars: the numbers that were sent. Grey band: as far as your day can move any of them, 1 at most; the rest is noise.";
   draw(numbers);
 }
 

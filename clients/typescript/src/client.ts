@@ -6,7 +6,9 @@ import { Connection, type ConnectionOptions } from "./connection.js";
 import { Episode } from "./episode.js";
 import { type Handover, requireShuffle } from "./messages.js";
 import { ServiceError } from "./problems.js";
-import { type Played, type Receipt, type Submission, type Trust, privateSubmission, trajectorySubmission } from "./submission.js";
+import {
+  type Played, type Receipt, type Submission, type Trust, privateSubmission, trajectorySubmission,
+} from "./submission.js";
 import { readIntegers } from "./wire/arrays.js";
 import { Billboard } from "./wire/billboard.js";
 import { readInteger, readText } from "./wire/content.js";
@@ -118,7 +120,8 @@ export class Client {
     const answer = await this.connection.post(
       `/v1/episodes/${episode}/${kind}`, content, `/v1/episodes/{episode}/${kind}`,
     );
-    return { episode: readText(answer, "episode"), status: readText(answer, "status"), version: readInteger(answer, "version") };
+    const [counted, status] = [readText(answer, "episode"), readText(answer, "status")];
+    return { episode: counted, status, version: readInteger(answer, "version") };
   }
 
   /**
@@ -233,7 +236,8 @@ export class Client {
   private async handOver(submission: Submission): Promise<Receipt> {
     const { episode, content } = submission;
     const { shape } = (await this.model()).rules.noiseScale;
-    const [ones, messages] = [readIntegers("ones", content["ones"], shape), readIntegers("messages", content["messages"], shape)];
+    const ones = readIntegers("ones", content["ones"], shape);
+    const messages = readIntegers("messages", content["messages"], shape);
     await this.requireShuffler()(readInteger(content, "round"), readInteger(content, "place"), ones, messages);
     return { episode, status: "sent", version: readInteger(content, "version") };
   }

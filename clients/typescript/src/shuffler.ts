@@ -37,8 +37,8 @@ export class Shuffler {
   /**
    * Take the messages of user `within` of round `number`, once; with the last user's the batch is posted.
    *
-   * Throws InvalidInput if the place does not exist, the messages are not as many as its user sends, or the round's batch is
-   * fixed already (nothing was added); ServiceError or Unreachable if the batch could not be posted (call again).
+   * Throws InvalidInput if the place does not exist, the messages are not as many as its user sends, or the round's
+   * batch is fixed already (nothing was added); ServiceError or Unreachable if it could not be posted (call again).
    */
   readonly take = async (number: number, within: number, ones: Integers, messages: Integers): Promise<void> => {
     const rules = await this.rules();

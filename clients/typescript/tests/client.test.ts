@@ -3,7 +3,9 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 
-import { Client, type ClientOptions, Connection, type Episode, InvalidInput, MemoryStore, Shuffler } from "../src/index.js";
+import {
+  Client, type ClientOptions, Connection, type Episode, InvalidInput, MemoryStore, Shuffler,
+} from "../src/index.js";
 import { formMessages } from "../src/messages.js";
 import { type Integers, Billboard, Model, ShuffleRules, readIntegers, toJson } from "../src/wire/index.js";
 import { squaresFit } from "./laws.js";
@@ -40,7 +42,9 @@ test("a service that is not what was demanded is told no name", async () => {
 });
 
 test("a service that changes its mind gets nothing", async () => {
-  const opened = { episode: "e", token: "t", version: 5, trust: "joint", learning: true, reason: null, horizon: 3, round: 0, place: 0 };
+  const opened = {
+    episode: "e", token: "t", version: 5, trust: "joint", learning: true, reason: null, horizon: 3, round: 0, place: 0,
+  };
   const { billboard } = deploymentOf("score");
   const another = { body: { ...billboard, model: "another digest" } };
   const smaller = { body: { ...billboard, version: 4 } };
@@ -125,7 +129,9 @@ test("a round's sum has the coins' noise and nothing else", () => {
   const deployed = shuffled();
   const [model, board] = [Model.read(deployed.model), Billboard.read(deployed.billboard)];
   const rules = model.rules.shuffle!;
-  const users = [0, 1, 2, 3].map((user) => ({ states: [user, 1, 2, 3], actions: [0, 1, user % 2], rewards: [0.2, 1, 0.4], place: null }));
+  const users = [0, 1, 2, 3].map((user) => (
+    { states: [user, 1, 2, 3], actions: [0, 1, user % 2], rewards: [0.2, 1, 0.4], place: null }
+  ));
   const size = rules.reach.data.length;
   const truth = new Float64Array(size);
   for (const seen of users) model.contribution(board, seen).data.forEach((v, i) => (truth[i]! += v / model.rules.grid));
@@ -187,14 +193,16 @@ test("rules that hide nothing, and places that do not exist, are refused", () =>
   const { model, billboard } = shuffled();
   const { rules } = casesOf("shuffling")[0];
   const coins = readIntegers("coins", rules.coins, rules.coins.shape);
-  for (const bare of [{ coins: toJson({ ...coins, data: coins.data.map((c, i) => (i ? c : 0n)) }) }, { reach: toJson({ ...coins, data: coins.data.map(() => -1n) }) }]) {
+  const changed = (change: (count: bigint, place: number) => bigint) => toJson({ ...coins, data: coins.data.map(change) });
+  for (const bare of [{ coins: changed((count, place) => (place ? count : 0n)) }, { reach: changed(() => -1n) }]) {
     const wrong = ShuffleRules.read({ ...rules, ...bare }, rules.coins.shape);
     assert.throws(() => wrong.requireHiding(), /do not send/);
   }
   for (const [round, place] of [[2, 0], [-1, 0], [0, 4], [0, -1]] as const) {
     assert.throws(() => formMessages(Model.read(model), Billboard.read(billboard), null, round, place), /place/);
   }
-  assert.throws(() => formMessages(Model.read(deploymentOf("counts").model), Billboard.read(billboard), null, 0, 0), InvalidInput);
+  const without = Model.read(deploymentOf("counts").model);
+  assert.throws(() => formMessages(without, Billboard.read(billboard), null, 0, 0), InvalidInput);
 });
 
 test("a shuffler fixes a batch once, of enough users", async () => {

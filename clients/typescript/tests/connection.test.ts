@@ -3,7 +3,9 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 
-import { Client, type ClientOptions, Connection, InvalidInput, MemoryStore, ServiceError, Unreachable } from "../src/index.js";
+import {
+  Client, type ClientOptions, Connection, InvalidInput, MemoryStore, ServiceError, Unreachable,
+} from "../src/index.js";
 import { isLoopback } from "../src/connection.js";
 import { type Answer, serving } from "./scripted_service.js";
 
@@ -16,7 +18,8 @@ test("what may pass is tried again, and the same bytes are sent", async () => {
   const busy = { status: 503 };
   await serving(inTurn(busy, "lost", busy, { body: { fine: true } }), async (url, sent) => {
     assert.deepEqual(await new Connection(url, "key").post("/v1/x", { a: 1 }), { fine: true });
-    assert.deepEqual(sent.map(({ method, path, body }) => [method, path, body]), Array(4).fill(["POST", "/v1/x", '{"a":1}']));
+    const wanted = ["POST", "/v1/x", '{"a":1}'];
+    assert.deepEqual(sent.map(({ method, path, body }) => [method, path, body]), Array(4).fill(wanted));
     assert.equal(sent[0]!.headers.authorization, "Bearer key");
     assert.equal(sent[0]!.headers["content-type"], "application/json");
   });

@@ -1,9 +1,9 @@
 /**
  * The device's noise: its law exactly, coin by coin, and at the scales of a deployment.
  *
- * Two kinds of checks. *Exhaustive*: a sampler that is fed every possible sequence of uniform integers, with its weight, has
- * a law that can be added up; it must be the formula's, up to the sequences that were cut off. *Statistical*: tests on draws
- * of the operating system's entropy, each with a false-alarm rate of 1e-6.
+ * Two kinds of checks. *Exhaustive*: a sampler that is fed every possible sequence of uniform integers, with its weight,
+ * has a law that can be added up; it must be the formula's, up to the sequences that were cut off. *Statistical*: tests on
+ * draws of the operating system's entropy, each with a false-alarm rate of 1e-6.
  */
 
 import assert from "node:assert/strict";
@@ -42,8 +42,13 @@ function exactLaw(sampler: (uniform: Uniform) => unknown, least: number): { law:
     } catch (problem) {
       if (!(problem instanceof OutOfAnswers)) throw problem;
       const share = weight / Number(asked.at(-1)!);
-      if (share < least) lost += weight;
-      else for (let answer = 0n; answer < asked.at(-1)!; answer++) waiting.push({ answers: [...answers, answer], weight: share });
+      if (share < least) {
+        lost += weight;
+        continue;
+      }
+      for (let answer = 0n; answer < asked.at(-1)!; answer++) {
+        waiting.push({ answers: [...answers, answer], weight: share });
+      }
     }
   }
   return { law, lost };

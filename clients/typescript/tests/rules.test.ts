@@ -4,7 +4,9 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 
 import { noisedReport } from "../src/report.js";
-import { Billboard, InvalidInput, Model, clipNorm, readFloats, readIndices, requirePromise, toJson } from "../src/wire/index.js";
+import {
+  Billboard, InvalidInput, Model, clipNorm, readFloats, readIndices, requirePromise, toJson,
+} from "../src/wire/index.js";
 import { erfc } from "../src/wire/promise.js";
 import { squaresFit } from "./laws.js";
 import { type Json, casesOf, deploymentOf } from "./vectors.js";

@@ -5,7 +5,10 @@ import { readdirSync } from "node:fs";
 import { test } from "node:test";
 
 import { DiscreteGaussian } from "../src/discrete_gaussian.js";
-import { Billboard, Model, ShuffleRules, clipInterval, clipNorm, epsilonOf, quantize, readFloats, readIndices, readIntegers, reportEpsilon, roundAt, tallyOf, toJson, wellFormed } from "../src/wire/index.js";
+import {
+  Billboard, Model, ShuffleRules, clipInterval, clipNorm, epsilonOf, quantize, readFloats, readIndices, readIntegers,
+  reportEpsilon, roundAt, tallyOf, toJson, wellFormed,
+} from "../src/wire/index.js";
 import { fraction } from "../src/wire/fractions.js";
 import { FILES, type Json, casesOf, folder, integers, numbers } from "./vectors.js";
 

@@ -5,7 +5,7 @@ import { test } from "node:test";
 
 import { noisedReport } from "../src/report.js";
 import {
-  Billboard, InvalidInput, Model, clipNorm, readFloats, readIndices, requirePromise, toJson,
+  Billboard, InvalidInput, Model, clipNorm, readFloats, readIndices, requirePromise, sizeOf, toJson,
 } from "../src/wire/index.js";
 import { erfc } from "../src/wire/promise.js";
 import { squaresFit } from "./laws.js";
@@ -76,6 +76,14 @@ for (const form of FORMS) {
     assert.ok(squaresFit(squares, degrees) && !squaresFit(1.5 * squares, degrees));
   });
 }
+
+test("contributions that might reach 2^53 steps are refused, however noisy", () => {
+  const filled = (shape: number[], value: number) => toJson({ shape, data: new Float64Array(sizeOf(shape)).fill(value) });
+  const model = (bound: number) =>
+    Model.read(withRules("regressions", { feature_bound: filled([3], bound), noise_scale: filled([3, 14], 12.5) }));
+  requirePromise(model(2 ** 16), null, 1e-5);
+  assert.throws(() => requirePromise(model(2 ** 17), null, 1e-5), /may have 2\^54.0 steps/);
+});
 
 test("contributions keep their bounds, whatever the billboard and the episode are", () => {
   for (const form of FORMS) {

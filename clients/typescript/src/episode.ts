@@ -248,7 +248,7 @@ export class Episode {
   }
 
   private clippedState(state: number): number {
-    // Without a billboard the number of states is unknown here, and the service sees to it.
+    // Without a billboard, in the joint model, the number of states is unknown here: the service refuses what is none.
     const inside = clipIndex(state, this.billboard?.states ?? 2 ** 31);
     if (inside !== state) this.clipped++;
     return inside;

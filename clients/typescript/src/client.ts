@@ -1,0 +1,277 @@
+/** A device's or an app's way to the service: users' episodes, with policies and model fetched once and kept. */
+
+import { BrowserStore } from "./browser_store.js";
+import { Budget, type Store } from "./budget.js";
+import { Connection, type ConnectionOptions } from "./connection.js";
+import { Episode } from "./episode.js";
+import { type Handover, requireShuffle } from "./messages.js";
+import { ServiceError } from "./problems.js";
+import {
+  type Played, type Receipt, type Submission, type Trust, privateSubmission, trajectorySubmission,
+} from "./submission.js";
+import { readIntegers } from "./wire/arrays.js";
+import { Billboard } from "./wire/billboard.js";
+import { readInteger, readText } from "./wire/content.js";
+import { InvalidInput } from "./wire/errors.js";
+import { requireVersion } from "./wire/forms/form.js";
+import { Model } from "./wire/model.js";
+import { requirePromise } from "./wire/promise.js";
+
+const TRUSTS: readonly unknown[] = ["joint", "shuffle", "local"] satisfies Trust[];
+
+/** Billboards kept at a time; users of older versions fetch theirs again. */
+const VERSIONS_KEPT = 8;
+
+/** Answers after which the same submission will never be taken: unknown, in conflict with another, expired. */
+const NEVER = [404, 409, 410];
+
+export interface ClientOptions extends ConnectionOptions {
+  /**
+   * `device` (the default) chooses actions here from the published policy; `server` asks for each, which shows the service
+   * every state and is refused outside the joint model.
+   */
+  readonly act?: "device" | "server";
+  /**
+   * Demand this trust model; by default whatever the service says. A device that was promised the local model should demand
+   * it: otherwise a service that says `joint` is sent raw trajectories.
+   */
+  readonly trust?: Trust;
+  /**
+   * In the local model, demand that one report is (ε, δ)-private; by default any noise will do. The device works it out
+   * itself. It cannot with a shuffler: others flip the coins.
+   */
+  readonly epsilon?: number;
+  /** 1e-5 by default. */
+  readonly delta?: number;
+  /** In the shuffle model, who gets an episode's messages. Whoever gives one demands the shuffle model. */
+  readonly shuffler?: Handover;
+  /** Where the device keeps its own budget; in a browser its database by default, elsewhere it must be given. */
+  readonly store?: Store;
+  /** What the budget is for; by default the service's address. Never take it from what a service says. */
+  readonly scope?: string;
+  /** How often one user may report from this device, whatever a service says; 1 by default. */
+  readonly contributions?: number;
+}
+
+/** Talks to one service. `key` is the app's key; null where the app's own backend adds it on the way. */
+export class Client {
+  readonly act: "device" | "server";
+  readonly connection: Connection;
+  readonly budget: Budget;
+  private readonly demanded: Trust | null;
+  private readonly epsilon: number | null;
+  private readonly delta: number;
+  private readonly shuffler: Handover | null;
+  private readonly billboards = new Map<number, Billboard>();
+  private readonly once = new Map<string, Promise<unknown>>();
+
+  constructor(url: string, key: string | null, options: ClientOptions = {}) {
+    const { act = "device", trust = null, epsilon = null, delta = 1e-5, shuffler = null, contributions = 1 } = options;
+    if (act !== "device" && act !== "server") {
+      throw new InvalidInput("act", act, "'device' or 'server'", "device is the default");
+    }
+    if (epsilon !== null && !(epsilon > 0 && Number.isFinite(epsilon))) {
+      throw new InvalidInput("epsilon", epsilon, "a finite number above 0", "give the ε that was promised");
+    }
+    if (!(delta > 0 && delta < 1)) throw new InvalidInput("delta", delta, "in (0, 1)", "give the δ that was promised");
+    if (trust !== null && !TRUSTS.includes(trust)) {
+      throw new InvalidInput("trust", trust, `one of ${TRUSTS.join(", ")}`, "demand one of them, or none");
+    }
+    if (shuffler !== null && trust !== null && trust !== "shuffle") {
+      throw new InvalidInput("shuffler", "given", `none with trust ${trust}`, "the service gets everything there");
+    }
+    this.act = act;
+    this.connection = new Connection(url, key, options);
+    this.budget = new Budget(options.store ?? new BrowserStore(), options.scope ?? this.connection.url, contributions);
+    this.demanded = shuffler === null ? trust : "shuffle";
+    [this.epsilon, this.delta, this.shuffler] = [epsilon, delta, shuffler];
+  }
+
+  /** An episode of `user`, still to be opened; an id of your own (32 hexadecimal digits) makes a restart safe too. */
+  episode(user: string, id?: string): Episode {
+    return new Episode(this, user, id);
+  }
+
+  /**
+   * Open an episode of `user`, let `steps` act and observe, and submit it.
+   *
+   * If `steps` ends early or throws, nothing of the episode is submitted: in the local and the shuffle model an empty
+   * submission is sent instead, so that nobody sees that she left; in the joint model nothing is, and her place is used up.
+   * `episode.note` then says so, and what `steps` threw is thrown on.
+   */
+  async play(user: string, steps: (episode: Episode) => Promise<void>): Promise<Episode> {
+    const episode = await this.episode(user).open();
+    try {
+      await steps(episode);
+    } catch (problem) {
+      await this.leave(episode);
+      throw problem;
+    }
+    if (episode.status !== "open") return episode;
+    if (episode.complete) await episode.submit();
+    else await this.leave(episode);
+    return episode;
+  }
+
+  /** Send what an episode formed, now or after a restart; sending twice counts once. Messages go to the shuffler alone. */
+  async send(submission: Submission): Promise<Receipt> {
+    const { episode, kind, content } = submission;
+    if (kind === "messages") return this.handOver(submission);
+    const answer = await this.connection.post(
+      `/v1/episodes/${episode}/${kind}`, content, `/v1/episodes/{episode}/${kind}`,
+    );
+    const [counted, status] = [readText(answer, "episode"), readText(answer, "status")];
+    return { episode: counted, status, version: readInteger(answer, "version") };
+  }
+
+  /**
+   * Send again, byte for byte, the reports of `user` that were formed here and never acknowledged: after a page was
+   * closed, or an app restarted. Those that the service will never take are given up.
+   */
+  async resume(user: string): Promise<Receipt[]> {
+    const receipts: Receipt[] = [];
+    for (const submission of await this.budget.pending(user)) {
+      try {
+        receipts.push(await this.send(submission));
+      } catch (problem) {
+        if (!(problem instanceof ServiceError && NEVER.includes(problem.status))) throw problem;
+      }
+      await this.budget.settle(user, submission.episode);
+    }
+    return receipts;
+  }
+
+  // -- what the service publishes ---------------------------------------------------------------------------------------
+
+  /** The public status: users admitted, versions, privacy promised and spent. */
+  async status(): Promise<Record<string, unknown>> {
+    return this.connection.get("/v1/status");
+  }
+
+  /** The trust model of the deployment, asked for once. */
+  async trust(): Promise<Trust> {
+    return this.remembered("trust", async () => (await this.status())["trust"] as Trust);
+  }
+
+  /** The public model, fetched once: it cannot change during a deployment. */
+  async model(): Promise<Model> {
+    return this.remembered("model", async () => Model.read(await this.connection.get("/v1/model")));
+  }
+
+  /** One version of the policy; those used last are kept, as they cannot change either. */
+  async billboard(version: number): Promise<Billboard> {
+    const board = this.billboards.get(version) ?? (await this.fetchBillboard(version));
+    this.billboards.delete(version);
+    this.billboards.set(version, board); // now the newest
+    while (this.billboards.size > VERSIONS_KEPT) this.billboards.delete(this.billboards.keys().next().value!);
+    return board;
+  }
+
+  /** Check the service's trust model, and what its rules promise, before a user is named to it. */
+  async requireTrustworthy(): Promise<void> {
+    const trust = await this.trust();
+    if (this.demanded !== null && trust !== this.demanded) {
+      throw new InvalidInput("trust", trust, `${this.demanded}, as demanded`, "do not send; ask its operator");
+    }
+    if (!TRUSTS.includes(trust)) {
+      throw new InvalidInput("trust", trust, `one of ${TRUSTS.join(", ")}`, "use a newer client");
+    }
+    if (trust === "joint") return;
+    if (this.act === "server") {
+      const remedy = "asking for actions would show every state";
+      throw new InvalidInput("act", "server", `device in the ${trust} model`, remedy);
+    }
+    if (trust === "local") {
+      await this.remembered("promise", async () => requirePromise(await this.model(), this.epsilon, this.delta));
+      return;
+    }
+    this.requireShuffler();
+    if (this.epsilon !== null) {
+      const remedy = "a device cannot see whether others flip coins";
+      throw new InvalidInput("epsilon", this.epsilon, "none in the shuffle model", remedy);
+    }
+    requireShuffle(await this.model());
+  }
+
+  /** What an episode sends at its end, in the deployment's trust model; fresh noise or coins at every call. */
+  async form(played: Played, ownReference: number | null): Promise<Submission> {
+    const trust = await this.trust();
+    if (trust === "joint") return trajectorySubmission(played);
+    const billboard = await this.reference(played.version, trust === "shuffle" ? ownReference : null);
+    return privateSubmission(trust, await this.model(), billboard, played);
+  }
+
+  // -- inside -----------------------------------------------------------------------------------------------------------
+
+  /**
+   * What a contribution of now is formed under: the version that its user was `served`, or a round's reference.
+   *
+   * With a shuffler that is the reference of her own round, elsewhere of the round that is open now. After the last round
+   * nothing counts, and anything will do.
+   */
+  private async reference(served: number, ownReference: number | null): Promise<Billboard> {
+    if ((await this.model()).rules.form.formedUnder === "served") return this.billboard(served);
+    if (ownReference !== null) return this.billboard(ownReference);
+    const current = await this.connection.get("/v1/round");
+    return this.billboard(current["reference"] == null ? served : readInteger(current, "reference"));
+  }
+
+  private async fetchBillboard(version: number): Promise<Billboard> {
+    const board = Billboard.read(await this.connection.get(`/v1/billboards/${version}`, "/v1/billboards/{version}"));
+    if (board.version !== version) {
+      throw new InvalidInput("billboard.version", board.version, String(version), "ask the service's operator");
+    }
+    if ((await this.trust()) !== "joint") {
+      const model = await this.model();
+      if (board.model !== model.digest) {
+        const remedy = "make a new Client: the model changed";
+        throw new InvalidInput("billboard.model", board.model, model.digest, remedy);
+      }
+      requireVersion(model, board);
+      board.requireSizes(model.sizes);
+    }
+    return board;
+  }
+
+  private async handOver(submission: Submission): Promise<Receipt> {
+    const { episode, content } = submission;
+    const { shape } = (await this.model()).rules.noiseScale;
+    const ones = readIntegers("ones", content["ones"], shape);
+    const messages = readIntegers("messages", content["messages"], shape);
+    await this.requireShuffler()(readInteger(content, "round"), readInteger(content, "place"), ones, messages);
+    return { episode, status: "sent", version: readInteger(content, "version") };
+  }
+
+  private requireShuffler(): Handover {
+    if (this.shuffler === null) {
+      throw new InvalidInput("shuffler", "missing", "given in the shuffle model", "make the Client with a shuffler");
+    }
+    return this.shuffler;
+  }
+
+  /** End an episode early. Whatever goes wrong on the way must not hide why she left. */
+  private async leave(episode: Episode): Promise<void> {
+    if (episode.status !== "open") return;
+    let sent = "nothing was submitted";
+    try {
+      if ((await this.trust()) !== "joint") {
+        await episode.submitEmpty();
+        sent = "an empty submission was sent";
+      }
+    } catch (failure) {
+      sent = `an empty submission failed (${(failure as Error).name}): nothing was submitted`;
+    }
+    episode.abandon();
+    episode.note = `episode ${episode.id} was left after ${episode.step} of ${episode.horizon} steps; ${sent}`;
+  }
+
+  /** What `compute` gave, once; a failure is not remembered. */
+  private remembered<T>(name: string, compute: () => Promise<T>): Promise<T> {
+    const known = this.once.get(name) as Promise<T> | undefined;
+    if (known !== undefined) return known;
+    const asked = compute();
+    this.once.set(name, asked);
+    asked.catch(() => this.once.delete(name));
+    return asked;
+  }
+}

@@ -1,0 +1,273 @@
+/**
+ * One user's episode on her device: act, observe, and at the end send what the trust model allows, once.
+ *
+ * Nothing but actions' requests (if the server acts) leaves before the last step. What is sent at the end is formed once
+ * and kept: a retry sends the same bytes, so noise is never drawn twice for one episode, which would let the two be
+ * averaged. Before it is sent it takes a place in the device's own budget (`budget.ts`), whatever the service says.
+ *
+ * What a user did never stops an episode: rewards and states out of range are clipped, since an exception would abandon it
+ * and the service would see that nothing came. For the same reason an episode that is left early sends an empty submission
+ * where the service may not know.
+ */
+
+import { BudgetSpent } from "./budget.js";
+import type { Client } from "./client.js";
+import type { Receipt, Submission } from "./submission.js";
+import type { Billboard } from "./wire/billboard.js";
+import { readFlag, readInteger, readText } from "./wire/content.js";
+import { InvalidInput } from "./wire/errors.js";
+import { randomName } from "./wire/randomness.js";
+import { type Trajectory, clipIndex, clipReward } from "./wire/trajectory.js";
+
+export type Status = "new" | "open" | "counted" | "sent" | "served" | "empty" | "abandoned";
+
+/** Why a user is not learned from although the service would: this device has counted her. */
+export const BUDGET_SPENT = "device-budget-spent";
+
+/** One episode; `client.play` opens it and submits it at the end, or do so by yourself. */
+export class Episode {
+  /**
+   * `open`, `counted` (learned from), `sent` (in the shuffler's hands), `served` (finished, but not learned from), `empty`
+   * (an empty submission was sent) or `abandoned`.
+   */
+  status: Status = "new";
+  /** The policy version she is served. This and the next four are known once it is open. */
+  version = -1;
+  /** Number of steps. */
+  horizon = -1;
+  /** Whether she will be learned from, and if not, `reason` why. */
+  learning = false;
+  reason: string | null = null;
+  /** Hers in her round, 0-based, which may decide what she is served of it; null if she is not learned from. */
+  place: number | null = null;
+  /**
+   * How many states and rewards were out of range so far, and were taken for the nearest that are not. This is about the
+   * user: it is for tests on the device, and must not leave it.
+   */
+  clipped = 0;
+  /** What the service answered, if it was counted. */
+  receipt: Receipt | null = null;
+  /** Said by `client.play` of an episode that was left early. */
+  note: string | null = null;
+
+  private token = "";
+  private round = -1;
+  private reference: number | null = null;
+  private billboard: Billboard | null = null;
+  private states: number[] = [];
+  private actions: number[] = [];
+  private rewards: number[] = [];
+  private observed = 0;
+  private forming: Promise<Submission> | null = null;
+  private empty = false;
+
+  /** Made by `client.episode`. `id` is chosen here, so that opening may be repeated safely. */
+  constructor(private readonly client: Client, readonly user: string, readonly id: string = randomName()) {}
+
+  /**
+   * Ask the service to admit her; safe to call again after a failure.
+   *
+   * Throws InvalidInput if the service's trust model or noise is not what the client demands (she was not named to it),
+   * ServiceError or Unreachable if it refused or did not answer.
+   */
+  async open(): Promise<this> {
+    if (this.status !== "new") {
+      throw new InvalidInput("episode", this.status, "new", "start another one with client.episode(user)");
+    }
+    const { client } = this;
+    await client.requireTrustworthy();
+    const trust = await client.trust();
+    const opened = await client.connection.post("/v1/episodes", { user: this.user, episode: this.id });
+    if (opened["trust"] !== trust) {
+      const bound = `${trust}, as the service said before`;
+      throw new InvalidInput("trust", opened["trust"], bound, "do not send; start again");
+    }
+    const version = readInteger(opened, "version");
+    if (client.act === "device" || trust !== "joint") this.billboard = await client.billboard(version);
+    this.token = readText(opened, "token");
+    this.version = version;
+    this.horizon = readInteger(opened, "horizon", 1);
+    if (this.billboard !== null && this.billboard.horizon !== this.horizon) {
+      const bound = `${this.billboard.horizon}, the billboard's`;
+      throw new InvalidInput("horizon", this.horizon, bound, "do not send; ask the service's operator");
+    }
+    if (readFlag(opened, "learning")) await this.enter(opened);
+    else this.reason = String(opened["reason"]);
+    this.status = "open";
+    return this;
+  }
+
+  /** How many steps have been observed. */
+  get step(): number {
+    return this.observed;
+  }
+
+  /** Whether all H steps have been observed. */
+  get complete(): boolean {
+    return this.observed === this.horizon;
+  }
+
+  /** The action in `state`, by the policy version she is served. Asked again in the same step, it is the same. */
+  async act(state: number): Promise<number> {
+    this.requireOpen();
+    const here = this.clippedState(state);
+    if (this.complete) {
+      throw new InvalidInput("step", this.step, `below the horizon ${this.horizon}`, "the episode is over");
+    }
+    if (this.states.length > 0 && here !== this.states.at(-1)) {
+      throw new InvalidInput("state", "another one", "the one that was observed last", "act where she is");
+    }
+    if (this.states.length === 0) this.states.push(here);
+    if (this.actions.length === this.step) {
+      const action = await this.choose(here);
+      if (this.actions.length === this.step) this.actions.push(action);
+    }
+    return this.actions.at(-1)!;
+  }
+
+  /** What followed the last action: its reward, clipped to [0, 1], and the state it led to. */
+  observe(reward: number, nextState: number): void {
+    this.requireOpen();
+    if (this.actions.length === this.step) {
+      throw new InvalidInput("observation", "without an action", "after act()", "call act(state) first");
+    }
+    const inside = clipReward(reward);
+    const there = this.clippedState(nextState);
+    if (inside !== reward) this.clipped++;
+    this.rewards.push(inside);
+    this.states.push(there);
+    this.observed++;
+  }
+
+  /** End it without submitting anything, which the service can see; {@link submitEmpty} does not show it. */
+  abandon(): void {
+    if (this.status !== "new" && this.status !== "open") return;
+    this.status = "abandoned";
+    this.forget();
+  }
+
+  /**
+   * Send what the trust model allows; null if she is not learned from. `client.play` does this at its end.
+   *
+   * After a failure it may be called again: the same bytes are sent, with the same noise.
+   */
+  async submit(): Promise<Receipt | null> {
+    if (this.over) return this.receipt;
+    this.requireOpen();
+    if (!this.complete && !this.empty) {
+      throw new InvalidInput("steps", this.step, `${this.horizon}, the horizon`, "observe every step first");
+    }
+    return this.send();
+  }
+
+  /**
+   * End it, at whatever step, by sending what shows nothing of it: leaving looks like staying.
+   *
+   * Once a submission has been formed there is no other: a second one, with other noise, could be averaged with it.
+   */
+  async submitEmpty(): Promise<Receipt | null> {
+    if (this.over) return this.receipt;
+    this.requireOpen();
+    this.empty ||= this.forming === null;
+    return this.send();
+  }
+
+  /**
+   * What is sent at the end; formed, and in the local model noised, when first asked for, and then kept.
+   *
+   * Throws {@link BudgetSpent} if this device has counted the user already.
+   */
+  async submission(): Promise<Submission> {
+    if (this.forming === null) {
+      this.requireOpen();
+      if (!((this.complete || this.empty) && this.learning)) {
+        throw new InvalidInput("episode", "not complete, or not learned from", "both", "see .step and .learning");
+      }
+      this.forming = this.form();
+      // What was lost before anything was formed, such as an answer of the service, may be tried again.
+      this.forming.catch((problem) => {
+        if (!(problem instanceof BudgetSpent)) this.forming = null;
+      });
+    }
+    return this.forming;
+  }
+
+  // -- inside -----------------------------------------------------------------------------------------------------------
+
+  /** Her place, as the service gave it; none if this device has counted her. */
+  private async enter(opened: Record<string, unknown>): Promise<void> {
+    const { budget } = this.client;
+    const kept = await budget.placeOf(this.user, this.id);
+    if (kept?.submission) {
+      this.forming = Promise.resolve(kept.submission); // formed before a restart, and sent as it is
+    } else if (kept !== null || (await budget.spent(this.user))) {
+      this.reason = BUDGET_SPENT;
+      return;
+    }
+    this.learning = true;
+    this.round = readInteger(opened, "round");
+    this.place = readInteger(opened, "place");
+    this.reference = opened["reference"] == null ? null : readInteger(opened, "reference");
+  }
+
+  private async form(): Promise<Submission> {
+    const { token, version, round, place } = this;
+    const seen: Trajectory | null = this.empty
+      ? null
+      : { states: [...this.states], actions: [...this.actions], rewards: [...this.rewards], place };
+    const played = { episode: this.id, token, version, round, place: place ?? -1, seen };
+    const formed = await this.client.form(played, this.reference);
+    // Nothing has left yet: if the place is gone, what was formed is forgotten.
+    await this.client.budget.take(this.user, formed);
+    return formed;
+  }
+
+  private async send(): Promise<Receipt | null> {
+    if (this.learning) {
+      try {
+        const submission = await this.submission();
+        this.receipt = await this.client.send(submission);
+        await this.client.budget.settle(this.user, this.id);
+        this.status = this.empty ? "empty" : submission.kind === "messages" ? "sent" : "counted";
+      } catch (problem) {
+        if (!(problem instanceof BudgetSpent)) throw problem;
+        this.learning = false;
+        this.reason = BUDGET_SPENT;
+      }
+    }
+    if (!this.learning) this.status = "served";
+    this.forget();
+    return this.receipt;
+  }
+
+  private async choose(state: number): Promise<number> {
+    if (this.billboard !== null) return this.billboard.choose(this.step, state, this.place);
+    const content = { token: this.token, step: this.step, state };
+    const path = `/v1/episodes/${this.id}/actions`;
+    return readInteger(await this.client.connection.post(path, content, "/v1/episodes/{episode}/actions"), "action");
+  }
+
+  private clippedState(state: number): number {
+    // Without a billboard, in the joint model, the number of states is unknown here: the service refuses what is none.
+    const inside = clipIndex(state, this.billboard?.states ?? 2 ** 31);
+    if (inside !== state) this.clipped++;
+    return inside;
+  }
+
+  private get over(): boolean {
+    return this.status === "counted" || this.status === "sent" || this.status === "served" || this.status === "empty";
+  }
+
+  private requireOpen(): void {
+    if (this.status !== "open") {
+      throw new InvalidInput("episode", this.status, "open", "await episode.open(), or use client.play(user, …)");
+    }
+  }
+
+  /** Raw data are kept no longer than they are needed. */
+  private forget(): void {
+    this.states = [];
+    this.actions = [];
+    this.rewards = [];
+  }
+}

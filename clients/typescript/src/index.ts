@@ -1,0 +1,12 @@
+/** The device's side of the service: act by the published policy, send what the trust model allows. No dependencies. */
+
+export { BrowserStore } from "./browser_store.js";
+export { Budget, BudgetSpent, MemoryStore, type Store } from "./budget.js";
+export { Client, type ClientOptions } from "./client.js";
+export { Connection, type ConnectionOptions, type Observer } from "./connection.js";
+export { BUDGET_SPENT, Episode, type Status } from "./episode.js";
+export type { Handover } from "./messages.js";
+export { ServiceError, Unreachable } from "./problems.js";
+export { Shuffler } from "./shuffler.js";
+export type { Receipt, Submission, Trust } from "./submission.js";
+export { InvalidInput, ReticentError } from "./wire/errors.js";

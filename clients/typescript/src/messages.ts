@@ -1,0 +1,58 @@
+/**
+ * What a device sends to a shuffler: its statistics as ones among messages, hidden by coins that all users flip.
+ *
+ * The protocol is that of `wire/shuffle_rules`. Of a user's 2m + c one-bit messages for a coordinate only their number and
+ * the number of ones matter, so both are formed directly: x + m ones of the 2m that say her value x = ⌊s/g + v⌋, and as
+ * many as her c coins gave. v and the coins come from the operating system's entropy.
+ *
+ * What these numbers reveal. By themselves, nearly everything: one user's few coins do not hide her. They are for the
+ * shuffler alone. Everybody else sees sums over a round.
+ */
+
+import type { Integers } from "./wire/arrays.js";
+import type { Billboard } from "./wire/billboard.js";
+import { InvalidInput } from "./wire/errors.js";
+import { roundAt } from "./wire/grid.js";
+import type { Model } from "./wire/model.js";
+import { coinHeads, uniform53 } from "./wire/randomness.js";
+import { type ShuffleRules, type Tally, tallyOf } from "./wire/shuffle_rules.js";
+import type { Trajectory } from "./wire/trajectory.js";
+
+/** A way to the shuffler. The same place may be handed over twice and counts once. */
+export type Handover = (round: number, place: number, ones: Integers, messages: Integers) => Promise<void>;
+
+/**
+ * The messages of user `within` of round `number`; of a user who shows nothing (null), value 0 and her coins.
+ *
+ * Fresh coins each time: call it once per episode, and keep them.
+ */
+export function formMessages(
+  model: Model, billboard: Billboard, seen: Trajectory | null, number: number, within: number,
+): Tally {
+  const rules = requireShuffle(model);
+  const coins = rules.coinsAt(number, within);
+  const { shape } = coins;
+  const values: Integers = { shape, data: new BigInt64Array(coins.data.length) };
+  if (seen !== null) {
+    const statistics = model.contribution(billboard, seen);
+    const steps = roundAt(statistics, model.rules.grid, statistics.data.map(uniform53)).data;
+    // Clipping kept it there already; a service's error must not matter.
+    steps.forEach((step, i) => (values.data[i] = within64(step, rules.reach.data[i]!)));
+  }
+  const heads = coins.data.map((count) => BigInt(coinHeads(Number(count))));
+  return tallyOf(values, rules.reach, { shape, data: heads }, coins);
+}
+
+/** The rules for messages; refused if there are none, or a number that can differ is hidden by no coin. */
+export function requireShuffle(model: Model): ShuffleRules {
+  const rules = model.rules.shuffle;
+  if (rules === null) {
+    throw new InvalidInput("report.shuffle", null, "given in the shuffle model", "ask the service's operator");
+  }
+  rules.requireHiding();
+  return rules;
+}
+
+function within64(value: bigint, reach: bigint): bigint {
+  return value > reach ? reach : value < -reach ? -reach : value;
+}

@@ -1,0 +1,85 @@
+/** One version of the public policy: what users act by, and what their contributions are made of. */
+
+import { type Floats, type Indices, readFloats, readIndices } from "./arrays.js";
+import { readInteger, readObject, readText } from "./content.js";
+import { InvalidInput } from "./errors.js";
+import type { Form } from "./forms/form.js";
+import { formNamed } from "./forms/index.js";
+import { uniform53 } from "./randomness.js";
+import type { Sizes } from "./trajectory.js";
+
+export class Billboard {
+  private constructor(
+    readonly version: number,
+    readonly horizon: number,
+    readonly states: number,
+    readonly actions: number,
+    /** Chosen actions `(H, S)`, or probabilities `(H, S, A)`. */
+    private readonly policy: { greedy: true; table: Indices } | { greedy: false; table: Floats },
+    /** What contributions under this version are made of, by name; which arrays, the rules' form says. */
+    readonly report: Readonly<Record<string, Floats>>,
+    /** Digest of the model it belongs to. */
+    readonly model: string,
+    /** Of contributions; it says whether what a user is served depends on her place. Null: it does not. */
+    private readonly form: Form | null,
+  ) {}
+
+  /** The billboard in an answer of the service. */
+  static read(answer: unknown): Billboard {
+    const content = readObject("billboard", answer);
+    const [horizon, states] = [readInteger(content, "horizon", 1), readInteger(content, "states", 1)];
+    const actions = readInteger(content, "actions", 1);
+    const policy =
+      content["method"] === "value-iteration"
+        ? { greedy: true as const, table: readIndices("policy", content["policy"], [horizon, states], actions) }
+        : { greedy: false as const, table: readFloats("policy", content["policy"], [horizon, states, actions]) };
+    const report = Object.entries(readObject("report", content["report"])).map(([name, given]) => {
+      const { shape } = readObject(`report.${name}`, given);
+      return [name, readFloats(`report.${name}`, given, Array.isArray(shape) ? shape : [])] as const;
+    });
+    const named = content["form"] ?? null;
+    return new Billboard(
+      readInteger(content, "version"), horizon, states, actions, policy, Object.fromEntries(report),
+      readText(content, "model"), named === null ? null : formNamed(named),
+    );
+  }
+
+  /** Refuse it for a model of other sizes: an index out of range would say where a user was. */
+  requireSizes(sizes: Sizes): void {
+    for (const name of ["horizon", "states", "actions"] as const) {
+      if (this[name] !== sizes[name]) {
+        throw new InvalidInput(`billboard.${name}`, this[name], `${sizes[name]}, the model's`, "ask its operator");
+      }
+    }
+  }
+
+  /** The action at 0-based `step`, for a user whose place does not matter; {@link choose} is for everyone. */
+  act(step: number, state: number, uniform: number): number {
+    const { greedy, table } = this.policy;
+    if (greedy) return table.data[step * this.states + state]!;
+    const start = (step * this.states + state) * this.actions;
+    let [cumulative, action] = [0, 0];
+    // The last sum may round to below 1; an action past the end must never come out.
+    for (; action < this.actions - 1; action++) {
+      cumulative += table.data[start + action]!;
+      if (uniform < cumulative) break;
+    }
+    return action;
+  }
+
+  /** The action of the user at `place` of her round, 0-based; null for one who is not learned from. */
+  choose(step: number, state: number, place: number | null, uniform: number = uniform53()): number {
+    return this.form === null
+      ? this.act(step, state, uniform)
+      : this.form.act(this, step, state, place, uniform);
+  }
+
+  /** One of the arrays that it carries for contributions. */
+  part(name: string): Floats {
+    const array = this.report[name];
+    if (array === undefined) {
+      throw new InvalidInput(`billboard.report.${name}`, "missing", "given", "ask the service's operator");
+    }
+    return array;
+  }
+}

@@ -1,0 +1,91 @@
+/**
+ * What a form of contributions is: how an episode becomes the one array that a user adds, and what that array reveals.
+ *
+ * A deployment's rules name its form. Adding one is one file beside this one and its entry in `forms/index.ts`.
+ */
+
+import { type Floats, type Shape, fits, readFloats } from "../arrays.js";
+import type { Billboard } from "../billboard.js";
+import { type Content, readFlag } from "../content.js";
+import { InvalidInput } from "../errors.js";
+import type { Dimensions, Model, Rules } from "../model.js";
+import type { Trajectory } from "../trajectory.js";
+
+/** What a form clips to, by name. */
+export interface Bounds {
+  readonly arrays: Readonly<Record<string, Floats>>;
+  readonly flags: Readonly<Record<string, boolean>>;
+}
+
+/** A form of contributions. Instances hold nothing; there is one of each. */
+export interface Form {
+  readonly name: string;
+  /** Which of its bounds are true or false; the others are arrays. */
+  readonly flags: readonly string[];
+  /**
+   * Whose billboard a contribution is made of: the one that its user was `served`, or the *reference* of the round that
+   * counts it, `open` when it is submitted. Either is public, and the bounds hold under each.
+   */
+  readonly formedUnder: "served" | "open";
+
+  /** Names and shapes of the arrays it clips to, which the rules carry. */
+  boundShapes(sizes: Dimensions): Readonly<Record<string, Shape>>;
+
+  /** Of a contribution: rows, one per step in most forms, and numbers per row. No size is left to the service. */
+  shape(sizes: Dimensions, bounds: Bounds): Shape;
+
+  /** Names and shapes of the arrays that a billboard carries for it: what contributions under it are made of. */
+  versionShapes(sizes: Dimensions, bounds: Bounds): Readonly<Record<string, Shape>>;
+
+  /** The action at 0-based `step` of the user at `place` of her round; `uniform` in [0, 1) decides where it is random. */
+  act(billboard: Billboard, step: number, state: number, place: number | null, uniform: number): number;
+
+  /**
+   * The clipped contribution, before any rounding. Raw data: in the local model it stays on the device.
+   *
+   * Formal guarantee. Whatever model, billboard and trajectory are, it lies within the bounds of the rules.
+   */
+  contribution(model: Model, billboard: Billboard, seen: Trajectory): Floats;
+
+  /** The most that a clipped contribution is away from 0 in each coordinate, of {@link shape}. */
+  largest(sizes: Dimensions, bounds: Bounds): Floats;
+
+  /** μ of one noised contribution between any two users; infinite if a number that can differ has no noise. */
+  strength(sizes: Dimensions, rules: Rules): number;
+}
+
+/** A form's bounds in an answer of the service. */
+export function readBounds(form: Form, content: Content, sizes: Dimensions): Bounds {
+  const shapes = Object.entries(form.boundShapes(sizes));
+  return {
+    arrays: Object.fromEntries(
+      shapes.map(([name, shape]) => [name, readFloats(`report.${name}`, content[name], shape)]),
+    ),
+    flags: Object.fromEntries(form.flags.map((name) => [name, readFlag(content, name)])),
+  };
+}
+
+/** Refuse a billboard that does not carry what contributions under this model's rules are made of. */
+export function requireVersion(model: Model, billboard: Billboard): void {
+  const { form, bounds } = model.rules;
+  for (const [name, shape] of Object.entries(form.versionShapes(model.sizes, bounds))) {
+    const array = billboard.report[name];
+    if (array === undefined || !fits(array.shape, shape)) {
+      const kind = array === undefined ? "missing" : JSON.stringify(array.shape);
+      const bound = `of shape ${JSON.stringify(shape)}`;
+      throw new InvalidInput(`billboard.report.${name}`, kind, bound, "ask the service's operator");
+    }
+  }
+}
+
+/** The least of some numbers; NaN if one is. */
+export function least(numbers: Float64Array): number {
+  return numbers.reduce((smallest, number) => Math.min(smallest, number), Infinity);
+}
+
+/** ⟨a, b⟩ of two vectors of the same length. */
+export function inner(a: Float64Array, b: Float64Array): number {
+  let sum = 0;
+  for (let i = 0; i < a.length; i++) sum += a[i]! * b[i]!;
+  return sum;
+}

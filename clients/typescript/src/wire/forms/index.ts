@@ -1,0 +1,18 @@
+/** The forms that a contribution can have, by the name that a deployment's rules give. */
+
+import { InvalidInput } from "../errors.js";
+import { counts } from "./counts.js";
+import type { Form } from "./form.js";
+import { regressions } from "./regressions.js";
+import { score } from "./score.js";
+
+export const FORMS: ReadonlyMap<unknown, Form> = new Map([regressions, counts, score].map((form) => [form.name, form]));
+
+/** The form of this name. */
+export function formNamed(name: unknown): Form {
+  const form = FORMS.get(name);
+  if (form === undefined) {
+    throw new InvalidInput("report.form", name, `one of ${[...FORMS.keys()].join(", ")}`, "use a newer client");
+  }
+  return form;
+}

@@ -1,0 +1,13 @@
+/** What service and device share. `clients/python/src/reticent_client/wire/vectors/*.json` are inputs and outputs of it. */
+
+export * from "./arrays.js";
+export { Billboard } from "./billboard.js";
+export { clipInterval, clipNorm } from "./clipping.js";
+export { InvalidInput, ReticentError } from "./errors.js";
+export { FORMS, formNamed } from "./forms/index.js";
+export type { Bounds, Form } from "./forms/form.js";
+export { quantize, requireExact, requireFine, requireGrid, roundAt } from "./grid.js";
+export { type Dimensions, Model, type Rules } from "./model.js";
+export { epsilonOf, reportEpsilon, requirePromise } from "./promise.js";
+export { ShuffleRules, type Tally, tallyOf } from "./shuffle_rules.js";
+export { type Sizes, type Trajectory, clipIndex, clipReward, wellFormed } from "./trajectory.js";

@@ -1,0 +1,118 @@
+/** Every case of the shared vectors: integers exactly, floating-point numbers up to a relative 1e-12. */
+
+import assert from "node:assert/strict";
+import { readdirSync } from "node:fs";
+import { test } from "node:test";
+
+import { DiscreteGaussian } from "../src/discrete_gaussian.js";
+import {
+  Billboard, Model, ShuffleRules, clipInterval, clipNorm, epsilonOf, quantize, readFloats, readIndices, readIntegers,
+  reportEpsilon, roundAt, tallyOf, toJson, wellFormed,
+} from "../src/wire/index.js";
+import { fraction } from "../src/wire/fractions.js";
+import { FILES, type Json, casesOf, folder, integers, numbers } from "./vectors.js";
+
+function assertClose(found: ArrayLike<number>, wanted: ArrayLike<number>, relative = 1e-12, absolute = 0): void {
+  assert.equal(found.length, wanted.length);
+  for (let i = 0; i < wanted.length; i++) {
+    const off = Math.abs(found[i]! - wanted[i]!);
+    const same = Object.is(found[i], wanted[i]) || off <= relative * Math.abs(wanted[i]!) + absolute;
+    assert.ok(same, `entry ${i}: ${found[i]} instead of ${wanted[i]}`);
+  }
+}
+
+function checkArrays({ json, values }: Json): void {
+  const read = { "<f8": readFloats, "<i8": readIntegers }[json.dtype as "<f8" | "<i8"];
+  if (json.dtype === "<i4") {
+    // Indices are never negative on this wire; the bytes of these are, and are refused with their field named.
+    assert.throws(() => readIndices("policy", json, json.shape, 10), /policy is -2/);
+    const data = Int32Array.from(values, Number);
+    assert.deepEqual(toJson({ shape: json.shape, data }), json);
+    return;
+  }
+  const array = read("array", json, json.shape);
+  const written = Array.from(array.data as ArrayLike<unknown>, (v) => (typeof v === "bigint" ? String(v) : v));
+  assert.deepEqual(written, values);
+  assert.deepEqual(toJson(array), json);
+}
+
+function checkClipping(one: Json): void {
+  const x = numbers(one.x);
+  const clipped = one.clip === "norm" ? clipNorm(x, one.bound) : x.map((v) => clipInterval(v, one.low, one.high));
+  assertClose(clipped, numbers(one.result));
+}
+
+function checkGrid({ grid, values, uniforms, steps }: Json): void {
+  const given = { shape: [values.length], data: numbers(values) };
+  const rounded = uniforms ? roundAt(given, grid, numbers(uniforms)) : quantize(given, grid);
+  assert.deepEqual([...rounded.data].map(Number), steps);
+}
+
+function checkTrajectory({ episode, clipped, ...sizes }: Json): void {
+  const { place, ...inside } = wellFormed(sizes, { ...episode, rewards: [...numbers(episode.rewards)], place: null });
+  assert.equal(place, null);
+  assert.deepEqual(inside, clipped);
+}
+
+function checkContribution({ model, billboard, episode, contribution, steps }: Json): void {
+  const [known, board] = [Model.read(model), Billboard.read(billboard)];
+  const found = known.contribution(board, episode);
+  assert.deepEqual([...found.shape], [contribution.length, contribution[0].length]);
+  assertClose(found.data, contribution.flat(), 1e-12, 1e-15);
+  assert.deepEqual([...known.steps(board, episode).data], steps.flat().map(BigInt));
+}
+
+function checkShuffling(one: Json): void {
+  const rules = ShuffleRules.read(one.rules, one.rules.reach.shape);
+  if ("admission" in one) {
+    assert.deepEqual(rules.place(one.admission), { round: one.round, within: one.place });
+    const coins = rules.coinsAt(one.round, one.place);
+    assert.deepEqual(coins, integers(one.coins));
+    const sent = tallyOf(integers(one.values), rules.reach, integers(one.heads), coins);
+    assert.deepEqual(sent, { ones: integers(one.ones), messages: integers(one.messages) });
+    rules.requireTally(one.round, one.place, sent);
+  } else {
+    assert.equal(rules.fewest(one.round), one.fewest);
+    const batch = { ones: integers(one.ones), messages: integers(one.messages) };
+    assert.deepEqual(rules.doubledSum(one.round, one.users, batch), integers(one.doubled_sum));
+  }
+}
+
+function checkPromise({ model, mu, delta, epsilon }: Json): void {
+  const found = model ? reportEpsilon(Model.read(model), delta) : epsilonOf(mu, delta);
+  assertClose([found], [Number(epsilon)], 1e-9);
+}
+
+function checkDiscreteGaussian({ numerator, denominator, uniforms, draw }: Json): void {
+  const left = [...uniforms];
+  const uniform = (n: bigint) => {
+    const [asked, answer] = left.shift();
+    assert.equal(n, BigInt(asked));
+    return BigInt(answer);
+  };
+  const law = DiscreteGaussian.of(fraction(BigInt(numerator), BigInt(denominator)));
+  assert.equal(law.draw(uniform), BigInt(draw));
+  assert.equal(left.length, 0);
+}
+
+function checkActing({ billboard, step, state, place, uniform, action }: Json): void {
+  assert.equal(Billboard.read(billboard).choose(step, state, place, uniform), action);
+}
+
+const CHECKS: Record<(typeof FILES)[number], (one: Json) => void> = {
+  arrays: checkArrays, clipping: checkClipping, grid: checkGrid, trajectory: checkTrajectory,
+  regressions: checkContribution, counts: checkContribution, score: checkContribution, shuffling: checkShuffling,
+  promise: checkPromise, discrete_gaussian: checkDiscreteGaussian, acting: checkActing,
+};
+
+test("every file of the shared vectors is checked", () => {
+  assert.deepEqual(readdirSync(folder()).sort(), FILES.map((name) => `${name}.json`).sort());
+});
+
+for (const name of FILES) {
+  test(`${name}: every case follows from its file alone`, () => {
+    const cases = casesOf(name);
+    assert.ok(cases.length >= 2);
+    cases.forEach(CHECKS[name]);
+  });
+}

@@ -38,7 +38,8 @@ FIELDS: dict[str, set[str]] = {
         "epsilon_spent", "promise", "not_covered",
     },
     "/v1/ledger": {
-        "epsilon", "delta", "adjacency", "trust", "contributions", "pan_private", "noise_factor", "entries", "shares",
+        "epsilon", "delta", "adjacency", "trust", "contributions", "pan_private", "noise_factor", "releases",
+        "next", "entries", "shares",
     },
     "/v1/health": {"status", "version"},
     "/v1/insights": {"version", "users", "signal", "value"},

@@ -37,7 +37,9 @@ class Service:
         self.port = free_port()
         self.config = Path(self._home.name) / "deployment.yaml"
         self.log = Path(self._home.name) / "log"
-        self.config.write_text(json.dumps({"rate_limit": 0, **settings, "port": self.port}))  # JSON is YAML
+        self.config.write_text(
+            json.dumps({"rate_limit": 0, "public_reads": True, **settings, "port": self.port})
+        )  # JSON is YAML
         self._process: subprocess.Popen[bytes] | None = None
 
     def start(self, patience: float = 120.0) -> float:

@@ -17,6 +17,9 @@ from reticent.service.deployment import Deployment
 from reticent.service.storage import records
 from reticent_client.wire import arrays
 
+PAGE = 1000
+"""Most rounds that one answer lists: a counter that releases after every user has as many as there are users."""
+
 
 def status(deployment: Deployment, world: str | None = None) -> dict[str, Any]:
     """Where the deployment stands."""
@@ -30,7 +33,7 @@ def status(deployment: Deployment, world: str | None = None) -> dict[str, Any]:
         "episodes": deployment.users,
         "rounds": schedule.rounds,
         "releases": deployment.releases,
-        "round_ends": [int(end) for end in schedule.ends[: deployment.releases]],
+        "round_ends": [int(end) for end in schedule.ends[: min(deployment.releases, PAGE)]],
         "open_round": int(clock.open_round),
         "learning": bool(clock.admitted < deployment.users),
         "finished": bool(clock.finished and releases >= min(deployment.releases, clock.open_round)),
@@ -49,11 +52,12 @@ def status(deployment: Deployment, world: str | None = None) -> dict[str, Any]:
     }
 
 
-def ledger(deployment: Deployment) -> dict[str, Any]:
-    """What was released when, and what it has cost each user so far."""
+def ledger(deployment: Deployment, after: int = 0, limit: int = PAGE) -> dict[str, Any]:
+    """What was released when, and what it has cost each user so far: ``limit`` entries after round ``after``."""
     mechanism, guarantee = deployment.mechanism, deployment.mechanism.guarantee
+    first, end = min(after, deployment.releases), min(after + limit, deployment.releases)
     with deployment.store.read() as tx:
-        digests = records.digests(tx)
+        digests = records.digests(tx, first, end)
     return {
         "epsilon": guarantee.epsilon,
         "delta": guarantee.delta,
@@ -62,7 +66,9 @@ def ledger(deployment: Deployment) -> dict[str, Any]:
         "contributions": deployment.contributions,
         "pan_private": mechanism.pan_private,
         "noise_factor": mechanism.noise_factor,
-        "entries": [ledger_entry(deployment, number, digests.get(number)) for number in range(deployment.releases)],
+        "releases": deployment.releases,
+        "next": end if end < deployment.releases else None,
+        "entries": [ledger_entry(deployment, number, digests.get(number)) for number in range(first, end)],
         "shares": [
             {"name": share.name, "step": share.step, "sensitivity": share.sensitivity, "sigma": share.sigma}
             for share in guarantee.ledger.shares

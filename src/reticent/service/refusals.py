@@ -5,6 +5,7 @@ from __future__ import annotations
 from reticent.errors import ReticentError
 
 STATUS = {
+    "not-enrolled": 403,
     "unknown-episode": 404,
     "not-found": 404,
     "episode-taken": 409,

@@ -84,11 +84,13 @@ class Rounds:
             clock = records.deployment(tx, lock=True)
             if clock.admitted < self.users:
                 raise Refusal("not-finished", f"{clock.admitted} of {self.users} users have been admitted")
-            if clock.finished:
-                return
-            if clock.open_round < self.releases:
-                self._seal(tx, clock.open_round)
-            records.change_deployment(tx, finished=True)
+            if not clock.finished:
+                if clock.open_round < self.releases:
+                    self._seal(tx, clock.open_round)
+                records.change_deployment(tx, finished=True)
+        # Apart from it: a submission holds its episode and waits for the round, so nobody may hold the round and wait
+        # for episodes. One that comes between the two finds the deployment finished.
+        with self.store.write() as tx:
             records.expire_before(tx, None)
 
     # -- from sealed to published -------------------------------------------------------------------------------------

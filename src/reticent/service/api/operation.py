@@ -8,11 +8,11 @@ from reticent.service import published
 from reticent.service.api import schemas
 from reticent.service.api.episodes import Served
 from reticent.service.api.problems import documented
-from reticent.service.api.security import require_admin
+from reticent.service.api.security import BEARER
 from reticent.service.storage import records
 
 router = APIRouter(prefix="/v1", tags=["operation"])
-ADMIN = [Depends(require_admin)]
+ADMIN = [Depends(BEARER)]
 
 
 @router.get("/health", responses=documented())

@@ -71,8 +71,10 @@ def install(app: FastAPI) -> None:
     @app.exception_handler(RequestValidationError)
     async def malformed(_: Request, error: RequestValidationError) -> JSONResponse:
         # The input is not repeated: it may be a user's data, or a number that JSON cannot say.
+        # Nor is the name of a field that nobody knows: it is the caller's text, and logs and pages show answers.
         first = error.errors()[0]
-        field = ".".join(str(part) for part in first["loc"][1:]) or str(first["loc"][0])
+        where = first["loc"][:-1] if first["type"] == "extra_forbidden" else first["loc"]
+        field = ".".join(str(part) for part in where[1:]) or str(where[0])
         return problem("invalid-input", 422, f"{field}: {first['msg']}", field=field, bound=first["msg"])
 
     @app.exception_handler(HTTPException)

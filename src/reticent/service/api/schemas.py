@@ -20,9 +20,13 @@ class _Strict(BaseModel):
 
 
 class Open(_Strict):
-    """A user comes. ``episode`` is an id of the caller's choice, with which the request may be repeated."""
+    """A user comes. ``episode`` is an id of the caller's choice, with which the request may be repeated.
+
+    ``enrolment`` is the backend's word for her, where the service asks for it (:mod:`reticent.service.enrolment`).
+    """
 
     user: Annotated[str, Field(min_length=1, max_length=256)]
+    enrolment: Annotated[str, Field(min_length=1, max_length=4096)] | None = None
     episode: Annotated[str, Field(pattern=IDENTITY)] | None = None
 
 
@@ -202,7 +206,7 @@ class LedgerEntry(BaseModel):
 
 
 class Ledger(BaseModel):
-    """The privacy account per user."""
+    """The privacy account per user: a page of its entries, of ``releases`` in all; ``next`` is the page after it."""
 
     epsilon: float
     delta: float
@@ -211,6 +215,8 @@ class Ledger(BaseModel):
     contributions: int
     pan_private: bool
     noise_factor: float
+    releases: int
+    next: int | None
     entries: list[LedgerEntry]
     shares: list[dict[str, Any]]
 

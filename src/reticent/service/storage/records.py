@@ -59,9 +59,12 @@ def versions_served(tx: Connection, first: int, end: int) -> dict[int, int]:
     return {int(version): int(users) for version, users in rows}
 
 
-def digests(tx: Connection) -> dict[int, str]:
-    """The digests of all releases by round."""
-    rows = tx.execute(sa.select(ROUNDS.c.number, ROUNDS.c.digest).where(ROUNDS.c.state == "released"))
+def digests(tx: Connection, first: int = 0, end: int | None = None) -> dict[int, str]:
+    """The digests of releases by round, from round ``first`` to before ``end``."""
+    wanted = (ROUNDS.c.state == "released") & (ROUNDS.c.number >= first)
+    if end is not None:
+        wanted &= ROUNDS.c.number < end
+    rows = tx.execute(sa.select(ROUNDS.c.number, ROUNDS.c.digest).where(wanted))
     return {int(number): str(digest) for number, digest in rows}
 
 
@@ -149,10 +152,16 @@ def release_round(tx: Connection, number: int, release: bytes, digest: str, stat
 
 
 def expire_before(tx: Connection, now: float | None) -> int:
-    """Expire open episodes that were due before ``now``, or all; says how many."""
+    """Expire open episodes that were due before ``now``, or all; says how many.
+
+    Those that somebody is just counting are passed over, and waited for by nobody: two workers that expire at once, or one
+    that does while reports come in, cannot stand in each other's way.
+    """
     due = EPISODES.c.state == "open"
     if now is not None:
         due &= EPISODES.c.expires_at < now
+    if tx.dialect.name == "postgresql":
+        due = EPISODES.c.id.in_(sa.select(EPISODES.c.id).where(due).with_for_update(skip_locked=True))
     return int(tx.execute(sa.update(EPISODES).where(due).values(state="expired")).rowcount)
 
 

@@ -39,7 +39,7 @@ def main() -> int:
     with tempfile.TemporaryDirectory(prefix="reticent-demo-") as directory:
         config = Path(directory) / "deployment.yaml"
         config.write_text(json.dumps(deployment(options, directory)), encoding="utf-8")  # JSON is YAML
-        command = ["serve", "--config", str(config)]
+        command = ["serve", "--init", "--config", str(config)]
         with running(command, os.environ | keys, signal.SIGTERM) as service:
             wait_until_healthy(service, url, stop)
             print(f"dashboard  {url}/dashboard\napi        {url}/openapi.json", flush=True)

@@ -33,7 +33,7 @@ STRANGER = {"Authorization": "Bearer nobody's key"}
 
 @contextlib.contextmanager
 def serving(tmp_path: Path, **given: Any) -> Iterator[TestClient]:
-    with TestClient(create_app(settings(tmp_path, **given))) as client:
+    with TestClient(create_app(settings(tmp_path, **given), begin=True)) as client:
         yield client
 
 
@@ -95,7 +95,8 @@ def test_the_body_limit_is_the_models(tmp_path: Path) -> None:
 NEEDED = {
     "/v1/episodes": "serve", "/v1/episodes/{episode}/actions": "serve", "/v1/episodes/{episode}/trajectory": "serve",
     "/v1/episodes/{episode}/empty": "serve", "/v1/episodes/{episode}/report": "serve", "/v1/batches": "mix",
-    "/v1/health": "nothing", "/dashboard": "nothing", "/dashboard/{name}": "nothing",
+    "/v1/health": "nothing", "/v1/health/live": "nothing", "/v1/health/ready": "nothing", "/v1/transparency": "nothing",
+    "/dashboard": "nothing", "/dashboard/{name}": "nothing",
     "/v1/admin/status": "operate", "/v1/admin/expire": "operate", "/v1/admin/finish": "operate",
     "/v1/billboard": "read", "/v1/billboards/{version}": "read", "/v1/model": "read", "/v1/names": "read",
     "/v1/round": "read", "/v1/status": "read", "/v1/ledger": "read", "/v1/events": "read", "/metrics": "read",
@@ -155,7 +156,7 @@ def test_a_shuffled_deployment_needs_a_shuffler(tmp_path: Path) -> None:
     chosen = Settings(world=world, agent=agent, episodes=12, database=f"sqlite:///{tmp_path}/service.db")
     kept = {name: KEYS[name] for name in ("app_key", "admin_key")}
     with pytest.raises(InvalidInput, match="RETICENT_SHUFFLER_KEY"):
-        create_app(chosen.with_secrets(user_secret="a secret of the tests, long enough", **kept))
+        create_app(chosen.with_secrets(user_secret="a secret of the tests, long enough", **kept), begin=True)
 
 
 def test_keys_rotate_without_a_restart(tmp_path: Path) -> None:
@@ -198,7 +199,7 @@ def test_development_keys_do_not_work_through_a_proxy(tmp_path: Path, monkeypatc
     with pytest.raises(InvalidInput, match="RETICENT_"):
         create_app(chosen)
     with pytest.warns(UserWarning, match="well-known"):
-        app = create_app(chosen.for_development())
+        app = create_app(chosen.for_development(), begin=True)
     admin = {"Authorization": "Bearer dev-admin-key"}
     with TestClient(app) as client:
         assert client.get("/v1/admin/status", headers=admin).status_code == 200

@@ -34,7 +34,7 @@ AGENT = "private-linopt-vi:trust=shuffle,first=4,growth=1,epsilon=20,honest=0.75
 
 @pytest.fixture
 def client(tmp_path: Path) -> Iterator[TestClient]:
-    with TestClient(create_app(served(tmp_path, world=WORLD, agent=AGENT))) as found:
+    with TestClient(create_app(served(tmp_path, world=WORLD, agent=AGENT), begin=True)) as found:
         yield found
 
 
@@ -229,7 +229,7 @@ def test_a_refused_batch_changes_nothing(client: TestClient) -> None:
 def test_batches_outside_the_shuffle_model_are_refused(tmp_path: Path, client: TestClient) -> None:
     body, _ = batch_of(service_of(client).mechanism.batches, 0, range(4), seed=1)
     joint = served(tmp_path, world=WORLD, agent="private-linopt-vi", database=f"sqlite:///{tmp_path / 'joint.db'}")
-    with TestClient(create_app(joint)) as other:
+    with TestClient(create_app(joint, begin=True)) as other:
         answer = other.post("/v1/batches", json=body, headers=SHUFFLER)
         assert (answer.status_code, answer.json()["type"]) == (409, "urn:reticent:problem:wrong-trust")
         assert admit(other, range(1))[0]["reference"] is None

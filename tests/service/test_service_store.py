@@ -107,7 +107,7 @@ def test_commits_wait_for_the_disk_whatever_the_server_says(postgres: str) -> No
 
 
 def test_the_ledger_comes_in_pages(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    with TestClient(create_app(settings(tmp_path))) as client:
+    with TestClient(create_app(settings(tmp_path), begin=True)) as client:
         whole = client.get("/v1/ledger").json()
         assert (whole["releases"], whole["next"], len(whole["entries"])) == (3, None, 3)
         first = client.get("/v1/ledger?limit=2").json()

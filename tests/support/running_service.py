@@ -29,7 +29,7 @@ def running_service(directory: Path, **settings: Any) -> Iterator[str]:
     """Start a service and give its address; it is stopped at the end of the block."""
     given = {"planning": "inline", "public_reads": True, **settings}
     chosen = Settings(database=f"sqlite:///{directory}/service.db", **given)
-    app = create_app(chosen.with_secrets(**SECRETS))
+    app = create_app(chosen.with_secrets(**SECRETS), begin=True)
     config = uvicorn.Config(
         app,
         host="127.0.0.1",

@@ -15,6 +15,9 @@ def serve(
     dev: Annotated[
         bool, typer.Option("--dev", help="Let well-known secrets stand in for missing ones, on this machine only.")
     ] = False,
+    init: Annotated[
+        bool, typer.Option("--init", help="Begin the deployment if its store is empty; for demonstrations.")
+    ] = False,
     check: Annotated[bool, typer.Option("--check", help="Check the configuration, say the promise, and stop.")] = False,
 ) -> None:
     """Serve users over HTTP and learn from them, durably and under the promise of the configuration.
@@ -42,13 +45,13 @@ def serve(
     settings = app.chosen_settings(config, host=host, port=port, development=dev)
     with warnings.catch_warnings(record=True) as heard:
         warnings.simplefilter("always", DevelopmentSecrets)
-        application = app.create_app(settings)  # what is wrong with the configuration is said here, once
+        # What is wrong with the configuration is said here, once.
+        application = None if check else app.create_app(settings, begin=init)
+        mechanism = app.make_promise(settings) if application is None else application.state.deployment.mechanism
     for warning in dict.fromkeys(str(one.message) for one in heard):
         note(warning)
-    deployment = application.state.deployment
-    note(deployment.mechanism.guarantee.sentence())
-    if check:
-        deployment.store.close()
+    note(mechanism.guarantee.sentence())
+    if application is None:
         return
     note(f"serving on http://{settings.host}:{settings.port} with {settings.workers} worker(s)")
     # Access logs would tell who came back when, so there are none.
@@ -61,6 +64,6 @@ def serve(
     if settings.workers == 1:
         uvicorn.run(application, **common)
         return
-    deployment.store.close()
+    application.state.deployment.store.close()
     app.tell_workers(config, host=host, port=port, development=dev)
     uvicorn.run("reticent.service.app:create_worker", factory=True, workers=settings.workers, **common)

@@ -24,42 +24,61 @@ from reticent.service.deployment import Deployment
 from reticent.service.enrolment import Enrolment
 from reticent.service.keys import Keys
 from reticent.service.limits import largest_request
-from reticent.service.mechanism import make_mechanism
+from reticent.service.mechanism import Mechanism, make_mechanism
 from reticent.service.models import deployment_model
 from reticent.service.secrets import Secrets
 from reticent.service.sockets import LIMITS, Limits
 from reticent.service.storage.engine import Store
 from reticent.service.upkeep import Upkeep
+from reticent.service.witness import Witness
 
 CONFIG = "RETICENT_WORKER"
 """Where workers find what the command was told: the configuration file, and the options that change it."""
 
 
-def make_deployment(settings: Settings) -> Deployment:
-    """The deployment that the settings describe, set up in its store.
+def make_promise(settings: Settings) -> Mechanism:
+    """What the settings promise, and the keys checked; no store is touched.
+
+    Raises:
+      InvalidInput: a setting is outside its domain, or a secret is missing.
+    """
+    Keys(settings)
+    return _mechanism(settings)
+
+
+def _mechanism(settings: Settings) -> Mechanism:
+    return make_mechanism(
+        settings.agent, deployment_model(settings), settings.episodes, SecureNoise(),
+        contributions=settings.contributions, pan_private=settings.pan_private,
+    )  # fmt: skip
+
+
+def make_deployment(settings: Settings, *, begin: bool = False) -> Deployment:
+    """The deployment that the settings describe, in its store; ``begin`` it if the store is empty.
 
     Raises:
       InvalidInput: a setting is outside its domain, or the store is another deployment's; nothing was changed.
     """
     secrets = Secrets(settings.secret("user_secret"))
-    mechanism = make_mechanism(
-        settings.agent, deployment_model(settings), settings.episodes, SecureNoise(),
-        contributions=settings.contributions, pan_private=settings.pan_private,
-    )  # fmt: skip
     deployment = Deployment(
-        mechanism, Store(settings.database, settings.workers), secrets,
+        _mechanism(settings), Store(settings.database, settings.workers), secrets,
         contributions=settings.contributions, inline=settings.planning == "inline",
         ticket_lifetime=settings.ticket_lifetime, finish_after=settings.finish_after,
+        witness=Witness(settings.witness_file, secrets),
     )  # fmt: skip
-    deployment.set_up()
+    deployment.set_up(begin=begin)
     return deployment
 
 
-def create_app(settings: Settings) -> FastAPI:
-    """The application for one deployment; errors of configuration come out here, before anybody is served."""
+def create_app(settings: Settings, *, begin: bool = False) -> FastAPI:
+    """The application for one deployment; errors of configuration come out here, before anybody is served.
+
+    ``begin`` begins the deployment if its store is empty, which is otherwise refused.
+    """
     keys = Keys(settings)
     enrolment = None if settings.enrolment_key is None else Enrolment(settings.enrolment_key)
-    deployment = make_deployment(settings)
+    deployment = make_deployment(settings, begin=begin)
+    upkeep = Upkeep(deployment)
     if deployment.mechanism.wire == "messages" and not keys.has("shuffler"):
         deployment.store.close()
         raise InvalidInput("RETICENT_SHUFFLER_KEY", "missing", "given in the shuffle model", "give the shuffler a key")
@@ -68,7 +87,6 @@ def create_app(settings: Settings) -> FastAPI:
 
     @contextlib.asynccontextmanager
     async def lifespan(_: FastAPI) -> AsyncIterator[dict[str, Any]]:
-        upkeep = Upkeep(deployment)
         upkeep.start()
         yield {LIMITS: limits}
         upkeep.stop()
@@ -79,7 +97,7 @@ def create_app(settings: Settings) -> FastAPI:
         openapi_url=None, description="Learns from every user, reveals none. See docs/service.md.",
     )  # fmt: skip
     app.state.keys, app.state.deployment, app.state.settings = keys, deployment, settings
-    app.state.enrolment = enrolment
+    app.state.enrolment, app.state.upkeep = enrolment, upkeep
     for part in (episodes, published, operation):
         app.include_router(part.router)
     _include_dashboard(app)

@@ -60,6 +60,8 @@ class Settings(BaseModel):
       contributions: g, how often one user may contribute; the promise is per user, so the noise grows with it.
       pan_private: open sums start with noise of their own, so that a look at the sums in the store is covered too.
       database: SQLAlchemy URL: SQLite (one process) or PostgreSQL.
+      witness: a file outside the database that remembers what was released (:mod:`reticent.service.witness`); with SQLite
+        by default beside it, with PostgreSQL to be given.
       planning: whether the admission that ends a round waits for the new plan (``inline``) or not (``background``).
       ticket_lifetime: seconds until an open episode expires.
       finish_after: seconds from the K-th admission to the end of the last round.
@@ -84,6 +86,7 @@ class Settings(BaseModel):
     contributions: Annotated[int, Field(ge=1, le=1000)] = 1
     pan_private: bool = False
     database: str = "sqlite:///reticent.db"
+    witness: Path | None = None
     host: str = "127.0.0.1"
     port: Annotated[int, Field(ge=0, le=65535)] = 8400
     workers: Annotated[int, Field(ge=1, le=256)] = 1
@@ -126,6 +129,19 @@ class Settings(BaseModel):
             return ipaddress.ip_address(self.host).is_loopback
         except ValueError:
             return False
+
+    @property
+    def witness_file(self) -> Path:
+        """Where the witness is.
+
+        Raises:
+          InvalidInput: it was not said, and does not follow from the database's.
+        """
+        if self.witness is not None:
+            return self.witness
+        if not self.database.startswith("sqlite:///"):
+            raise InvalidInput("witness", "missing", "a file with PostgreSQL", "name one that all workers can write")
+        return Path(f"{self.database.removeprefix('sqlite:///').partition('?')[0]}.witness")
 
     @property
     def development(self) -> bool:

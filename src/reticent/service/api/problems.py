@@ -15,6 +15,7 @@ from starlette.exceptions import HTTPException
 
 from reticent.errors import InvalidInput
 from reticent.service.refusals import Refusal
+from reticent.service.secrets import Damaged
 
 LOG = logging.getLogger("reticent.service")
 MEDIA = "application/problem+json"
@@ -63,6 +64,12 @@ def install(app: FastAPI) -> None:
     @app.exception_handler(InvalidInput)
     async def invalid(_: Request, error: InvalidInput) -> JSONResponse:
         return problem("invalid-input", 422, str(error), field=error.field, bound=error.bound, remedy=error.remedy)
+
+    @app.exception_handler(Damaged)
+    async def damaged(_: Request, error: Damaged) -> JSONResponse:
+        # Nobody's request is at fault, and nothing of it may be lost: it can be sent again when the store is mended.
+        LOG.critical("stored content does not open: %s", error.bound)
+        return unavailable()
 
     @app.exception_handler(Refusal)
     async def refused(_: Request, error: Refusal) -> JSONResponse:

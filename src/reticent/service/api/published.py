@@ -99,6 +99,16 @@ def ledger(
     return schemas.Ledger(**published.ledger(deployment, after, limit))
 
 
+@router.get("/v1/transparency", responses=documented())
+def transparency(
+    deployment: Served,
+    after: Annotated[int, Query(ge=0, le=schemas.INDEX)] = 0,
+    limit: Annotated[int, Query(ge=1, le=published.PAGE)] = published.PAGE,
+) -> schemas.Transparency:
+    """The signed chain of everything published, for anybody to check; needs no key."""
+    return schemas.Transparency(**published.transparency(deployment, after, limit))
+
+
 @router.get("/metrics", responses=documented())
 def metrics(deployment: Served) -> Response:
     """For Prometheus: public numbers only."""
@@ -120,7 +130,7 @@ async def _events(deployment: Deployment, world: str | None) -> AsyncIterator[st
         if now != last:
             yield f"event: status\nid: {number}\ndata: {json.dumps(now)}\n\n"
             number, spoke = number + 1, time.monotonic()
-            for release in range(last["version"] if last else now["version"], now["version"]):
+            for release in range(last["served_version"] if last else now["served_version"], now["served_version"]):
                 entry = await run_in_threadpool(_entry, deployment, release)
                 yield f"event: release\nid: {number}\ndata: {json.dumps(entry)}\n\n"
                 number += 1

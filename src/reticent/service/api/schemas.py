@@ -97,7 +97,7 @@ class Opened(BaseModel):
     version: int
     trust: Literal["joint", "shuffle", "local"]
     learning: bool
-    reason: Literal["user-already-counted", "horizon-used-up"] | None
+    reason: Literal["user-already-counted", "horizon-used-up", "learning-stopped"] | None
     horizon: int
     expires_at: float | None
     round: int | None = None
@@ -171,6 +171,7 @@ class Status(BaseModel):
     round_ends: list[int]
     open_round: int
     learning: bool
+    halted: str | None
     finished: bool
     trust: str
     agent: str
@@ -221,11 +222,28 @@ class Ledger(BaseModel):
     shares: list[dict[str, Any]]
 
 
-class Health(BaseModel):
-    """The service answers and its store does too."""
+class Transparency(BaseModel):
+    """The signed chain of publications (:mod:`reticent.service.chain`), a page of it; ``next`` is the version after it."""
+
+    deployment: str
+    public_key: str
+    head: str
+    entries: list[dict[str, str]]
+    next: int | None
+
+
+class Live(BaseModel):
+    """The process answers."""
 
     status: Literal["ok"] = "ok"
+
+
+class Health(BaseModel):
+    """The service can serve; ``problems`` are those that an operator should look at all the same."""
+
+    status: Literal["ok", "degraded"] = "ok"
     version: int
+    problems: list[str]
 
 
 class Expired(BaseModel):

@@ -14,6 +14,7 @@ from __future__ import annotations
 import contextlib
 import threading
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import sqlalchemy as sa
@@ -77,6 +78,13 @@ class Store:
         """A transaction that only reads, and waits for nobody."""
         with self.engine.connect() as connection, connection.begin():
             yield connection
+
+    def has_tables(self) -> bool:
+        """Whether somebody has made the tables; looking makes no file."""
+        if self.embedded and not Path(str(self.engine.url.database)).exists():
+            return False
+        with self.engine.connect() as connection:
+            return bool(sa.inspect(connection).has_table("deployment"))
 
     def create_tables(self) -> None:
         """Make the tables that are missing."""

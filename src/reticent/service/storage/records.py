@@ -8,7 +8,7 @@ import sqlalchemy as sa
 from sqlalchemy.dialects import postgresql, sqlite
 from sqlalchemy.engine import Connection
 
-from reticent.service.storage.tables import BATCHES, BILLBOARDS, DEPLOYMENT, EPISODES, LEARNER, ROUNDS, USERS
+from reticent.service.storage.tables import BATCHES, BILLBOARDS, CHAIN, DEPLOYMENT, EPISODES, LEARNER, ROUNDS, USERS
 
 ONLY = 1
 """Key of the row in tables of one row."""
@@ -40,6 +40,11 @@ def round_of(tx: Connection, number: int, *, lock: bool = False) -> Any:
 def open_round(tx: Connection) -> Any:
     """The round that takes reports now, locked; None if there is none, or if it was sealed while we waited for it."""
     return _first(tx, sa.select(ROUNDS).where(ROUNDS.c.state == "open"), lock=True)
+
+
+def unreleased(tx: Connection) -> list[Any]:
+    """The rounds whose sums are still there."""
+    return list(tx.execute(sa.select(ROUNDS).where(ROUNDS.c.state != "released")))
 
 
 def batch_of(tx: Connection, number: int) -> Any:
@@ -101,10 +106,10 @@ def count_user(tx: Connection, name: str, limit: int) -> bool:
     return tx.execute(statement.returning(USERS.c.admissions)).first() is not None
 
 
-def count_admission(tx: Connection, users: int, now: float) -> Any:
+def count_admission(tx: Connection, users: int) -> Any:
     """Count an admission unless there were ``users``; the clock's row after it, whose lock is held from here, or None."""
     room = (DEPLOYMENT.c.id == ONLY) & (DEPLOYMENT.c.admitted < users)
-    advanced = {"admitted": DEPLOYMENT.c.admitted + 1, "last_admitted_at": now}
+    advanced = {"admitted": DEPLOYMENT.c.admitted + 1}
     return tx.execute(sa.update(DEPLOYMENT).where(room).values(**advanced).returning(*DEPLOYMENT.c)).first()
 
 
@@ -116,9 +121,16 @@ def change_deployment(tx: Connection, **values: Any) -> None:
     tx.execute(sa.update(DEPLOYMENT).where(DEPLOYMENT.c.id == ONLY).values(**values))
 
 
-def publish(tx: Connection, version: int, content: bytes) -> None:
-    """Publish a plan; the first one of a version is the one that stays."""
+def chain(tx: Connection, first: int, end: int) -> list[Any]:
+    """The entries of versions ``first`` to ``end`` − 1, in order."""
+    among = (CHAIN.c.version >= first) & (CHAIN.c.version < end)
+    return list(tx.execute(sa.select(CHAIN).where(among).order_by(CHAIN.c.version)))
+
+
+def publish(tx: Connection, version: int, content: bytes, entry: dict[str, str]) -> None:
+    """Publish a plan and its entry in the chain; the first ones of a version are those that stay."""
     insert_new(tx, BILLBOARDS, version=version, content=content)
+    insert_new(tx, CHAIN, version=version, **entry)
     newer = (DEPLOYMENT.c.id == ONLY) & (DEPLOYMENT.c.served_version < version)
     tx.execute(sa.update(DEPLOYMENT).where(newer).values(served_version=version))
     refer(tx, version, version)

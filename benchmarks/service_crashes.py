@@ -144,7 +144,7 @@ def crash(url: str, trust: str, kills: int, seed: int = 0, *, lull: float = 1.0)
                 service.kill()
                 restarts.append(service.start())
             time.sleep(lull)
-        wrong = [*crowd.problems[:5], *examine(settings, crowd)]
+        wrong = [*crowd.problems[:5], *examine(json.loads(service.config.read_text()), crowd)]
     finally:
         service.close()
     return {

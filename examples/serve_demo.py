@@ -39,10 +39,10 @@ def main() -> int:
     with tempfile.TemporaryDirectory(prefix="reticent-demo-") as directory:
         config = Path(directory) / "deployment.yaml"
         config.write_text(json.dumps(deployment(options, directory)), encoding="utf-8")  # JSON is YAML
-        command = ["serve", "--config", str(config)]
+        command = ["serve", "--init", "--config", str(config)]
         with running(command, os.environ | keys, signal.SIGTERM) as service:
             wait_until_healthy(service, url, stop)
-            print(f"dashboard  {url}/dashboard\napi        {url}/docs", flush=True)
+            print(f"dashboard  {url}/dashboard\napi        {url}/openapi.json", flush=True)
             command = ["users", "--url", url, "--users", str(options.users), "--late", "0.1", "--lost", "0.05"]
             with running(command, os.environ | keys, signal.SIGINT) as crowd:
                 while crowd.poll() is None and not stop.wait(0.2):

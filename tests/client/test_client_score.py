@@ -10,13 +10,13 @@ import httpx
 import numpy as np
 import pytest
 import sqlalchemy as sa
-from running_service import APP_KEY, running_service
+from running_service import APP_KEY, SHUFFLER_KEY, running_service
 
 from reticent_client import Client, Connection, Shuffler, discrete_gaussian, messages
 from reticent_client.wire import Trajectory
 
 WORLD = "random-blend:states=4,actions=2,horizon=3,d=2"
-ROUNDS = "first=0.4,growth=1,epsilon=30"
+ROUNDS = "first=0.4,growth=1,epsilon=15"
 USERS = 12
 
 
@@ -53,7 +53,7 @@ def releases(directory: Path) -> list[np.ndarray]:
 def test_users_of_every_trust_model_are_served_and_learned_from(deployed: tuple[str, str]) -> None:
     trust, url = deployed
     demanded = {"epsilon": 30.0} if trust == "local" else {}
-    shuffler = Shuffler(Connection(url, APP_KEY)) if trust == "shuffle" else None
+    shuffler = Shuffler(Connection(url, SHUFFLER_KEY)) if trust == "shuffle" else None
     with Client(url, APP_KEY, trust=trust, shuffler=shuffler, **demanded) as client:
         episodes = [play(client, user)[0] for user in range(USERS)]
         assert {episode.status for episode in episodes} == {"sent" if trust == "shuffle" else "counted"}
@@ -129,7 +129,7 @@ def test_messages_are_formed_under_the_reference_of_her_own_round(
     monkeypatch.setattr(messages, "_uniforms", np.zeros)
     with (
         running_service(tmp_path, world=WORLD, agent=agent("shuffle"), episodes=USERS, rate_limit=0) as url,
-        Shuffler(Connection(url, APP_KEY)) as shuffler,
+        Shuffler(Connection(url, SHUFFLER_KEY)) as shuffler,
         Client(url, APP_KEY, shuffler=shuffler) as client,
     ):
         rules = client.model.rules

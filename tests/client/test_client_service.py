@@ -120,9 +120,8 @@ def test_in_the_local_model_every_byte_that_leaves_is_explained_by_the_noised_re
 
         assert opened.raw == rebuilt("POST", "/v1/episodes", {"user": user, "episode": episode.id})
         assert fetched.raw == rebuilt("GET", f"/v1/billboards/{episode.version}")
-        assert reported.raw == rebuilt(
-            "POST", f"/v1/episodes/{episode.id}/report", {"token": token, "report": reported.content["report"]}
-        )
+        named = {"token": token, "report": reported.content["report"], "reference": episode.version}
+        assert reported.raw == rebuilt("POST", f"/v1/episodes/{episode.id}/report", named)
         # And the report is the statistics plus noise of the published scale (chi-square, false alarm 1e-6).
         scale = client.model.rules.noise_scale / client.model.rules.grid
         exact = client.model.steps(board, seen)
@@ -448,7 +447,10 @@ def test_leaving_looks_like_staying_in_the_local_model(local_proxy, way: str) ->
             else:
                 leave(episode, way)
             sent = [request for request in local_proxy.sent if request.method == "POST"]
-            assert [request.content.keys() for request in sent] == [{"user", "episode"}, {"token", "report"}]
+            assert [request.content.keys() for request in sent] == [
+                {"user", "episode"},
+                {"token", "report", "reference"},
+            ]
             footprints.append([len(request.body) - len(request.content.get("token", "")) for request in sent])
             last = sent[-1].content["report"]
         assert footprints[0] == footprints[1]

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 import sqlalchemy as sa
 from faulty_proxy import LOSE_ANSWER, proxied
-from running_service import APP_KEY, running_service
+from running_service import APP_KEY, SHUFFLER_KEY, running_service
 from scipy.stats import chi2, norm
 
 from reticent.errors import InvalidInput
@@ -35,7 +35,7 @@ def url(tmp_path: Path) -> Iterator[str]:
 
 @pytest.fixture
 def shuffler(url: str) -> Iterator[Shuffler]:
-    with Shuffler(Connection(url, APP_KEY)) as found:
+    with Shuffler(Connection(url, SHUFFLER_KEY)) as found:
         yield found
 
 
@@ -100,7 +100,7 @@ def test_only_the_opening_and_the_batch_reach_the_service(url: str, tmp_path: Pa
     def observer(route: str, seconds: float, status: int) -> None:
         asked.append(route)
 
-    with Shuffler(Connection(url, APP_KEY, observer=observer)) as shuffler:
+    with Shuffler(Connection(url, SHUFFLER_KEY, observer=observer)) as shuffler:
         recorder = Recorder(shuffler)
         with Client(url, APP_KEY, shuffler=recorder, observer=observer) as client:
             for user in range(5):
@@ -155,7 +155,7 @@ def test_users_who_never_send_are_not_waited_for_beyond_the_honest_share(url: st
 
 
 def test_a_batch_is_fixed_before_it_is_sent_and_a_lost_answer_changes_nothing(url: str) -> None:
-    with proxied(url) as proxy, Shuffler(Connection(proxy.url, APP_KEY)) as shuffler:
+    with proxied(url) as proxy, Shuffler(Connection(proxy.url, SHUFFLER_KEY)) as shuffler:
         recorder = Recorder(shuffler)
         with Client(url, APP_KEY, shuffler=recorder) as client:
             for user in range(3):
@@ -205,7 +205,7 @@ def test_a_shuffler_is_not_given_to_a_service_of_another_model(tmp_path: Path) -
     with running_service(tmp_path, world=WORLD, agent="private-linopt-vi", episodes=12) as joint:
         with Client(joint, APP_KEY, shuffler=Recorder()) as client, pytest.raises(InvalidInput, match="shuffle"):
             client.episode("ann").open()
-        with Shuffler(Connection(joint, APP_KEY)) as shuffler, pytest.raises(InvalidInput, match="shuffle"):
+        with Shuffler(Connection(joint, SHUFFLER_KEY)) as shuffler, pytest.raises(InvalidInput, match="shuffle"):
             shuffler.finish(0)
 
 

@@ -26,7 +26,7 @@ from reticent_client.wire import arrays
 READ = (
     "/v1/billboard", "/v1/billboards/0", "/v1/model", "/v1/names", "/v1/round",
     "/v1/status", "/v1/ledger", "/v1/health", "/v1/insights",
-    "/v1/insights/0", "/metrics", "/openapi.json", "/docs", "/dashboard", "/dashboard/dashboard.js",
+    "/v1/insights/0", "/metrics", "/openapi.json", "/v1/transparency", "/dashboard", "/dashboard/dashboard.js",
 )  # fmt: skip
 """An address of every public route; the stream of events is read apart."""
 
@@ -34,13 +34,16 @@ ARRAY = {"dtype", "shape", "data"}
 FIELDS: dict[str, set[str]] = {
     "/v1/status": {
         "version", "served_version", "admitted", "episodes", "rounds", "releases", "round_ends", "open_round", "learning",
+        "halted",
         "finished", "trust", "agent", "world", "method", "counter", "contributions", "pan_private", "epsilon", "delta",
         "epsilon_spent", "promise", "not_covered",
     },
     "/v1/ledger": {
-        "epsilon", "delta", "adjacency", "trust", "contributions", "pan_private", "noise_factor", "entries", "shares",
+        "epsilon", "delta", "adjacency", "trust", "contributions", "pan_private", "noise_factor", "releases",
+        "next", "entries", "shares",
     },
-    "/v1/health": {"status", "version"},
+    "/v1/health": {"status", "version", "problems"},
+    "/v1/transparency": {"deployment", "public_key", "head", "entries", "next"},
     "/v1/insights": {"version", "users", "signal", "value"},
     "/v1/billboard": {
         "version", "method", "horizon", "states", "actions", "form", "policy", "report", "values", "final", "model",
@@ -64,7 +67,7 @@ METRICS = {
 @pytest.fixture(params=["joint", "local"])
 def client(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[TestClient]:
     agent = AGENT if request.param == "joint" else f"{AGENT},trust=local"
-    with TestClient(create_app(settings(tmp_path, agent=agent))) as opened:
+    with TestClient(create_app(settings(tmp_path, agent=agent), begin=True)) as opened:
         opened.app.state.deployment._clock = lambda: 1_000_000.0  # type: ignore[attr-defined]
         yield opened
 

@@ -19,7 +19,7 @@ from reticent_client.wire import arrays
 
 @pytest.fixture
 def client(tmp_path: Path) -> Iterator[TestClient]:
-    with TestClient(create_app(settings(tmp_path))) as found:
+    with TestClient(create_app(settings(tmp_path), begin=True)) as found:
         yield found
 
 
@@ -65,7 +65,7 @@ def test_users_act_submit_and_move_the_version(client: TestClient) -> None:
     assert "reticent_admitted_users 5.0" in client.get("/metrics").text
     hidden = client.get("/v1/admin/status", headers=ADMIN).json()
     assert (hidden["open_episodes"], hidden["sealed_rounds_waiting"]) == (0, 0)
-    assert client.get("/v1/health").json() == {"status": "ok", "version": 1}
+    assert client.get("/v1/health").json() == {"status": "ok", "version": 1, "problems": []}
 
 
 def test_a_repeated_opening_gets_the_same_answer_and_a_returning_user_is_served_only(client: TestClient) -> None:
@@ -101,7 +101,7 @@ def test_keys_open_what_they_should(client: TestClient, path: str, headers: dict
 
 
 def test_a_key_is_needed_to_read_where_reads_are_not_public(tmp_path: Path) -> None:
-    with TestClient(create_app(settings(tmp_path, public_reads=False))) as client:
+    with TestClient(create_app(settings(tmp_path, public_reads=False), begin=True)) as client:
         for path in ("/v1/status", "/v1/billboard", "/v1/model", "/v1/ledger", "/metrics", "/openapi.json"):
             assert client.get(path).status_code == 401
             assert client.get(path, headers=APP).status_code == 200
@@ -109,7 +109,7 @@ def test_a_key_is_needed_to_read_where_reads_are_not_public(tmp_path: Path) -> N
 
 
 def test_bodies_and_callers_are_limited(tmp_path: Path) -> None:
-    with TestClient(create_app(settings(tmp_path, body_limit=2048, rate_limit=5))) as client:
+    with TestClient(create_app(settings(tmp_path, body_limit=2048, rate_limit=5), begin=True)) as client:
         large = json.dumps({"user": "x" * 4000}).encode()
         assert client.post("/v1/episodes", content=large, headers=APP).status_code == 413
         pieces = (large[at : at + 500] for at in range(0, len(large), 500))
@@ -125,7 +125,7 @@ def test_the_stream_tells_the_status_at_once(tmp_path: Path) -> None:
     from reticent.service.api.published import _events
     from reticent.service.app import make_deployment
 
-    deployment = make_deployment(settings(tmp_path))
+    deployment = make_deployment(settings(tmp_path), begin=True)
 
     async def first() -> str:
         stream = _events(deployment, None)

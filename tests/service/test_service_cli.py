@@ -23,7 +23,9 @@ def config(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def test_check_says_the_promise_and_warns_of_development_secrets(config: Path) -> None:
-    done = CliRunner().invoke(app, ["serve", "--config", str(config), "--check"])
+    refused = CliRunner().invoke(app, ["serve", "--config", str(config), "--check"])
+    assert "--dev" in str(refused.exception)
+    done = CliRunner().invoke(app, ["serve", "--config", str(config), "--check", "--dev"])
     assert done.exit_code == 0, done.output
     assert "(1, 1e-05)-indistinguishable" in done.output
     assert done.output.count("RETICENT_USER_SECRET is not set") == 1

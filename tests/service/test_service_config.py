@@ -17,14 +17,19 @@ from reticent.service.models import deployment_model, fingerprint
 SECRET = "0123456789abcdef0123456789abcdef"
 
 
-def test_default_secrets_are_for_loopback_only(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_default_secrets_are_for_loopback_and_on_request_only(monkeypatch: pytest.MonkeyPatch) -> None:
     for variable in ("RETICENT_APP_KEY", "RETICENT_ADMIN_KEY", "RETICENT_USER_SECRET"):
         monkeypatch.delenv(variable, raising=False)
     for host in ("127.0.0.1", "localhost", "::1", "127.3.2.1"):
+        asked = Settings(world="riverswim", host=host).for_development()
         with pytest.warns(DevelopmentSecrets):
-            assert Settings(world="riverswim", host=host).secret("app_key") == "dev-app-key"
-    for host in ("0.0.0.0", "::", "10.0.0.1", "example.org"):
+            assert asked.secret("app_key") == "dev-app-key"
+        assert asked.open_reads
+    for host in ("127.0.0.1", "0.0.0.0", "::", "10.0.0.1", "example.org"):
         public = Settings(world="riverswim", host=host)
+        if host != "127.0.0.1":
+            with pytest.raises(InvalidInput, match="loopback"):
+                public.for_development()
         with pytest.raises(InvalidInput, match="RETICENT_USER_SECRET"):
             public.secret("user_secret")
         for weak in ("dev-user-secret", "short"):
@@ -58,6 +63,20 @@ def test_keys_are_kept_as_hashes(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_bad_settings_say_what_is_wrong(content: dict[str, Any], match: str) -> None:
     with pytest.raises(InvalidInput, match=match):
         make_settings(content)
+
+
+def test_no_message_repeats_the_database_password() -> None:
+    """One error is of the field itself, the other of the whole, of which the field is a part."""
+    url = "postgresql+psycopg://reticent:hunter2@db/reticent"
+    for content in (
+        {"world": "riverswim", "database": [url]},
+        {"world": "riverswim", "database": url, "port": -1},
+        {"world": "riverswim", "database": url, "colour": "red"},
+        {"world": "riverswim", "database": {"url": url}},
+    ):
+        with pytest.raises(InvalidInput) as refused:
+            make_settings(content)
+        assert "hunter2" not in str(refused.value)
 
 
 def test_settings_are_read_from_a_file(tmp_path: Path) -> None:

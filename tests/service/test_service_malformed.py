@@ -29,7 +29,7 @@ ELEMENTS: list[Any] = [None, True, -1, 2**31, 10**400, float("nan"), float("inf"
 
 @pytest.fixture
 def client(tmp_path: Path) -> Iterator[TestClient]:
-    with TestClient(create_app(settings(tmp_path))) as found:
+    with TestClient(create_app(settings(tmp_path), begin=True)) as found:
         yield found
 
 

@@ -15,7 +15,7 @@ from durable import deployment
 from fastapi.testclient import TestClient
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from serving import APP
+from serving import APP, SHUFFLER
 from serving import settings as served
 
 from reticent.errors import InvalidInput
@@ -34,7 +34,7 @@ AGENT = "private-linopt-vi:trust=shuffle,first=4,growth=1,epsilon=20,honest=0.75
 
 @pytest.fixture
 def client(tmp_path: Path) -> Iterator[TestClient]:
-    with TestClient(create_app(served(tmp_path, world=WORLD, agent=AGENT))) as found:
+    with TestClient(create_app(served(tmp_path, world=WORLD, agent=AGENT), begin=True)) as found:
         yield found
 
 
@@ -97,7 +97,7 @@ def test_rounds_are_released_from_their_batches_with_no_further_noise(client: Te
         assert admit(client, range(4 * number, 4 * number + 1))[0] == opened[0]
         # One user of the second round never sends.
         body, noisy = batch_of(rules, number, range(3 if number == 1 else 4), seed=number)
-        answer = client.post("/v1/batches", json=body, headers=APP)
+        answer = client.post("/v1/batches", json=body, headers=SHUFFLER)
         assert answer.json() == {
             "batch": body["batch"], "round": number, "users": body["users"], "status": "counted",
         }, answer.text  # fmt: skip
@@ -158,14 +158,14 @@ def test_a_repeated_batch_has_the_same_receipt_and_another_one_is_refused(client
     rules = service.mechanism.batches
     admit(client, range(8))
     body, _ = batch_of(rules, 0, range(4), seed=1)
-    first = client.post("/v1/batches", json=body, headers=APP)
+    first = client.post("/v1/batches", json=body, headers=SHUFFLER)
     before = content_hash(service)
-    again = client.post("/v1/batches", json=body, headers=APP)
+    again = client.post("/v1/batches", json=body, headers=SHUFFLER)
     assert (again.status_code, again.json()) == (200, first.json())
     other, _ = batch_of(rules, 0, range(4), seed=2)
     same_id = {**batch_of(rules, 1, range(4), seed=2)[0], "batch": body["batch"]}
     for refused in (other, same_id):
-        answer = client.post("/v1/batches", json=refused, headers=APP)
+        answer = client.post("/v1/batches", json=refused, headers=SHUFFLER)
         assert answer.status_code == 409
         assert answer.json()["type"].endswith("batch-taken")
     assert content_hash(service) == before
@@ -177,7 +177,7 @@ def test_releases_are_in_order_and_wait_for_the_missing_batch(client: TestClient
     assert client.get("/v1/status").json()["open_round"] == 2
     for number, version in ((1, 0), (0, 2)):
         body, _ = batch_of(rules, number, range(4), seed=number)
-        assert client.post("/v1/batches", json=body, headers=APP).status_code == 200
+        assert client.post("/v1/batches", json=body, headers=SHUFFLER).status_code == 200
         assert client.get("/v1/status").json()["version"] == version
 
 
@@ -214,7 +214,7 @@ def test_a_refused_batch_changes_nothing(client: TestClient) -> None:
         (early, 409, None),
         (later, 409, None),
     ):
-        answer = client.post("/v1/batches", json=body, headers=APP)
+        answer = client.post("/v1/batches", json=body, headers=SHUFFLER)
         assert (answer.status_code, answer.json().get("field")) == (status, field), answer.text
     path, token = f"/v1/episodes/{opened[0]['episode']}", opened[0]["token"]
     trajectory = {"token": token, "states": [0, 1, 2], "actions": [0, 1], "rewards": [0.5, 0.5]}
@@ -223,14 +223,14 @@ def test_a_refused_batch_changes_nothing(client: TestClient) -> None:
         assert client.post(f"{path}/{name}", json=content, headers=APP).status_code == 409
     assert client.post("/v1/batches", json=whole).status_code == 401
     assert content_hash(service) == before
-    assert client.post("/v1/batches", json=whole, headers=APP).status_code == 200
+    assert client.post("/v1/batches", json=whole, headers=SHUFFLER).status_code == 200
 
 
 def test_batches_outside_the_shuffle_model_are_refused(tmp_path: Path, client: TestClient) -> None:
     body, _ = batch_of(service_of(client).mechanism.batches, 0, range(4), seed=1)
     joint = served(tmp_path, world=WORLD, agent="private-linopt-vi", database=f"sqlite:///{tmp_path / 'joint.db'}")
-    with TestClient(create_app(joint)) as other:
-        answer = other.post("/v1/batches", json=body, headers=APP)
+    with TestClient(create_app(joint, begin=True)) as other:
+        answer = other.post("/v1/batches", json=body, headers=SHUFFLER)
         assert (answer.status_code, answer.json()["type"]) == (409, "urn:reticent:problem:wrong-trust")
         assert admit(other, range(1))[0]["reference"] is None
 

@@ -12,6 +12,7 @@ from reticent.service.deployment import Deployment
 from reticent.service.mechanism import make_mechanism
 from reticent.service.secrets import Secrets
 from reticent.service.storage.engine import Store
+from reticent.service.witness import Witness
 from reticent.worlds.registry import make_world_from
 
 SECRET = "a secret of the tests, long enough"
@@ -33,7 +34,10 @@ def deployment(
     given.setdefault("inline", True)
     if "contributions" in settings:
         given["contributions"] = settings["contributions"]
-    made = Deployment(mechanism, Store(url), Secrets(SECRET), **given)
+    secrets = Secrets(SECRET)
+    if isinstance(where, Path):
+        given.setdefault("witness", Witness(where / "service.witness", secrets))
+    made = Deployment(mechanism, Store(url), secrets, **given)
     OPENED.append(made)
     made.set_up()
     return made

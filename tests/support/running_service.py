@@ -13,16 +13,34 @@ import uvicorn
 
 from reticent.service.app import create_app
 from reticent.service.config import Settings
+from reticent.service.sockets import PromptProtocol
 
-APP_KEY, ADMIN_KEY = "app-key-of-the-tests", "admin-key-of-the-tests"
+APP_KEY, ADMIN_KEY, SHUFFLER_KEY = (
+    f"the {role}'s key of the tests, long enough" for role in ("app", "admin", "shuffler")
+)
+SECRETS = {
+    "app_key": APP_KEY, "admin_key": ADMIN_KEY, "shuffler_key": SHUFFLER_KEY,
+    "user_secret": "the secret of the tests, which is long enough",
+}  # fmt: skip
 
 
 @contextlib.contextmanager
 def running_service(directory: Path, **settings: Any) -> Iterator[str]:
     """Start a service and give its address; it is stopped at the end of the block."""
-    chosen = Settings(database=f"sqlite:///{directory}/service.db", **{"planning": "inline", **settings})
-    app = create_app(chosen.with_secrets(app_key=APP_KEY, admin_key=ADMIN_KEY, user_secret="secret-of-the-tests"))
-    server = uvicorn.Server(uvicorn.Config(app, host="127.0.0.1", port=0, log_level="error", lifespan="on"))
+    given = {"planning": "inline", "public_reads": True, **settings}
+    chosen = Settings(database=f"sqlite:///{directory}/service.db", **given)
+    app = create_app(chosen.with_secrets(**SECRETS), begin=True)
+    config = uvicorn.Config(
+        app,
+        host="127.0.0.1",
+        port=0,
+        log_level="error",
+        lifespan="on",
+        http=PromptProtocol,
+        ws="none",
+        proxy_headers=False,
+    )
+    server = uvicorn.Server(config)
     thread = threading.Thread(target=server.run, daemon=True)
     thread.start()
     try:

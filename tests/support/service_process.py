@@ -37,7 +37,11 @@ class Service:
         self.port = free_port()
         self.config = Path(self._home.name) / "deployment.yaml"
         self.log = Path(self._home.name) / "log"
-        self.config.write_text(json.dumps({"rate_limit": 0, **settings, "port": self.port}))  # JSON is YAML
+        if not str(settings["database"]).startswith("sqlite"):
+            settings = {"witness": f"{self._home.name}/witness", **settings}
+        self.config.write_text(
+            json.dumps({"rate_limit": 0, "public_reads": True, **settings, "port": self.port})
+        )  # JSON is YAML
         self._process: subprocess.Popen[bytes] | None = None
 
     def start(self, patience: float = 120.0) -> float:
@@ -45,7 +49,7 @@ class Service:
         began = time.monotonic()
         with self.log.open("ab") as log:
             self._process = subprocess.Popen(
-                [sys.executable, "-m", "reticent", "serve", "--config", str(self.config)],
+                [sys.executable, "-m", "reticent", "serve", "--init", "--config", str(self.config)],
                 env={**os.environ, **ENVIRONMENT}, stdout=log, stderr=log, start_new_session=True,
             )  # fmt: skip
         while time.monotonic() - began < patience:

@@ -9,15 +9,15 @@ from durable import AGENT, SECRET, WORLD
 
 from reticent.service.config import Settings
 
-KEYS = {"app_key": "the app's key of the tests, long enough", "admin_key": "the admin's key of the tests, long enough"}
-APP = {"Authorization": f"Bearer {KEYS['app_key']}"}
-ADMIN = {"Authorization": f"Bearer {KEYS['admin_key']}"}
+KEYS = {f"{role}_key": f"the {role}'s key of the tests, long enough" for role in ("reader", "app", "shuffler", "admin")}
+READER, APP, SHUFFLER, ADMIN = ({"Authorization": f"Bearer {key}"} for key in KEYS.values())
 
 
 def settings(where: Path, **given: Any) -> Settings:
     """Twelve users in rounds of four, planned inline."""
     values: dict[str, Any] = {
         "world": WORLD, "agent": AGENT, "episodes": 12, "planning": "inline", "rate_limit": 0,
+        "public_reads": True, "hosts": ("testserver",),
         "database": f"sqlite:///{where / 'service.db'}",
     }  # fmt: skip
     return Settings(**{**values, **given}).with_secrets(user_secret=SECRET, **KEYS)

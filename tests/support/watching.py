@@ -24,7 +24,7 @@ __all__ = ["Watched", "browser", "come", "running", "watch", "why_not"]
 def running(settings: Settings) -> Iterator[str]:
     """The address of the real service, in a thread of its own until the block ends."""
     config = uvicorn.Config(
-        create_app(settings), host="127.0.0.1", port=0, log_level="error", timeout_graceful_shutdown=2
+        create_app(settings, begin=True), host="127.0.0.1", port=0, log_level="error", timeout_graceful_shutdown=2
     )
     server = uvicorn.Server(config)
     thread = threading.Thread(target=server.run, daemon=True)

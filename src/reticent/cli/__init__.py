@@ -13,7 +13,7 @@ from typing import Annotated
 import typer
 
 from reticent import __version__
-from reticent.cli import agents, audit, bench, calibrate, compare, fit, run, serve, sweep, users, worlds
+from reticent.cli import agents, audit, bench, calibrate, compare, fit, init, run, serve, sweep, users, worlds
 from reticent.errors import ReticentError
 
 COMMANDS: dict[str, Callable[..., None]] = {
@@ -25,6 +25,7 @@ COMMANDS: dict[str, Callable[..., None]] = {
     "compare": compare.compare,
     "bench": bench.bench,
     "sweep": sweep.sweep,
+    "init": init.init,
     "serve": serve.serve,
     "users": users.users,
     "fit": fit.fit,

@@ -51,6 +51,14 @@ def audit(
         Path | None,
         typer.Option(help="Directory for audit.png, .html and .json; a run's report there gains the audit."),
     ] = None,
+    deployment: Annotated[
+        str | None,
+        typer.Option(help="Check the public ledger of a service instead: its address, or a file kept of it."),
+    ] = None,
+    head: Annotated[
+        str | None, typer.Option(help="With --deployment: a hash that was seen before, or a file kept then.")
+    ] = None,
+    public_key: Annotated[str | None, typer.Option(help="With --deployment: the key that signed it.")] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object and nothing else.")] = False,
 ) -> None:
     """Attack a private agent and say whether its promise held.
@@ -59,6 +67,11 @@ def audit(
     proves a lower bound on ε. Exit code 1 if the bound is above the claim. With --sequential every run is looked at, and
     the audit stops when the evidence suffices; of audits of a kept promise at most 1 − confidence ever raise an alarm.
     """
+    if deployment is not None:
+        from reticent.cli.audit_deployment import audit_deployment
+
+        audit_deployment(deployment, head=head, public_key=public_key, as_json=as_json)
+        return
     from reticent.audit import audit as run_audit
     from reticent.cli.output import print_json
     from reticent.runtime import enable_compilation_cache

@@ -12,14 +12,19 @@ def serve(
     config: Annotated[Path, typer.Option(help="The deployment's YAML file; see docs/service.md.")],
     host: Annotated[str | None, typer.Option(help="Address to listen on.", show_default="as configured")] = None,
     port: Annotated[int | None, typer.Option(help="Port to listen on.", show_default="as configured")] = None,
+    dev: Annotated[
+        bool, typer.Option("--dev", help="Let well-known secrets stand in for missing ones, on this machine only.")
+    ] = False,
+    init: Annotated[
+        bool, typer.Option("--init", help="Begin the deployment if its store is empty; for demonstrations.")
+    ] = False,
     check: Annotated[bool, typer.Option("--check", help="Check the configuration, say the promise, and stop.")] = False,
 ) -> None:
     """Serve users over HTTP and learn from them, durably and under the promise of the configuration.
 
-    Secrets come from the environment: RETICENT_APP_KEY, RETICENT_ADMIN_KEY, RETICENT_USER_SECRET. Needs
-    pip install 'reticent[service]'.
+    Secrets come from the environment: RETICENT_APP_KEY, RETICENT_ADMIN_KEY, RETICENT_USER_SECRET, and for further roles
+    RETICENT_READER_KEY and RETICENT_SHUFFLER_KEY. Needs pip install 'reticent[service]'.
     """
-    import os
     import warnings
 
     from reticent.cli.output import note
@@ -31,34 +36,34 @@ def serve(
         import uvicorn
 
         from reticent.service import app
-        from reticent.service.config import DevelopmentSecrets, read_settings
+        from reticent.service.config import DevelopmentSecrets
     except ModuleNotFoundError as missing:
         raise MissingExtra("reticent serve", str(missing.name), "service") from None
     from reticent.runtime import enable_compilation_cache
 
     enable_compilation_cache()
-    settings = read_settings(config)
-    changed = {key: value for key, value in (("host", host), ("port", port)) if value is not None}
-    settings = settings.model_copy(update=changed)
+    settings = app.chosen_settings(config, host=host, port=port, development=dev)
     with warnings.catch_warnings(record=True) as heard:
         warnings.simplefilter("always", DevelopmentSecrets)
-        application = app.create_app(settings)  # what is wrong with the configuration is said here, once
+        # What is wrong with the configuration is said here, once.
+        application = None if check else app.create_app(settings, begin=init)
+        mechanism = app.make_promise(settings) if application is None else application.state.deployment.mechanism
     for warning in dict.fromkeys(str(one.message) for one in heard):
         note(warning)
-    deployment = application.state.deployment
-    note(deployment.mechanism.guarantee.sentence())
-    if check:
-        deployment.store.close()
+    note(mechanism.guarantee.sentence())
+    if application is None:
         return
     note(f"serving on http://{settings.host}:{settings.port} with {settings.workers} worker(s)")
     # Access logs would tell who came back when, so there are none.
     common: dict[str, Any] = {
         "host": settings.host, "port": settings.port, "access_log": False, "server_header": False,
         "log_level": "warning", "timeout_graceful_shutdown": 5, "http": "reticent.service.sockets:PromptProtocol",
+        "ws": "none", "proxy_headers": bool(settings.trusted_proxies),
+        "forwarded_allow_ips": list(settings.trusted_proxies),
     }  # fmt: skip
     if settings.workers == 1:
         uvicorn.run(application, **common)
         return
-    deployment.store.close()
-    os.environ[app.CONFIG] = str(config.resolve())
+    application.state.deployment.store.close()
+    app.tell_workers(config, host=host, port=port, development=dev)
     uvicorn.run("reticent.service.app:create_worker", factory=True, workers=settings.workers, **common)

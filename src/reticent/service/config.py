@@ -1,7 +1,8 @@
 """What a deployment is told: one YAML file, and secrets from the environment.
 
-Secrets never come from the file: it ends up in repositories. On a loopback address well-known development secrets stand
-in for missing ones, with a warning; anywhere else the service refuses to start without proper ones.
+Secrets never come from the file: it ends up in repositories. Well-known development secrets stand in for missing ones only
+where somebody asked for them (``--dev``) on a loopback address, with a warning; otherwise the service refuses to start
+without proper ones. An address alone proves nothing: a proxy on the same machine makes loopback the world's.
 """
 
 from __future__ import annotations
@@ -12,28 +13,40 @@ import os
 import warnings
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, get_args
 
 import yaml
 from pydantic import BaseModel, ConfigDict, Field, PrivateAttr, ValidationError, model_validator
 
 from reticent.errors import InvalidInput
 
+Role = Literal["reader", "app", "shuffler", "admin"]
+ROLES: tuple[Role, ...] = get_args(Role)
+
 ENVIRONMENT = {
+    "reader_key": ("RETICENT_READER_KEY", "dev-reader-key"),
     "app_key": ("RETICENT_APP_KEY", "dev-app-key"),
+    "shuffler_key": ("RETICENT_SHUFFLER_KEY", "dev-shuffler-key"),
     "admin_key": ("RETICENT_ADMIN_KEY", "dev-admin-key"),
     "user_secret": ("RETICENT_USER_SECRET", "dev-user-secret"),
 }
-"""Where each secret comes from, and what stands in for it on a loopback address."""
+"""Where each secret comes from, and what stands in for it with ``--dev``."""
+
+OPTIONAL = ("reader_key", "shuffler_key")
+"""Secrets that a deployment can do without: nobody has that role then."""
 
 SECRET_LENGTH = 32
-"""Least length of a secret away from loopback."""
+"""Least length of a secret, but with ``--dev``."""
 
 Digest = Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")]
 
 
+SECRETIVE = ("database", "witness", "settings")
+"""Settings whose value no message repeats."""
+
+
 class DevelopmentSecrets(UserWarning):
-    """The service runs with well-known secrets, on a loopback address."""
+    """The service runs with well-known secrets, on a loopback address and by request."""
 
 
 class Settings(BaseModel):
@@ -47,12 +60,21 @@ class Settings(BaseModel):
       contributions: g, how often one user may contribute; the promise is per user, so the noise grows with it.
       pan_private: open sums start with noise of their own, so that a look at the sums in the store is covered too.
       database: SQLAlchemy URL: SQLite (one process) or PostgreSQL.
+      witness: a file outside the database that remembers what was released (:mod:`reticent.service.witness`); with SQLite
+        by default beside it, with PostgreSQL to be given.
       planning: whether the admission that ends a round waits for the new plan (``inline``) or not (``background``).
       ticket_lifetime: seconds until an open episode expires.
       finish_after: seconds from the K-th admission to the end of the last round.
-      body_limit: largest request body in bytes. rate_limit: requests per second and key in one worker; 0 turns it off.
-      public_reads: whether published numbers may be read without a key; by default on loopback addresses only.
-      app_key_sha256, admin_key_sha256: hashes of further accepted keys.
+      body_limit: largest request body in bytes; by default as much as the model's largest request can need.
+      rate_limit: requests per second in one worker, per key, and per address of callers without a valid one; 0: no limit.
+      connections: open connections per worker; the longest idle or half-open one gives way to a new one.
+      read_seconds: how long a request may take to arrive.
+      hosts: names that the service is called by, for the ``Host`` check; IP addresses and localhost always are.
+      trusted_proxies: addresses whose ``X-Forwarded-For`` is believed.
+      public_reads: whether published numbers may be read without a key; by default in development only.
+      reader_key_sha256, app_key_sha256, shuffler_key_sha256, admin_key_sha256: hashes of further accepted keys.
+      keys_file: a YAML file of such lists by role, read again whenever it changes.
+      enrolment_key: the Ed25519 public key (64 hex digits) of the app's backend, without whose word nobody is admitted.
     """
 
     model_config = ConfigDict(extra="forbid", frozen=True, protected_namespaces=())
@@ -64,19 +86,29 @@ class Settings(BaseModel):
     contributions: Annotated[int, Field(ge=1, le=1000)] = 1
     pan_private: bool = False
     database: str = "sqlite:///reticent.db"
+    witness: Path | None = None
     host: str = "127.0.0.1"
     port: Annotated[int, Field(ge=0, le=65535)] = 8400
     workers: Annotated[int, Field(ge=1, le=256)] = 1
     planning: Literal["background", "inline"] = "background"
     ticket_lifetime: Annotated[float, Field(gt=0, le=1e9)] = 86_400.0
     finish_after: Annotated[float, Field(ge=0, le=1e9)] = 604_800.0
-    body_limit: Annotated[int, Field(ge=1024)] = 1 << 20
+    body_limit: Annotated[int, Field(ge=1024)] | None = None
     rate_limit: Annotated[float, Field(ge=0)] = 1000.0
+    connections: Annotated[int, Field(ge=1, le=10**6)] = 1000
+    read_seconds: Annotated[float, Field(gt=0, le=3600)] = 10.0
+    hosts: tuple[str, ...] = ()
+    trusted_proxies: tuple[str, ...] = ()
     public_reads: bool | None = None
+    reader_key_sha256: tuple[Digest, ...] = ()
     app_key_sha256: tuple[Digest, ...] = ()
+    shuffler_key_sha256: tuple[Digest, ...] = ()
     admin_key_sha256: tuple[Digest, ...] = ()
+    keys_file: Path | None = None
+    enrolment_key: Digest | None = None
 
     _secrets: dict[str, str] = PrivateAttr(default_factory=dict)
+    _development: bool = PrivateAttr(default=False)
 
     @model_validator(mode="after")
     def _consistent(self) -> Settings:
@@ -99,43 +131,91 @@ class Settings(BaseModel):
             return False
 
     @property
+    def witness_file(self) -> Path:
+        """Where the witness is.
+
+        Raises:
+          InvalidInput: it was not said, and does not follow from the database's.
+        """
+        if self.witness is not None:
+            return self.witness
+        if not self.database.startswith("sqlite:///"):
+            raise InvalidInput("witness", "missing", "a file with PostgreSQL", "name one that all workers can write")
+        return Path(f"{self.database.removeprefix('sqlite:///').partition('?')[0]}.witness")
+
+    @property
+    def development(self) -> bool:
+        """Whether well-known secrets may stand in for missing ones."""
+        return self._development
+
+    def for_development(self) -> Settings:
+        """The same settings with stand-ins for missing secrets, as ``--dev`` asks for.
+
+        Raises:
+          InvalidInput: the address can be reached from other machines.
+        """
+        if not self.loopback:
+            raise InvalidInput(
+                "host", self.host, "a loopback address with --dev", "leave --dev out and set the secrets"
+            )
+        changed = self.model_copy()
+        changed._secrets, changed._development = dict(self._secrets), True
+        return changed
+
+    @property
     def open_reads(self) -> bool:
         """Whether published numbers may be read without a key."""
-        return self.loopback if self.public_reads is None else self.public_reads
+        return self.development if self.public_reads is None else self.public_reads
 
     def secret(self, name: str) -> str:
         """A secret of the environment, or its development stand-in.
 
         Raises:
-          InvalidInput: there is no proper one, and the address is not a loopback address.
+          InvalidInput: there is no proper one, and nobody asked for stand-ins.
         """
+        found = self._found(name)
+        if found is None:
+            raise self._weak(name)
+        return found
+
+    def _found(self, name: str) -> str | None:
+        """A secret, or None if it was not given at all."""
         variable, stand_in = ENVIRONMENT[name]
         given = self._secrets.get(name) or os.environ.get(variable)
-        if self.loopback:
-            if not given:
-                warnings.warn(f"{variable} is not set: a well-known one is used", DevelopmentSecrets, stacklevel=2)
+        if self.development:
+            if not given and name not in OPTIONAL:
+                warnings.warn(f"{variable} is not set: a well-known one is used", DevelopmentSecrets, stacklevel=3)
             return given or stand_in
-        if not given or given == stand_in or len(given) < SECRET_LENGTH:
-            raise InvalidInput(
-                variable, "missing or weak", f"at least {SECRET_LENGTH} characters on the address {self.host}",
-                f"set it to what `openssl rand -hex {SECRET_LENGTH}` prints",
-            )  # fmt: skip
-        return given
+        if given and (given == stand_in or len(given) < SECRET_LENGTH):
+            raise self._weak(name)
+        return given or None
+
+    def _weak(self, name: str) -> InvalidInput:
+        return InvalidInput(
+            ENVIRONMENT[name][0], "missing or weak", f"at least {SECRET_LENGTH} characters, and not a well-known one",
+            f"set it to what `openssl rand -hex {SECRET_LENGTH}` prints, or try things out with --dev",
+        )  # fmt: skip
 
     def with_secrets(self, **secrets: str) -> Settings:
         """The same settings with these secrets instead of the environment's, for tests and embedding."""
         changed = self.model_copy()
-        changed._secrets = {**self._secrets, **secrets}
+        changed._secrets, changed._development = {**self._secrets, **secrets}, self._development
         return changed
 
-    def key_hashes(self, kind: Literal["app", "admin"]) -> tuple[str, ...]:
-        """SHA-256 of every accepted key of a kind. Keys are long random strings, so a slow hash would add nothing."""
-        further = self.app_key_sha256 if kind == "app" else self.admin_key_sha256
-        return (hashlib.sha256(self.secret(f"{kind}_key").encode()).hexdigest(), *further)
+    def key_hashes(self, role: Role) -> tuple[str, ...]:
+        """SHA-256 of every accepted key of a role. Keys are long random strings, so a slow hash would add nothing."""
+        name = f"{role}_key"
+        given = self._found(name) if name in OPTIONAL else self.secret(name)
+        own = () if given is None else (hashlib.sha256(given.encode()).hexdigest(),)
+        return (*own, *getattr(self, f"{role}_key_sha256"))
 
 
-def read_settings(path: Path, environment: Mapping[str, str] = os.environ) -> Settings:
+def read_settings(
+    path: Path, environment: Mapping[str, str] = os.environ, changed: Mapping[str, Any] | None = None
+) -> Settings:
     """The settings of a YAML file; ``RETICENT_DATABASE`` overrides its database, which may carry a password.
+
+    ``changed`` are settings that a command was told otherwise.
 
     Raises:
       InvalidInput: the file is missing, is not YAML, or a setting is outside its domain.
@@ -148,7 +228,7 @@ def read_settings(path: Path, environment: Mapping[str, str] = os.environ) -> Se
         raise InvalidInput("--config", path, "a YAML mapping", "write lines of the form key: value")
     if environment.get("RETICENT_DATABASE"):
         content["database"] = environment["RETICENT_DATABASE"]
-    return make_settings(content)
+    return make_settings({**content, **(changed or {})})
 
 
 def make_settings(content: dict[str, Any]) -> Settings:
@@ -158,4 +238,7 @@ def make_settings(content: dict[str, Any]) -> Settings:
     except ValidationError as problem:
         first = problem.errors()[0]
         field = ".".join(str(part) for part in first["loc"]) or "settings"
-        raise InvalidInput(field, first.get("input"), first["msg"], "see docs/service.md") from None
+        # Only a plain value of a field that can hold no password is repeated: a database's URL may, and so may the whole.
+        given = first.get("input")
+        shown = given if isinstance(given, int | float | str) and field not in SECRETIVE else "not accepted"
+        raise InvalidInput(field, shown, first["msg"], "see docs/service.md") from None

@@ -14,7 +14,6 @@ admissions and on how long planning takes, both public.
 from __future__ import annotations
 
 import dataclasses
-import hashlib
 import json
 import time
 import uuid
@@ -25,8 +24,9 @@ import numpy as np
 from sqlalchemy.engine import Connection
 from sqlalchemy.exc import IntegrityError
 
+from reticent.agents.registry import AGENTS
 from reticent.errors import InvalidInput
-from reticent.service import models
+from reticent.naming import split
 from reticent.service.billboards import Billboard
 from reticent.service.mechanism import Mechanism
 from reticent.service.refusals import Refusal
@@ -34,8 +34,12 @@ from reticent.service.rounds import Rounds
 from reticent.service.secrets import EpisodeToken, Secrets
 from reticent.service.storage import records, tables
 from reticent.service.storage.engine import Store
+from reticent.service.witness import Witness
 from reticent.worlds import Episode
 from reticent_client.wire.shuffling import Tally
+
+TICK = 10.0
+"""Seconds between notes of how long the last round has waited."""
 
 
 class _NotAdmitted(Exception):
@@ -75,67 +79,125 @@ class Deployment(Rounds):
         inline: bool = False,
         ticket_lifetime: float = 86_400.0,
         finish_after: float = 604_800.0,
+        witness: Witness | None = None,
         clock: Callable[[], float] = time.time,
+        steady: Callable[[], float] = time.monotonic,
     ) -> None:
-        super().__init__(mechanism, store, secrets)
+        super().__init__(mechanism, store, secrets, witness)
         self.contributions, self.inline = contributions, inline
         self.ticket_lifetime, self.finish_after = ticket_lifetime, finish_after
-        self.model_digest = models.fingerprint(mechanism.agent.model)
-        self._clock = clock
+        self._clock, self._steady, self._ticked = clock, steady, steady()
         self._used_up = False
 
     # -- setting up ---------------------------------------------------------------------------------------------------
 
-    def fingerprint(self) -> str:
-        """What must not change in the life of a deployment: model, promise, schedule and noise."""
+    def facts(self) -> dict[str, Any]:
+        """Everything that must not change in the life of a deployment, by name: model, promise, schedule, noise, and every
+        option of the agent whether it was given or not."""
         mechanism, guarantee = self.mechanism, self.mechanism.guarantee
         rules = mechanism.published.rules
-        facts = [
-            tables.FORMAT, self.model_digest, mechanism.agent.method, self.contributions, mechanism.pan_private,
-            mechanism.grid, guarantee.trust.name, guarantee.epsilon, guarantee.delta, guarantee.adjacency,
-            mechanism.sums.counter.name, self.releases, mechanism.agent.schedule.ends.tolist(),
-            [f"{sigma:.6e}" for sigma in mechanism.noise_scale.flat],
-            {key: str(value) for key, value in sorted(guarantee.settings.items())},
-            rules.form.name, {name: [f"{bound:.6e}" for bound in np.ravel(rules.bounds[name])] for name in rules.bounds},
-        ]  # fmt: skip
-        return hashlib.sha256(json.dumps(facts).encode()).hexdigest()
+        name, raw = split(mechanism.agent.name)
+        entry = AGENTS.find(name)
+        options = {key: option.default for key, option in entry.options.items()} | entry.read(raw)
+        return {
+            "model": self.model_digest, "agent": name, "contributions": self.contributions,
+            "pan_private": mechanism.pan_private, "grid": mechanism.grid, "trust": guarantee.trust.name,
+            "epsilon": guarantee.epsilon, "delta": guarantee.delta, "adjacency": guarantee.adjacency,
+            "counter": mechanism.sums.counter.name, "releases": self.releases,
+            "round_ends": mechanism.agent.schedule.ends.tolist(),
+            "noise": [f"{sigma:.6e}" for sigma in mechanism.noise_scale.flat], "form": rules.form.name,
+            "ticket_lifetime": self.ticket_lifetime, "finish_after": self.finish_after,
+            **{f"resolved {key}": str(value) for key, value in guarantee.settings.items()},
+            **{f"option {key}": str(value) for key, value in options.items()},
+            **{f"bound {key}": [f"{one:.6e}" for one in np.ravel(value)] for key, value in rules.bounds.items()},
+        }  # fmt: skip
 
-    def set_up(self) -> None:
-        """Create the store, or check that it is this deployment's.
+    def set_up(self, *, begin: bool = True) -> None:
+        """Check that the store is this deployment's; with ``begin``, begin the deployment if the store is empty.
 
         Raises:
-          InvalidInput: it belongs to another model, promise or secret; nothing was changed.
+          InvalidInput: the store is empty or belongs to another model, promise or secret, or there is a witness of another
+            one; nothing was changed.
         """
-        self.store.create_tables()
-        with self.store.read() as tx:
-            found = records.deployment(tx)
-        if found is None:
-            state = self.mechanism.agent.init()
-            first = self.mechanism.billboard(0, state)
-            with self.store.write() as tx:
-                self.store.lock_setup(tx)
+        found = None
+        if self.store.has_tables():
+            with self.store.read() as tx:
                 found = records.deployment(tx)
-                if found is None:
-                    self._begin(tx, state, first)
-                    found = records.deployment(tx)
-        if found.format != tables.FORMAT or found.fingerprint != self.fingerprint():
+        if found is None:
+            if not begin:
+                raise InvalidInput(
+                    "database", "empty", "one that `reticent init` began", "check its path, or begin the deployment"
+                )
+            found = self._create()
+        self._require_same(found)
+        self.secrets, self.identity = self.secrets.of(found.identity), str(found.identity)
+        if self.witness is not None:
+            self.witness.read()
+            if found.halted is None:
+                self._attested(self.clock()[1], publishes=False)
+
+    def _create(self) -> Any:
+        """Begin the deployment; another worker may be faster."""
+        state = self.mechanism.agent.init()
+        first = self.mechanism.billboard(0, state)
+        self.store.create_tables()
+        with self.store.write() as tx:
+            self.store.lock_setup(tx)
+            found = records.deployment(tx)
+            if found is not None:
+                return found
+            self.identity = uuid.uuid4().hex
+            if self.witness is not None:
+                self.witness.begin(self.identity)
+            self.secrets = self.secrets.of(self.identity)
+            self._begin(tx, state, first)
+            return records.deployment(tx)
+
+    def _require_same(self, found: Any) -> None:
+        wanted, kept = json.loads(json.dumps(self.facts())), json.loads(found.facts)
+        if found.format != tables.FORMAT or wanted != kept:
+            changed = sorted(key for key in {*wanted, *kept} if wanted.get(key) != kept.get(key))
             raise InvalidInput(
-                "database", "of another deployment", "of this model, agent and number of users",
+                "database", f"of another deployment ({', '.join(changed) or 'format'})",
+                "of this model, agent and number of users",
                 "restore the configuration it was begun with, or start a new database with its own budget",
             )  # fmt: skip
-        self.secrets.unseal(found.key_check, "key check")
+        self.secrets.of(found.identity).unseal(found.key_check, "key check")
 
     def _begin(self, tx: Connection, state: Any, first: Billboard) -> None:
         sealed = self.secrets.seal(self.mechanism.to_bytes(state), "learner 0")
         records.insert_new(tx, tables.LEARNER, id=records.ONLY, version=0, state=sealed)
         records.insert_new(tx, tables.BILLBOARDS, version=0, content=first.to_bytes())
+        records.insert_new(tx, tables.CHAIN, version=0, **self._entry(first, None, None))
         self._open_round(tx, 0)
         records.refer(tx, 0, 0)
         records.insert_new(
-            tx, tables.DEPLOYMENT, id=records.ONLY, format=tables.FORMAT, fingerprint=self.fingerprint(),
-            key_check=self.secrets.seal(b"", "key check"), admitted=0, open_round=0, served_version=0,
-            last_admitted_at=0.0, finished=False,
+            tx, tables.DEPLOYMENT, id=records.ONLY, format=tables.FORMAT, identity=self.identity,
+            facts=json.dumps(self.facts()), key_check=self.secrets.seal(b"", "key check"), admitted=0, open_round=0,
+            served_version=0, waited=0.0, ticked_at=0.0, finished=False, halted=None,
         )  # fmt: skip
+
+    def is_due(self) -> bool:
+        """Whether the last round has waited for as long as it should, by a clock that cannot be set forward.
+
+        Time counts only while it passes here and in the store: a clock that jumps nine days ahead adds no more than this
+        process has lived since it last looked. Neither depends on reports.
+        """
+        now, steady = self._clock(), self._steady()
+        with self.store.read() as tx:
+            clock = records.deployment(tx)
+        if clock.admitted < self.users or clock.finished:
+            self._ticked = steady
+            return False
+        passed = steady - self._ticked
+        if clock.ticked_at and passed < min(TICK, self.finish_after / 10):
+            return bool(clock.waited >= self.finish_after)
+        self._ticked = steady
+        with self.store.write() as tx:
+            clock = records.deployment(tx, lock=True)
+            counted = min(passed, max(0.0, now - clock.ticked_at)) if clock.ticked_at else 0.0
+            records.change_deployment(tx, waited=clock.waited + counted, ticked_at=now)
+        return bool(clock.waited + counted >= self.finish_after)
 
     # -- users --------------------------------------------------------------------------------------------------------
 
@@ -168,13 +230,12 @@ class Deployment(Rounds):
 
         Her own row comes first and the deployment's, at which all admissions queue, as late as possible.
         """
-        now = self._clock()
-        until = now + self.ticket_lifetime
+        until = self._clock() + self.ticket_lifetime
         with self.store.write() as tx:
             if records.episode(tx, identity) is not None or not records.count_user(tx, name, self.contributions):
                 raise _NotAdmitted
-            clock = records.count_admission(tx, self.users, now)
-            if clock is None:
+            clock = records.count_admission(tx, self.users)
+            if clock is None or clock.halted is not None:
                 raise _NotAdmitted
             ended = self._is_full(clock.open_round, clock.admitted - 1)
             if ended:
@@ -289,6 +350,8 @@ class Deployment(Rounds):
             if row.user != name:
                 raise Refusal("episode-taken", "this episode id belongs to another user; draw a random one")
             return self._admitted(tx, row.id, row.version, row.expires_at, row.admission)
+        if clock.halted is not None:
+            return self._not_learned_from(identity, clock.served_version, "learning-stopped")
         if records.admissions(tx, name) >= self.contributions:
             return self._not_learned_from(identity, clock.served_version, "user-already-counted")
         self._used_up = bool(clock.admitted >= self.users)
@@ -328,11 +391,19 @@ class Deployment(Rounds):
         return token
 
     def _count(self, token: EpisodeToken, contribution: Callable[[int], np.ndarray | None]) -> int:
-        """Count an episode; ``contribution`` makes of the open round's reference what is added, None being nothing."""
+        """Count an episode; ``contribution`` makes of the open round's reference what is added, None being nothing.
+
+        A genuine token is given out after its admission is committed. If the store does not know the episode, the store is
+        not what it was: learning stops, since what it released since then may be released again.
+        """
+        with self.store.read() as tx:
+            known, halted = records.episode(tx, token.episode) is not None, records.deployment(tx).halted
+        if not known and halted is None:
+            self.halt("an episode that was admitted is unknown to the store: it was rolled back")
+        if not known or halted is not None:
+            raise Refusal("learning-stopped", "the store was found to be rolled back; nothing is learned any more")
         with self.store.write() as tx:
             row = records.episode(tx, token.episode, lock=True)
-            if row is None:
-                raise Refusal("unknown-episode", "no such episode was admitted")
             if row.state == "counted":  # a retry: the first one counts, and the answer is the same
                 return token.version
             if row.state == "expired" or row.expires_at < self._clock():

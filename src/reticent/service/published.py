@@ -17,6 +17,9 @@ from reticent.service.deployment import Deployment
 from reticent.service.storage import records
 from reticent_client.wire import arrays
 
+PAGE = 1000
+"""Most rounds that one answer lists: a counter that releases after every user has as many as there are users."""
+
 
 def status(deployment: Deployment, world: str | None = None) -> dict[str, Any]:
     """Where the deployment stands."""
@@ -30,9 +33,10 @@ def status(deployment: Deployment, world: str | None = None) -> dict[str, Any]:
         "episodes": deployment.users,
         "rounds": schedule.rounds,
         "releases": deployment.releases,
-        "round_ends": [int(end) for end in schedule.ends[: deployment.releases]],
+        "round_ends": [int(end) for end in schedule.ends[: min(deployment.releases, PAGE)]],
         "open_round": int(clock.open_round),
-        "learning": bool(clock.admitted < deployment.users),
+        "learning": bool(clock.admitted < deployment.users and clock.halted is None),
+        "halted": clock.halted,
         "finished": bool(clock.finished and releases >= min(deployment.releases, clock.open_round)),
         "trust": guarantee.trust.name,
         "agent": mechanism.agent.name,
@@ -49,11 +53,12 @@ def status(deployment: Deployment, world: str | None = None) -> dict[str, Any]:
     }
 
 
-def ledger(deployment: Deployment) -> dict[str, Any]:
-    """What was released when, and what it has cost each user so far."""
+def ledger(deployment: Deployment, after: int = 0, limit: int = PAGE) -> dict[str, Any]:
+    """What was released when, and what it has cost each user so far: ``limit`` entries after round ``after``."""
     mechanism, guarantee = deployment.mechanism, deployment.mechanism.guarantee
-    with deployment.store.read() as tx:
-        digests = records.digests(tx)
+    first, end = min(after, deployment.releases), min(after + limit, deployment.releases)
+    with deployment.store.read() as tx:  # what is released and not yet published is nobody's to see
+        digests = records.digests(tx, first, min(end, int(records.deployment(tx).served_version)))
     return {
         "epsilon": guarantee.epsilon,
         "delta": guarantee.delta,
@@ -62,7 +67,9 @@ def ledger(deployment: Deployment) -> dict[str, Any]:
         "contributions": deployment.contributions,
         "pan_private": mechanism.pan_private,
         "noise_factor": mechanism.noise_factor,
-        "entries": [ledger_entry(deployment, number, digests.get(number)) for number in range(deployment.releases)],
+        "releases": deployment.releases,
+        "next": end if end < deployment.releases else None,
+        "entries": [ledger_entry(deployment, number, digests.get(number)) for number in range(first, end)],
         "shares": [
             {"name": share.name, "step": share.step, "sensitivity": share.sensitivity, "sigma": share.sigma}
             for share in guarantee.ledger.shares
@@ -82,6 +89,20 @@ def ledger_entry(deployment: Deployment, number: int, digest: str | None) -> dic
         "remaining": max(0.0, guarantee.epsilon - spent),
         "released": digest is not None,
         "digest": digest,
+    }
+
+
+def transparency(deployment: Deployment, after: int = 0, limit: int = PAGE) -> dict[str, Any]:
+    """The signed chain of publications from version ``after`` on, and its head."""
+    with deployment.store.read() as tx:
+        newest = int(records.deployment(tx).served_version)
+        rows, last = records.chain(tx, after, min(after + limit, newest + 1)), records.chain(tx, newest, newest + 1)
+    return {
+        "deployment": deployment.identity,
+        "public_key": deployment.secrets.public_key,
+        "head": str(last[0].hash),
+        "entries": [{"entry": row.entry, "hash": row.hash, "signature": row.signature} for row in rows],
+        "next": after + limit if after + limit <= newest else None,
     }
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from reticent.errors import ReticentError
 
 STATUS = {
+    "not-enrolled": 403,
     "unknown-episode": 404,
     "not-found": 404,
     "episode-taken": 409,
@@ -13,6 +14,7 @@ STATUS = {
     "not-finished": 409,
     "round-open": 409,
     "batch-taken": 409,
+    "learning-stopped": 409,
     "episode-expired": 410,
     "round-over": 410,
     "unavailable": 503,

@@ -11,20 +11,25 @@ Any worker may do any of it at any time, several at once, and be killed in the m
 from __future__ import annotations
 
 import collections
+import dataclasses
 import hashlib
+import logging
 import threading
 from typing import Any
 
 import numpy as np
 from sqlalchemy.engine import Connection
 
+from reticent.service import chain, models
 from reticent.service.billboards import Billboard
 from reticent.service.mechanism import Mechanism
 from reticent.service.refusals import Refusal
 from reticent.service.secrets import Secrets
 from reticent.service.storage import records, tables
 from reticent.service.storage.engine import Store
+from reticent.service.witness import RolledBack, Witness
 
+LOG = logging.getLogger("reticent.service")
 KEPT = 64
 """Versions kept in a worker's memory."""
 
@@ -32,8 +37,11 @@ KEPT = 64
 class Rounds:
     """The part of a deployment that does not meet users; see the module docstring."""
 
-    def __init__(self, mechanism: Mechanism, store: Store, secrets: Secrets) -> None:
-        self.mechanism, self.store, self.secrets = mechanism, store, secrets
+    def __init__(self, mechanism: Mechanism, store: Store, secrets: Secrets, witness: Witness | None = None) -> None:
+        self.mechanism, self.store, self.secrets, self.witness = mechanism, store, secrets, witness
+        self.identity = ""
+        """Of the deployment, once it is set up."""
+        self.model_digest = models.fingerprint(mechanism.agent.model)
         self.sealed = threading.Event()
         """Set when this worker has sealed a round, for whoever plans in the background."""
         self._advancing = threading.Lock()
@@ -84,11 +92,13 @@ class Rounds:
             clock = records.deployment(tx, lock=True)
             if clock.admitted < self.users:
                 raise Refusal("not-finished", f"{clock.admitted} of {self.users} users have been admitted")
-            if clock.finished:
-                return
-            if clock.open_round < self.releases:
-                self._seal(tx, clock.open_round)
-            records.change_deployment(tx, finished=True)
+            if not clock.finished:
+                if clock.open_round < self.releases:
+                    self._seal(tx, clock.open_round)
+                records.change_deployment(tx, finished=True)
+        # Apart from it: a submission holds its episode and waits for the round, so nobody may hold the round and wait
+        # for episodes. One that comes between the two finds the deployment finished.
+        with self.store.write() as tx:
             records.expire_before(tx, None)
 
     # -- from sealed to published -------------------------------------------------------------------------------------
@@ -100,16 +110,47 @@ class Rounds:
             self.sealed.clear()
             while True:
                 with self.store.read() as tx:
-                    version = records.learner_version(tx)
-                    published = records.deployment(tx).served_version >= version
+                    version, clock = records.learner_version(tx), records.deployment(tx)
+                    published = clock.served_version >= version
                     row = records.round_of(tx, version) if version < self.releases else None
                     complete = self.mechanism.wire != "messages" or records.batch_of(tx, version) is not None
+                if clock.halted is not None or not self._attested(version, publishes=not published):
+                    return done
                 if not published:
                     self._publish(version)
                 if row is None or row.state != "sealed" or not complete:
                     return done
                 self._release(version)
                 done += 1
+
+    def _attested(self, version: int, *, publishes: bool) -> bool:
+        """Whether the witness agrees that the store has made ``version`` releases; halts if not.
+
+        A release that is not yet published is noted first: nothing is public that the witness has not seen, and a round
+        that it has seen is not released again.
+        """
+        if self.witness is None:
+            return True
+        with self.store.read() as tx:
+            digest = records.digests(tx, version - 1, version).get(version - 1) if version else None
+        try:
+            if publishes and digest is not None:
+                self.witness.record(self.identity, version, digest)
+            else:
+                self.witness.require_current(self.identity, version, digest)
+        except RolledBack as problem:
+            self.halt(str(problem))
+            return False
+        return True
+
+    def halt(self, reason: str) -> None:
+        """Learn and release nothing more, and say why; the last policy is served on. No restart undoes it."""
+        LOG.critical("learning has stopped: %s", reason)
+        with self.store.write() as tx:
+            if records.deployment(tx, lock=True).halted is None:
+                records.change_deployment(tx, halted=reason)
+        if self.witness is not None:
+            self.witness.halt(reason)
 
     def _release(self, number: int) -> None:
         served, reference = self._acted_by(number)
@@ -144,9 +185,46 @@ class Rounds:
         with self.store.read() as tx:
             current = records.learner(tx)
         if current.version == version:
-            content = self.mechanism.billboard(version, self._state(current)).to_bytes()
+            board = self.mechanism.billboard(version, self._state(current))
+            with self.store.read() as tx:
+                before = records.chain(tx, version - 1, version)[0].hash
+                release = records.digests(tx, version - 1, version)[version - 1]
+            entry = self._entry(board, before, release)
             with self.store.write() as tx:
-                records.publish(tx, version, content)
+                records.publish(tx, version, board.to_bytes(), entry)
+
+    def _entry(self, board: Billboard, previous: str | None, release: str | None) -> dict[str, str]:
+        """The chain's entry of a billboard; see :mod:`reticent.service.chain`."""
+        guarantee, version = self.mechanism.guarantee, board.version
+        mu_squared, spent = self.mechanism.spent(version)
+        served = board.to_json(final=version >= self.releases, model=self.model_digest)
+        entry: dict[str, Any] = {
+            "deployment": self.identity, "version": version, "previous": previous, "release": release,
+            "users": int(guarantee.ledger.round_ends[version - 1]) if version else 0,
+            "billboard": chain.billboard_digest(served), "mu_squared": mu_squared, "epsilon": spent,
+            "exposure": float(guarantee.ledger.exposure[version - 1]) if version else 0.0,
+        }  # fmt: skip
+        if version == 0:
+            entry["promise"] = {
+                "public_key": self.secrets.public_key, "sentence": guarantee.sentence(), "epsilon": guarantee.epsilon,
+                "delta": guarantee.delta, "adjacency": guarantee.adjacency, "trust": guarantee.trust.name,
+                "contributions": guarantee.contributions, "law": guarantee.ledger.account.law,
+                "releases": self.releases, "model": self.model_digest,
+                "shares": [dataclasses.asdict(share) for share in guarantee.ledger.shares],
+            }  # fmt: skip
+        return chain.signed(entry, self.secrets.sign_entry)
+
+    def examine(self) -> None:
+        """Open what is sealed and needed next: the sums of rounds that are not released, and the agent's state.
+
+        Raises:
+          Damaged: one of them does not open.
+        """
+        with self.store.read() as tx:
+            current, rows = records.learner(tx), records.unreleased(tx)
+        self.secrets.unseal(current.state, f"learner {current.version}")
+        for row in rows:
+            self.secrets.unseal(row.total, f"round {row.number}")
 
     def _state(self, row: Any) -> Any:
         return self.mechanism.from_bytes(self.secrets.unseal(row.state, f"learner {row.version}"))

@@ -1,7 +1,8 @@
 """What the deployment's secret is used for: names of users, tokens of episodes, coins of random policies, sums at rest.
 
-Each purpose has a key of its own, derived by HKDF. All of it is standard: HMAC-SHA256 for names, tokens and coins,
-AES-256-GCM for what is stored.
+Each purpose has a key of its own, derived by HKDF. All of it is standard: HMAC-SHA256 for names, tokens, coins and the
+witness, AES-256-GCM for what is stored, Ed25519 for what outsiders check. Seals and tokens are bound to one deployment:
+under the same secret, what belongs to one means nothing to another.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ import json
 import os
 
 from cryptography.exceptions import InvalidTag
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 from cryptography.hazmat.primitives.hashes import SHA256
 from cryptography.hazmat.primitives.kdf.hkdf import HKDF
@@ -44,15 +46,37 @@ class EpisodeToken:
     place: int | None = None
 
 
-class Secrets:
-    """The keys of one deployment. Nothing here is ever printed or stored."""
+class Damaged(InvalidInput):
+    """Sealed content that does not open: another secret's, another place's, or changed."""
 
-    def __init__(self, secret: str) -> None:
-        self._names, self._tokens, self._coins, rest = (
+
+class Secrets:
+    """The keys of the deployment with this ``identity``. Nothing here is ever printed or stored."""
+
+    def __init__(self, secret: str, identity: str = "") -> None:
+        self._secret, self._identity = secret, identity.encode()
+        self._names, self._tokens, self._coins, self._witness, signing, rest = (
             HKDF(SHA256(), 32, None, f"reticent service v1 {purpose}".encode()).derive(secret.encode())
-            for purpose in ("names", "tokens", "coins", "storage")
+            for purpose in ("names", "tokens", "coins", "witness", "ledger", "storage")
         )
-        self._storage = AESGCM(rest)
+        self._storage, self._signing = AESGCM(rest), Ed25519PrivateKey.from_private_bytes(signing)
+
+    def of(self, identity: str) -> Secrets:
+        """The same secret's keys for the deployment with this identity."""
+        return Secrets(self._secret, identity)
+
+    def sign_entry(self, content: bytes) -> bytes:
+        """An Ed25519 signature that :attr:`public_key` verifies."""
+        return self._signing.sign(content)
+
+    @property
+    def public_key(self) -> str:
+        """For outsiders: 64 hexadecimal digits."""
+        return self._signing.public_key().public_bytes_raw().hex()
+
+    def mark(self, content: bytes) -> str:
+        """What makes the witness's own writing known."""
+        return hmac.new(self._witness, content, hashlib.sha256).hexdigest()
 
     def __repr__(self) -> str:
         return "Secrets(...)"
@@ -69,7 +93,7 @@ class Secrets:
     def sign(self, token: EpisodeToken) -> str:
         """The token as text: readable by anyone, but made by nobody else."""
         payload = json.dumps(dataclasses.astuple(token), separators=(",", ":")).encode()
-        return f"{_text(payload)}.{_text(hmac.new(self._tokens, payload, hashlib.sha256).digest())}"
+        return f"{_text(payload)}.{_text(hmac.new(self._tokens, self._identity + payload, hashlib.sha256).digest())}"
 
     def read(self, text: str) -> EpisodeToken:
         """The token of a text that :meth:`sign` made.
@@ -81,26 +105,26 @@ class Secrets:
             payload, mark = (_bytes(part) for part in text.split("."))
         except (ValueError, binascii.Error):
             payload, mark = b"", b""
-        if not hmac.compare_digest(hmac.new(self._tokens, payload, hashlib.sha256).digest(), mark):
+        if not hmac.compare_digest(hmac.new(self._tokens, self._identity + payload, hashlib.sha256).digest(), mark):
             raise InvalidInput("token", "not genuine", "one that this service gave out", "send it unchanged")
         return EpisodeToken(*json.loads(payload))
 
     def seal(self, content: bytes, where: str) -> bytes:
         """Encrypt what is stored at ``where``; it can be opened there only."""
         nonce = os.urandom(NONCE)
-        return nonce + self._storage.encrypt(nonce, content, where.encode())
+        return nonce + self._storage.encrypt(nonce, content, self._identity + where.encode())
 
     def unseal(self, content: bytes, where: str) -> bytes:
         """The inverse of :meth:`seal`.
 
         Raises:
-          InvalidInput: another secret sealed it, it belongs elsewhere, or it was changed.
+          Damaged: another secret sealed it, it belongs elsewhere, or it was changed.
         """
         try:
-            return self._storage.decrypt(content[:NONCE], content[NONCE:], where.encode())
+            return self._storage.decrypt(content[:NONCE], content[NONCE:], self._identity + where.encode())
         except InvalidTag:
             remedy = "start with the secret that the deployment was begun with"
-            raise InvalidInput("RETICENT_USER_SECRET", "another one", f"the one that sealed {where}", remedy) from None
+            raise Damaged("RETICENT_USER_SECRET", "another one", f"the one that sealed {where}", remedy) from None
 
 
 def _text(content: bytes) -> str:

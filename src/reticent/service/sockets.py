@@ -1,22 +1,112 @@
-"""Answers without delay: several workers share a listening socket, on which asyncio does not turn Nagle's algorithm off.
+"""Connections that answer at once, and that no stranger can keep for long.
 
-Headers and body are two writes; with Nagle's algorithm the second waits for the client's delayed acknowledgement of the
-first, 40 ms on every request.
+Several workers share a listening socket, on which asyncio does not turn Nagle's algorithm off: headers and body are two
+writes, and with it the second would wait for the client's delayed acknowledgement of the first, 40 ms on every request.
+
+The parser underneath bounds neither headers nor time. Here a request's headers have a size, the whole request a time in
+which to arrive, and a worker a number of connections: when there are more, the one that has been idle or half-open for
+longest goes. A request that is being answered is never cut off.
 """
 
 from __future__ import annotations
 
 import asyncio
+import dataclasses
 import socket
+import time
 
-from uvicorn.protocols.http.auto import AutoHTTPProtocol
+from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
+
+LIMITS = "limits"
+"""Where the application's lifespan leaves the limits for its connections."""
+
+CHUNKING = 8
+"""Bytes on the wire per byte of a body, at most: a chunk of one byte takes six."""
 
 
-class PromptProtocol(AutoHTTPProtocol):  # type: ignore[valid-type, misc]
-    """uvicorn's HTTP protocol on a connection that sends at once."""
+@dataclasses.dataclass(frozen=True)
+class Limits:
+    """What one worker bears: bytes of headers and of a body, seconds for a request to arrive, open connections."""
 
-    def connection_made(self, transport: asyncio.Transport) -> None:
+    header_bytes: int = 32_768
+    body_bytes: int = 1 << 20
+    read_seconds: float = 10.0
+    connections: int = 1000
+
+
+class PromptProtocol(HttpToolsProtocol):
+    """uvicorn's HTTP protocol within limits, on a connection that sends at once."""
+
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         connection = transport.get_extra_info("socket")
         if connection is not None and connection.family in (socket.AF_INET, socket.AF_INET6):
             connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        self._limits: Limits = self.app_state.get(LIMITS, Limits())
+        self._taken, self._in_headers, self._since = 0, True, time.monotonic()
+        self._timer: asyncio.TimerHandle | None = None
         super().connection_made(transport)
+        self._await_request()
+        self._make_room()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self._stop_waiting()
+        super().connection_lost(exc)
+
+    def data_received(self, data: bytes) -> None:
+        self._taken += len(data)
+        super().data_received(data)
+        limits = self._limits
+        allowed = limits.header_bytes + (0 if self._in_headers else CHUNKING * limits.body_bytes)
+        if self._taken > allowed and not self.transport.is_closing():
+            self._refuse(b"431 Request Header Fields Too Large")
+
+    def on_message_begin(self) -> None:
+        super().on_message_begin()
+        self._await_request()
+
+    def on_headers_complete(self) -> None:
+        if sum(len(key) + len(text) for key, text in self.headers) > self._limits.header_bytes:
+            raise ValueError("headers too long")  # the parser makes a 400 of it and closes
+        self._in_headers = False
+        super().on_headers_complete()
+
+    def on_message_complete(self) -> None:
+        self._stop_waiting()
+        self._taken, self._in_headers = 0, True
+        super().on_message_complete()
+
+    def _await_request(self) -> None:
+        """Give a request its time, unless one has it already."""
+        if self._timer is None:
+            self._since = time.monotonic()
+            self._timer = self.loop.call_later(self._limits.read_seconds, self._too_slow)
+
+    def _stop_waiting(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+        self._since = time.monotonic()
+
+    def _too_slow(self) -> None:
+        self._timer = None
+        if not self.transport.is_closing():
+            self._refuse(b"408 Request Timeout")
+
+    def _refuse(self, status: bytes) -> None:
+        """Close the connection, with a word if no answer has begun."""
+        if self.cycle is None or self.cycle.response_complete or not self.cycle.response_started:
+            self.transport.write(b"HTTP/1.1 " + status + b"\r\nconnection: close\r\ncontent-length: 0\r\n\r\n")
+        self.transport.close()
+
+    @property
+    def _answering(self) -> bool:
+        """Whether a whole request has come and its answer has not gone."""
+        return self._timer is None and self.cycle is not None and not self.cycle.response_complete
+
+    def _make_room(self) -> None:
+        """Let the connection go that has waited longest, if there are too many."""
+        if len(self.connections) <= self._limits.connections:
+            return
+        waiting = [one for one in self.connections if isinstance(one, PromptProtocol) and not one._answering]
+        oldest = min(waiting, key=lambda one: one._since, default=self)
+        oldest.transport.abort()

@@ -23,7 +23,9 @@ class Upkeep:
     def __init__(self, deployment: Deployment, interval: float = 0.5) -> None:
         self._deployment, self._interval = deployment, interval
         self._stop = threading.Event()
-        self._expired_at = 0.0
+        self._expired_at = float("-inf")
+        self.failing = False
+        """Whether its last turn failed."""
         self._thread = threading.Thread(target=self._run, name="reticent-upkeep", daemon=True)
 
     def start(self) -> None:
@@ -42,7 +44,9 @@ class Upkeep:
     def _guarded(self, work: object) -> None:
         try:
             work()  # type: ignore[operator]
+            self.failing = False
         except Exception as problem:  # the next turn tries again; the message might quote data, its type does not
+            self.failing = True
             LOG.error("upkeep failed with %s", type(problem).__name__)
             self._stop.wait(self._interval)
 
@@ -50,10 +54,8 @@ class Upkeep:
         """One turn."""
         deployment = self._deployment
         deployment.advance()
-        clock, _ = deployment.clock()
-        now = time.time()
-        due = clock.last_admitted_at + deployment.finish_after
-        if clock.admitted >= deployment.users and not clock.finished and now >= due:
+        now = time.monotonic()
+        if deployment.is_due():
             try:
                 deployment.finish()
             except Refusal:

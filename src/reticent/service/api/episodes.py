@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import time
 from typing import Annotated
 
 from fastapi import APIRouter, Depends, Path, Request, Response
@@ -10,11 +11,12 @@ from starlette.concurrency import run_in_threadpool
 
 from reticent.service.api import schemas
 from reticent.service.api.problems import documented
-from reticent.service.api.security import require_app
+from reticent.service.api.security import BEARER
 from reticent.service.deployment import Deployment
+from reticent.service.enrolment import Enrolment
 from reticent_client.wire import arrays
 
-router = APIRouter(prefix="/v1", tags=["episodes"], dependencies=[Depends(require_app)])
+router = APIRouter(prefix="/v1", tags=["episodes"], dependencies=[Depends(BEARER)])
 Episode = Annotated[str, Path(pattern=schemas.IDENTITY, description="The episode's id.")]
 
 
@@ -27,10 +29,13 @@ def deployment_of(request: Request) -> Deployment:
 Served = Annotated[Deployment, Depends(deployment_of)]
 
 
-@router.post("/episodes", status_code=201, responses=documented(409))
-def open_episode(body: schemas.Open, deployment: Served, response: Response) -> schemas.Opened:
+@router.post("/episodes", status_code=201, responses=documented(403, 409))
+def open_episode(request: Request, body: schemas.Open, deployment: Served, response: Response) -> schemas.Opened:
     """Serve a user: her policy version is pinned until the episode ends. Repeat it with the same id at will."""
     response.headers["Cache-Control"] = "no-store"
+    enrolment: Enrolment | None = request.app.state.enrolment
+    if enrolment is not None:
+        enrolment.require(body.user, body.enrolment, time.time())
     opened = deployment.admit(body.user, body.episode)
     return schemas.Opened.model_validate(
         {
@@ -76,7 +81,7 @@ def submit_report(episode: Episode, body: schemas.Report, deployment: Served) ->
     return schemas.Receipt(episode=episode, version=version)
 
 
-@router.post("/batches", responses=documented(409))
+@router.post("/batches", responses=documented(403, 409))
 def submit_batch(body: schemas.Batch, deployment: Served) -> schemas.BatchReceipt:
     """Shuffle model: learn from all users of a round at once, from how many of their bits are ones."""
     shape = deployment.mechanism.noise_scale.shape

@@ -1,20 +1,38 @@
-"""The gate in front of every route: body limit, rate limit, and no stack trace on the way out."""
+"""The gate in front of every route, before anything of a request's body is read: name, key, rate, size.
+
+A stranger costs one hash. Callers without a valid key share the bucket of their address, whatever they call themselves;
+who has one has a bucket of her own. Answers to a key are for its holder: no cache may keep them. And whatever goes wrong
+inside, no stack trace gets out.
+"""
 
 from __future__ import annotations
 
 import collections
 import hashlib
+import ipaddress
 import logging
 import time
-from typing import Any
+from collections.abc import Iterable
 
+from fastapi.responses import JSONResponse
+from starlette.datastructures import MutableHeaders
+from starlette.requests import ClientDisconnect
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from reticent.service.api.problems import internal, problem
+from reticent.service.api.security import ALLOWED, need_of
+from reticent.service.keys import Keys
 
 LOG = logging.getLogger("reticent.service")
 CALLERS = 10_000
 """Callers whose buckets are remembered; the longest unseen one is forgotten first."""
+
+FORWARDED = (b"forwarded", b"via", b"x-forwarded-for", b"x-forwarded-host", b"x-forwarded-proto", b"x-real-ip")
+"""Headers by which a proxy gives itself away."""
+
+READ = frozenset({b"host", b"authorization", b"content-length", *FORWARDED})
+CLOSE = {"Connection": "close"}
+"""Of an answer to a request whose body was not read."""
 
 
 class Buckets:
@@ -42,25 +60,90 @@ class TooLarge(Exception):
 
 
 class Guard:
-    """An ASGI middleware; see the module docstring."""
+    """An ASGI middleware; see the module docstring.
 
-    def __init__(self, app: ASGIApp, body_limit: int, rate_limit: float) -> None:
+    Args:
+      keys: who has which role. hosts: names that the service goes by. open_reads: whether reading needs no key.
+      development: whether well-known keys are in use, which must not be reached through a proxy.
+    """
+
+    def __init__(
+        self,
+        app: ASGIApp,
+        *,
+        keys: Keys,
+        hosts: Iterable[str],
+        open_reads: bool,
+        development: bool,
+        body_limit: int,
+        rate_limit: float,
+    ) -> None:
         self._app, self._body_limit, self._buckets = app, body_limit, Buckets(rate_limit)
+        self._keys, self._open_reads, self._development = keys, open_reads, development
+        self._hosts = frozenset(host.lower() for host in hosts)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
-        headers = {key: value for key, value in scope["headers"] if key in (b"content-length", b"authorization")}
-        waits = self._buckets.take(_caller(scope, headers), time.monotonic())
+        headers: dict[bytes, list[bytes]] = {}
+        for name, value in scope["headers"]:
+            if name in READ:
+                headers.setdefault(name, []).append(value)
+        refusal = self._refusal(scope, headers)
+        if refusal is not None:
+            await refusal(scope, receive, send)
+            return
+        await self._limited(scope, receive, send, private=b"authorization" in headers)
+
+    # -- before the body ----------------------------------------------------------------------------------------------
+
+    def _refusal(self, scope: Scope, headers: dict[bytes, list[bytes]]) -> JSONResponse | None:
+        """Why this request goes no further; None if it does."""
+        if not self._is_host(headers.get(b"host", [])):
+            return problem("unknown-host", 400, "the Host header names another service; see the setting hosts", CLOSE)
+        if self._development and any(name in headers for name in FORWARDED):
+            return problem("forbidden", 403, "development keys are not served through a proxy; leave --dev out", CLOSE)
+        key = _bearer(headers.get(b"authorization", []))
+        role = None if key is None else self._keys.role_of(key)
+        address = str((scope.get("client") or ("?",))[0])
+        caller = f"address {address}" if role is None or key is None else hashlib.sha256(key.encode()).hexdigest()
+        waits = self._buckets.take(caller, time.monotonic())
         if waits:
-            wanted = {"Retry-After": str(max(1, round(waits)))}
-            await problem("too-many-requests", 429, "slow down", wanted)(scope, receive, send)
-            return
-        declared = headers.get(b"content-length", b"0")
-        if not declared.isdigit() or int(declared) > self._body_limit:
-            await self._refuse(scope, receive, send)
-            return
+            return problem("too-many-requests", 429, "slow down", {"Retry-After": str(max(1, round(waits))), **CLOSE})
+        need = need_of(scope["path"])
+        if need != "nothing" and not (need == "read" and self._open_reads):
+            if role is None:
+                wanted = {"WWW-Authenticate": "Bearer", **CLOSE}
+                return problem("unauthorized", 401, "send a valid key as 'Authorization: Bearer <key>'", wanted)
+            if role not in ALLOWED[need]:
+                roles = " or ".join(sorted(ALLOWED[need]))
+                return problem("forbidden", 403, f"this needs the key of another role: {roles}", CLOSE)
+        declared = headers.get(b"content-length", [b"0"])
+        if len(declared) > 1 or not declared[0].isdigit() or int(declared[0]) > self._body_limit:
+            return self._too_large()
+        return None
+
+    def _is_host(self, given: list[bytes]) -> bool:
+        """Whether a request is meant for this service. To be misled, a browser needs a name: addresses are all right."""
+        if len(given) != 1:
+            return False
+        name = given[0].decode("latin-1").lower()
+        name = name.partition("]")[0].lstrip("[") if name.startswith("[") else name.partition(":")[0]
+        if name == "localhost" or name in self._hosts:
+            return True
+        try:
+            ipaddress.ip_address(name)
+        except ValueError:
+            return False
+        return True
+
+    def _too_large(self) -> JSONResponse:
+        return problem("too-large", 413, f"a body may have {self._body_limit} bytes", CLOSE)
+
+    # -- the body, and the answer -------------------------------------------------------------------------------------
+
+    async def _limited(self, scope: Scope, receive: Receive, send: Send, *, private: bool) -> None:
         taken, started = 0, False
 
         async def limited() -> Message:
@@ -75,27 +158,26 @@ class Guard:
             nonlocal started
             if taken > self._body_limit and not started:
                 return  # whatever the framework says of the broken body, the answer is that it was too large
+            if message["type"] == "http.response.start" and private:
+                MutableHeaders(scope=message)["Cache-Control"] = "no-store"
             started = True
             await send(message)
 
         try:
             await self._app(scope, limited, noted)
-        except TooLarge:
+        except (TooLarge, ClientDisconnect):
             pass
         except Exception as error:  # the message might quote data, so only its type is logged
             LOG.error("a request failed with %s", type(error).__name__)
             if not started and taken <= self._body_limit:
                 await internal()(scope, receive, send)
         if not started and taken > self._body_limit:
-            await self._refuse(scope, receive, send)
-
-    async def _refuse(self, scope: Scope, receive: Receive, send: Send) -> None:
-        await problem("too-large", 413, f"a body may have {self._body_limit} bytes")(scope, receive, send)
+            await self._too_large()(scope, receive, send)
 
 
-def _caller(scope: Scope, headers: dict[bytes, Any]) -> str:
-    """Who is asking: the key if there is one (hashed, so that no key is kept), else the address."""
-    key = headers.get(b"authorization")
-    if key:
-        return hashlib.sha256(key).hexdigest()
-    return str((scope.get("client") or ("?",))[0])
+def _bearer(given: list[bytes]) -> str | None:
+    """The key of an Authorization header; None if there is none, or more than one."""
+    if len(given) != 1:
+        return None
+    scheme, _, key = given[0].decode("latin-1").partition(" ")
+    return key.strip() if scheme.lower() == "bearer" and key.strip() else None

@@ -8,17 +8,36 @@ from reticent.service import published
 from reticent.service.api import schemas
 from reticent.service.api.episodes import Served
 from reticent.service.api.problems import documented
-from reticent.service.api.security import require_admin
+from reticent.service.api.security import BEARER
+from reticent.service.refusals import Refusal
 from reticent.service.storage import records
 
 router = APIRouter(prefix="/v1", tags=["operation"])
-ADMIN = [Depends(require_admin)]
+ADMIN = [Depends(BEARER)]
+
+
+@router.get("/health/live", responses=documented())
+async def live() -> schemas.Live:
+    """Whether the process answers; needs no key, and asks nobody."""
+    return schemas.Live()
 
 
 @router.get("/health", responses=documented())
-def health(deployment: Served) -> schemas.Health:
-    """Whether the service and its store answer; needs no key."""
-    return schemas.Health(version=int(deployment.clock()[0].served_version))
+@router.get("/health/ready", responses=documented())
+def ready(request: Request, deployment: Served) -> schemas.Health:
+    """Whether users can be served and learned from; needs no key.
+
+    A store that fails, sums that do not open and rounds that cannot be ended are a 503. A deployment that has stopped
+    learning serves its policy on: it is degraded, and says so.
+    """
+    clock = deployment.clock()[0]
+    deployment.examine()
+    if request.app.state.upkeep.failing:
+        raise Refusal("unavailable", "rounds cannot be ended or plans not be published; see the log")
+    problems = [clock.halted] if clock.halted is not None else []
+    if not request.app.state.keys.current:
+        problems.append("the keys file cannot be read; the keys before it are in use")
+    return schemas.Health(status="degraded" if problems else "ok", version=int(clock.served_version), problems=problems)
 
 
 @router.get("/admin/status", dependencies=ADMIN, responses=documented(403))

@@ -15,6 +15,7 @@ from starlette.exceptions import HTTPException
 
 from reticent.errors import InvalidInput
 from reticent.service.refusals import Refusal
+from reticent.service.secrets import Damaged
 
 LOG = logging.getLogger("reticent.service")
 MEDIA = "application/problem+json"
@@ -64,6 +65,12 @@ def install(app: FastAPI) -> None:
     async def invalid(_: Request, error: InvalidInput) -> JSONResponse:
         return problem("invalid-input", 422, str(error), field=error.field, bound=error.bound, remedy=error.remedy)
 
+    @app.exception_handler(Damaged)
+    async def damaged(_: Request, error: Damaged) -> JSONResponse:
+        # Nobody's request is at fault, and nothing of it may be lost: it can be sent again when the store is mended.
+        LOG.critical("stored content does not open: %s", error.bound)
+        return unavailable()
+
     @app.exception_handler(Refusal)
     async def refused(_: Request, error: Refusal) -> JSONResponse:
         return problem(error.kind, error.status, str(error))
@@ -71,8 +78,10 @@ def install(app: FastAPI) -> None:
     @app.exception_handler(RequestValidationError)
     async def malformed(_: Request, error: RequestValidationError) -> JSONResponse:
         # The input is not repeated: it may be a user's data, or a number that JSON cannot say.
+        # Nor is the name of a field that nobody knows: it is the caller's text, and logs and pages show answers.
         first = error.errors()[0]
-        field = ".".join(str(part) for part in first["loc"][1:]) or str(first["loc"][0])
+        where = first["loc"][:-1] if first["type"] == "extra_forbidden" else first["loc"]
+        field = ".".join(str(part) for part in where[1:]) or str(where[0])
         return problem("invalid-input", 422, f"{field}: {first['msg']}", field=field, bound=first["msg"])
 
     @app.exception_handler(HTTPException)

@@ -9,7 +9,7 @@ import time
 from collections.abc import AsyncIterator
 from typing import Annotated, Any
 
-from fastapi import APIRouter, Depends, Header, Path, Request, Response
+from fastapi import APIRouter, Depends, Header, Path, Query, Request, Response
 from fastapi.responses import StreamingResponse
 from starlette.concurrency import run_in_threadpool
 
@@ -17,11 +17,11 @@ from reticent.service import published
 from reticent.service.api import schemas
 from reticent.service.api.episodes import Served
 from reticent.service.api.problems import documented
-from reticent.service.api.security import require_reader
+from reticent.service.api.security import BEARER
 from reticent.service.deployment import Deployment
 from reticent.service.storage import records
 
-router = APIRouter(tags=["published"], dependencies=[Depends(require_reader)])
+router = APIRouter(tags=["published"], dependencies=[Depends(BEARER)])
 FOREVER = "public, max-age=31536000, immutable"
 POLL, KEEP_ALIVE = 1.0, 15.0
 """Seconds between looks at the store and between signs of life, of the stream."""
@@ -90,9 +90,23 @@ def status(request: Request, deployment: Served) -> schemas.Status:
 
 
 @router.get("/v1/ledger", responses=documented())
-def ledger(deployment: Served) -> schemas.Ledger:
-    """What was released when, and what it has cost each user."""
-    return schemas.Ledger(**published.ledger(deployment))
+def ledger(
+    deployment: Served,
+    after: Annotated[int, Query(ge=0, le=schemas.INDEX)] = 0,
+    limit: Annotated[int, Query(ge=1, le=published.PAGE)] = published.PAGE,
+) -> schemas.Ledger:
+    """What was released when, and what it has cost each user: the planned releases after round ``after``."""
+    return schemas.Ledger(**published.ledger(deployment, after, limit))
+
+
+@router.get("/v1/transparency", responses=documented())
+def transparency(
+    deployment: Served,
+    after: Annotated[int, Query(ge=0, le=schemas.INDEX)] = 0,
+    limit: Annotated[int, Query(ge=1, le=published.PAGE)] = published.PAGE,
+) -> schemas.Transparency:
+    """The signed chain of everything published, for anybody to check; needs no key."""
+    return schemas.Transparency(**published.transparency(deployment, after, limit))
 
 
 @router.get("/metrics", responses=documented())
@@ -116,7 +130,7 @@ async def _events(deployment: Deployment, world: str | None) -> AsyncIterator[st
         if now != last:
             yield f"event: status\nid: {number}\ndata: {json.dumps(now)}\n\n"
             number, spoke = number + 1, time.monotonic()
-            for release in range(last["version"] if last else now["version"], now["version"]):
+            for release in range(last["served_version"] if last else now["served_version"], now["served_version"]):
                 entry = await run_in_threadpool(_entry, deployment, release)
                 yield f"event: release\nid: {number}\ndata: {json.dumps(entry)}\n\n"
                 number += 1
@@ -129,5 +143,5 @@ async def _events(deployment: Deployment, world: str | None) -> AsyncIterator[st
 
 def _entry(deployment: Deployment, release: int) -> dict[str, Any]:
     with deployment.store.read() as tx:
-        digest = records.digests(tx).get(release)
+        digest = records.digests(tx, release, release + 1).get(release)
     return published.ledger_entry(deployment, release, digest)

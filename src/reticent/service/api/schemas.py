@@ -20,9 +20,13 @@ class _Strict(BaseModel):
 
 
 class Open(_Strict):
-    """A user comes. ``episode`` is an id of the caller's choice, with which the request may be repeated."""
+    """A user comes. ``episode`` is an id of the caller's choice, with which the request may be repeated.
+
+    ``enrolment`` is the backend's word for her, where the service asks for it (:mod:`reticent.service.enrolment`).
+    """
 
     user: Annotated[str, Field(min_length=1, max_length=256)]
+    enrolment: Annotated[str, Field(min_length=1, max_length=4096)] | None = None
     episode: Annotated[str, Field(pattern=IDENTITY)] | None = None
 
 
@@ -93,7 +97,7 @@ class Opened(BaseModel):
     version: int
     trust: Literal["joint", "shuffle", "local"]
     learning: bool
-    reason: Literal["user-already-counted", "horizon-used-up"] | None
+    reason: Literal["user-already-counted", "horizon-used-up", "learning-stopped"] | None
     horizon: int
     expires_at: float | None
     round: int | None = None
@@ -167,6 +171,7 @@ class Status(BaseModel):
     round_ends: list[int]
     open_round: int
     learning: bool
+    halted: str | None
     finished: bool
     trust: str
     agent: str
@@ -202,7 +207,7 @@ class LedgerEntry(BaseModel):
 
 
 class Ledger(BaseModel):
-    """The privacy account per user."""
+    """The privacy account per user: a page of its entries, of ``releases`` in all; ``next`` is the page after it."""
 
     epsilon: float
     delta: float
@@ -211,15 +216,34 @@ class Ledger(BaseModel):
     contributions: int
     pan_private: bool
     noise_factor: float
+    releases: int
+    next: int | None
     entries: list[LedgerEntry]
     shares: list[dict[str, Any]]
 
 
-class Health(BaseModel):
-    """The service answers and its store does too."""
+class Transparency(BaseModel):
+    """The signed chain of publications (:mod:`reticent.service.chain`), a page of it; ``next`` is the version after it."""
+
+    deployment: str
+    public_key: str
+    head: str
+    entries: list[dict[str, str]]
+    next: int | None
+
+
+class Live(BaseModel):
+    """The process answers."""
 
     status: Literal["ok"] = "ok"
+
+
+class Health(BaseModel):
+    """The service can serve; ``problems`` are those that an operator should look at all the same."""
+
+    status: Literal["ok", "degraded"] = "ok"
     version: int
+    problems: list[str]
 
 
 class Expired(BaseModel):

@@ -16,13 +16,13 @@ from pydantic import BaseModel
 from reticent.service.api.episodes import Served
 from reticent.service.api.problems import documented
 from reticent.service.api.schemas import INDEX
-from reticent.service.api.security import require_reader
+from reticent.service.api.security import BEARER
 from reticent.service.deployment import Deployment
 from reticent.service.refusals import Refusal
 from reticent.service.storage import records
 
 router = APIRouter(tags=["dashboard"])
-READER = [Depends(require_reader)]
+READER = [Depends(BEARER)]
 FOREVER = "public, max-age=31536000, immutable"
 Known = Annotated[str | None, Header(alias="If-None-Match")]
 

@@ -2,7 +2,11 @@
 
 SQLite has one writer at a time. A writing transaction says so at its start (``BEGIN IMMEDIATE``), and writers of one
 process queue at a lock instead of polling the file's. PostgreSQL locks rows; statements that need it say ``FOR UPDATE``,
-which SQLite neither knows nor needs. Commits wait for the disk on both.
+which SQLite neither knows nor needs. Commits wait for the disk on both, whatever the server's default says: a promise
+that a power cut can undo is none.
+
+All workers together stay within the connections that the server has to give: each takes its share, and requests of a
+worker wait for one of its connections instead of being turned away by the server.
 """
 
 from __future__ import annotations
@@ -10,6 +14,7 @@ from __future__ import annotations
 import contextlib
 import threading
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import sqlalchemy as sa
@@ -24,10 +29,21 @@ SETUP_LOCK = 7_235_091_846
 """PostgreSQL advisory lock under which workers that start together create the tables one after another."""
 
 
-class Store:
-    """The database of a deployment."""
+SPARE = 5
+"""Connections of the server that are left to others, such as whoever has to look after it."""
 
-    def __init__(self, url: str) -> None:
+MOST, FEWEST = 40, 2
+"""Connections of one worker: as many as it has threads, at most; upkeep and one request, at least."""
+
+
+class Store:
+    """The database of a deployment, as one of so many ``workers`` sees it.
+
+    Raises:
+      InvalidInput: it cannot be reached, or does not give the workers enough connections. No message repeats the URL.
+    """
+
+    def __init__(self, url: str, workers: int = 1) -> None:
         try:
             parsed = make_url(url)
         except ArgumentError:
@@ -43,7 +59,9 @@ class Store:
             sa.event.listen(self.engine, "begin", _begin_sqlite)
         else:
             parsed = parsed.set(drivername="postgresql+psycopg")
-            self.engine = sa.create_engine(parsed, pool_pre_ping=True, pool_size=20, max_overflow=20)
+            size = _share(parsed, workers)
+            self.engine = sa.create_engine(parsed, pool_pre_ping=True, pool_size=size, max_overflow=0)
+            sa.event.listen(self.engine, "connect", _prepare_postgres)
         self._writers = threading.RLock()
 
     @contextlib.contextmanager
@@ -61,6 +79,13 @@ class Store:
         with self.engine.connect() as connection, connection.begin():
             yield connection
 
+    def has_tables(self) -> bool:
+        """Whether somebody has made the tables; looking makes no file."""
+        if self.embedded and not Path(str(self.engine.url.database)).exists():
+            return False
+        with self.engine.connect() as connection:
+            return bool(sa.inspect(connection).has_table("deployment"))
+
     def create_tables(self) -> None:
         """Make the tables that are missing."""
         with self.write() as connection:
@@ -74,6 +99,37 @@ class Store:
 
     def close(self) -> None:
         self.engine.dispose()
+
+
+def _share(url: sa.URL, workers: int) -> int:
+    """How many connections each worker may have: an equal part of what the server has to give."""
+    probe = sa.create_engine(url, poolclass=sa.NullPool)
+    try:
+        with probe.connect() as connection:
+            most, reserved = (
+                int(connection.execute(sa.text(f"SHOW {setting}")).scalar_one())
+                for setting in ("max_connections", "superuser_reserved_connections")
+            )
+    except sa.exc.OperationalError:
+        raise InvalidInput(
+            "database", "unreachable", "a PostgreSQL server that answers and knows this user", "check RETICENT_DATABASE"
+        ) from None
+    share = (most - reserved - SPARE) // workers
+    if share < FEWEST:
+        raise InvalidInput(
+            "workers", workers, f"at most {(most - reserved - SPARE) // FEWEST} with max_connections = {most}",
+            "raise max_connections of the server, or start fewer workers",
+        )  # fmt: skip
+    return min(share, MOST)
+
+
+def _prepare_postgres(connection: Any, _: Any) -> None:
+    """Let commits wait for the disk, on a server that would not; stricter settings stay."""
+    with connection.cursor() as cursor:
+        cursor.execute(
+            "SELECT set_config('synchronous_commit', 'on', false) WHERE current_setting('synchronous_commit') = 'off'"
+        )
+    connection.commit()
 
 
 def _prepare_sqlite(connection: Any, _: Any) -> None:

@@ -8,7 +8,7 @@ import sqlalchemy as sa
 from sqlalchemy.dialects import postgresql, sqlite
 from sqlalchemy.engine import Connection
 
-from reticent.service.storage.tables import BATCHES, BILLBOARDS, DEPLOYMENT, EPISODES, LEARNER, ROUNDS, USERS
+from reticent.service.storage.tables import BATCHES, BILLBOARDS, CHAIN, DEPLOYMENT, EPISODES, LEARNER, ROUNDS, USERS
 
 ONLY = 1
 """Key of the row in tables of one row."""
@@ -42,6 +42,11 @@ def open_round(tx: Connection) -> Any:
     return _first(tx, sa.select(ROUNDS).where(ROUNDS.c.state == "open"), lock=True)
 
 
+def unreleased(tx: Connection) -> list[Any]:
+    """The rounds whose sums are still there."""
+    return list(tx.execute(sa.select(ROUNDS).where(ROUNDS.c.state != "released")))
+
+
 def batch_of(tx: Connection, number: int) -> Any:
     """The batch of a round, or None."""
     return _first(tx, sa.select(BATCHES).where(BATCHES.c.round == number), lock=False)
@@ -59,9 +64,12 @@ def versions_served(tx: Connection, first: int, end: int) -> dict[int, int]:
     return {int(version): int(users) for version, users in rows}
 
 
-def digests(tx: Connection) -> dict[int, str]:
-    """The digests of all releases by round."""
-    rows = tx.execute(sa.select(ROUNDS.c.number, ROUNDS.c.digest).where(ROUNDS.c.state == "released"))
+def digests(tx: Connection, first: int = 0, end: int | None = None) -> dict[int, str]:
+    """The digests of releases by round, from round ``first`` to before ``end``."""
+    wanted = (ROUNDS.c.state == "released") & (ROUNDS.c.number >= first)
+    if end is not None:
+        wanted &= ROUNDS.c.number < end
+    rows = tx.execute(sa.select(ROUNDS.c.number, ROUNDS.c.digest).where(wanted))
     return {int(number): str(digest) for number, digest in rows}
 
 
@@ -98,10 +106,10 @@ def count_user(tx: Connection, name: str, limit: int) -> bool:
     return tx.execute(statement.returning(USERS.c.admissions)).first() is not None
 
 
-def count_admission(tx: Connection, users: int, now: float) -> Any:
+def count_admission(tx: Connection, users: int) -> Any:
     """Count an admission unless there were ``users``; the clock's row after it, whose lock is held from here, or None."""
     room = (DEPLOYMENT.c.id == ONLY) & (DEPLOYMENT.c.admitted < users)
-    advanced = {"admitted": DEPLOYMENT.c.admitted + 1, "last_admitted_at": now}
+    advanced = {"admitted": DEPLOYMENT.c.admitted + 1}
     return tx.execute(sa.update(DEPLOYMENT).where(room).values(**advanced).returning(*DEPLOYMENT.c)).first()
 
 
@@ -113,9 +121,16 @@ def change_deployment(tx: Connection, **values: Any) -> None:
     tx.execute(sa.update(DEPLOYMENT).where(DEPLOYMENT.c.id == ONLY).values(**values))
 
 
-def publish(tx: Connection, version: int, content: bytes) -> None:
-    """Publish a plan; the first one of a version is the one that stays."""
+def chain(tx: Connection, first: int, end: int) -> list[Any]:
+    """The entries of versions ``first`` to ``end`` − 1, in order."""
+    among = (CHAIN.c.version >= first) & (CHAIN.c.version < end)
+    return list(tx.execute(sa.select(CHAIN).where(among).order_by(CHAIN.c.version)))
+
+
+def publish(tx: Connection, version: int, content: bytes, entry: dict[str, str]) -> None:
+    """Publish a plan and its entry in the chain; the first ones of a version are those that stay."""
     insert_new(tx, BILLBOARDS, version=version, content=content)
+    insert_new(tx, CHAIN, version=version, **entry)
     newer = (DEPLOYMENT.c.id == ONLY) & (DEPLOYMENT.c.served_version < version)
     tx.execute(sa.update(DEPLOYMENT).where(newer).values(served_version=version))
     refer(tx, version, version)
@@ -149,10 +164,16 @@ def release_round(tx: Connection, number: int, release: bytes, digest: str, stat
 
 
 def expire_before(tx: Connection, now: float | None) -> int:
-    """Expire open episodes that were due before ``now``, or all; says how many."""
+    """Expire open episodes that were due before ``now``, or all; says how many.
+
+    Those that somebody is just counting are passed over, and waited for by nobody: two workers that expire at once, or one
+    that does while reports come in, cannot stand in each other's way.
+    """
     due = EPISODES.c.state == "open"
     if now is not None:
         due &= EPISODES.c.expires_at < now
+    if tx.dialect.name == "postgresql":
+        due = EPISODES.c.id.in_(sa.select(EPISODES.c.id).where(due).with_for_update(skip_locked=True))
     return int(tx.execute(sa.update(EPISODES).where(due).values(state="expired")).rowcount)
 
 

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from sqlalchemy import BigInteger, Boolean, Column, Float, Integer, LargeBinary, MetaData, String, Table
+from sqlalchemy import BigInteger, Boolean, Column, Float, Integer, LargeBinary, MetaData, String, Table, Text
 
-FORMAT = 3
+FORMAT = 4
 """Version of the layout; a store of another one is refused."""
 
 METADATA = MetaData()
@@ -14,15 +14,23 @@ DEPLOYMENT = Table(
     METADATA,
     Column("id", Integer, primary_key=True, autoincrement=False),
     Column("format", Integer, nullable=False),
-    Column("fingerprint", String(64), nullable=False),
+    Column("identity", String(32), nullable=False),
+    Column("facts", Text, nullable=False),
     Column("key_check", LargeBinary, nullable=False),
     Column("admitted", BigInteger, nullable=False),
     Column("open_round", BigInteger, nullable=False),
     Column("served_version", BigInteger, nullable=False),
-    Column("last_admitted_at", Float, nullable=False),
+    Column("waited", Float, nullable=False),
+    Column("ticked_at", Float, nullable=False),
     Column("finished", Boolean, nullable=False),
+    Column("halted", Text, nullable=True),
 )
-"""One row: the public clock. Whoever admits a user holds its lock, so admissions are one after another."""
+"""One row: the public clock. Whoever admits a user holds its lock, so admissions are one after another.
+
+``identity`` is drawn when a deployment begins; seals and tokens are bound to it. ``facts`` are its settings. ``waited`` are
+seconds since the K-th admission, as counted up to the time ``ticked_at``. ``halted`` says why nothing is learned or
+released any more, if that is so.
+"""
 
 USERS = Table(
     "users",
@@ -80,6 +88,16 @@ BATCHES = Table(
     Column("users", BigInteger, nullable=False),
 )
 """Shuffle model: the batch of each round that has had one. Its noisy sum is the round's."""
+
+CHAIN = Table(
+    "chain",
+    METADATA,
+    Column("version", BigInteger, primary_key=True, autoincrement=False),
+    Column("entry", Text, nullable=False),
+    Column("hash", String(64), nullable=False),
+    Column("signature", String(128), nullable=False),
+)
+"""The public ledger of publications (:mod:`reticent.service.chain`): one signed entry per billboard."""
 
 BILLBOARDS = Table(
     "billboards",

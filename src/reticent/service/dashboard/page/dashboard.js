@@ -4,6 +4,7 @@
 const KEY = "reticent-key";
 const STATES_PER_PAGE = 20;
 const VERSIONS_SHOWN = 12;
+const LEDGER_READ = 10000;
 const LEDGER_ROWS = 7;
 const RATE_WINDOW = 120; // seconds
 const COLOURS = ["#7db4f0", "#f5b25c", "#6fcf97", "#f29bc1", "#f2e05c", "#b8a1f0", "#62d0cc", "#f58b7a"];
@@ -116,12 +117,23 @@ $("key-form").addEventListener("submit", (event) => {
   follow();
 });
 
+// A counter that releases after every user plans as many releases as there are users: of those the first are shown.
+async function readLedger() {
+  const found = await read("/v1/ledger");
+  while (found.next !== null && found.entries.length < LEDGER_READ) {
+    const more = await read(`/v1/ledger?after=${found.next}`);
+    found.entries.push(...more.entries);
+    found.next = more.next;
+  }
+  return found;
+}
+
 async function update(now) {
   const newVersion = !board || board.version !== now.served_version;
   const before = status;
   status = now;
   count(now.admitted);
-  ledger ??= await read("/v1/ledger");
+  ledger ??= await readLedger();
   names ??= await read("/v1/names");
   if (newVersion) board = await read(`/v1/billboards/${now.served_version}`);
   $("numbers").hidden = false;
@@ -235,7 +247,7 @@ function nextVersion() {
   const s = status;
   if (s.served_version < s.version) return "The next version is being planned.";
   if (s.version >= s.releases) return "This is the final policy.";
-  const due = s.round_ends[s.version];
+  const due = ledger.entries[s.version]?.episode ?? s.episodes;
   const missing = Math.max(0, due - s.admitted);
   return missing
     ? `Next after ${whole(missing)} more ${missing === 1 ? "user" : "users"}${until(due)}.`

@@ -1,0 +1,42 @@
+"""``reticent init``: begin a deployment in an empty store."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+
+def init(
+    config: Annotated[Path, typer.Option(help="The deployment's YAML file; see docs/service.md.")],
+    dev: Annotated[
+        bool, typer.Option("--dev", help="Let well-known secrets stand in for missing ones, on this machine only.")
+    ] = False,
+) -> None:
+    """Begin a deployment: make its store, its witness and the first entry of its public ledger.
+
+    Once per deployment and never for users who were promised something by another one: a second beginning is a second
+    budget. What is there already is refused. Serving refuses an empty store.
+    """
+    import warnings
+
+    from reticent.cli.output import note
+    from reticent.errors import InvalidInput, MissingExtra
+
+    try:
+        from reticent.service import app
+        from reticent.service.config import DevelopmentSecrets
+    except ModuleNotFoundError as missing:
+        raise MissingExtra("reticent init", str(missing.name), "service") from None
+    warnings.simplefilter("ignore", DevelopmentSecrets)
+    settings = app.chosen_settings(config, host=None, port=None, development=dev)
+    if settings.witness_file.exists():
+        raise InvalidInput(
+            "witness", settings.witness_file, "no file yet", "this deployment was begun; serve it, or name other files"
+        )
+    deployment = app.make_deployment(settings, begin=True)
+    deployment.store.close()
+    note(deployment.mechanism.guarantee.sentence())
+    print(f"deployment  {deployment.identity}\nwitness     {settings.witness_file}")
+    print(f"public key  {deployment.secrets.public_key}")

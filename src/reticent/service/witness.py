@@ -1,0 +1,137 @@
+"""What a database cannot say of itself: that it is older than it was.
+
+A small file outside the database holds which deployment it is, how many releases were published, and the last one's digest.
+It is written after a release is committed and *before* it is published, so that nothing is public which the witness has not
+seen. A store that has fewer releases than its witness, or another one in the last place, was rolled back: what it would
+release next has been shown with other noise already, and two noises on one sum can be averaged.
+
+Keep it on another disk than the database, and in no backup that could be restored together with it. All workers share it.
+It carries a mark of the deployment's secret, so that whoever writes the database alone cannot write it.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import fcntl
+import hmac
+import json
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+from reticent.errors import InvalidInput, ReticentError
+from reticent.service.secrets import Secrets
+
+
+class RolledBack(ReticentError):
+    """The store is not what it was."""
+
+
+@dataclasses.dataclass(frozen=True)
+class Seen:
+    """What a witness holds: ``releases`` that were published by ``deployment``, the last one's digest, and why it was
+    halted, if it was."""
+
+    deployment: str
+    releases: int = 0
+    digest: str | None = None
+    halted: str | None = None
+
+
+class Witness:
+    """The witness at ``path``; see the module docstring."""
+
+    def __init__(self, path: Path, secrets: Secrets) -> None:
+        self.path, self._secrets = path, secrets
+
+    def begin(self, deployment: str) -> None:
+        """Start to bear witness.
+
+        Raises:
+          InvalidInput: there is a witness already.
+        """
+        with self._alone():
+            if self.path.exists():
+                raise InvalidInput(
+                    "database", "empty", f"the store that the witness {self.path} knows of",
+                    "bring that store back; never begin again for the same users under the same promise",
+                )  # fmt: skip
+            self._write(Seen(deployment))
+
+    def read(self) -> Seen:
+        """What it holds.
+
+        Raises:
+          InvalidInput: it is missing, or another secret's.
+        """
+        try:
+            content = json.loads(self.path.read_text(encoding="utf-8"))
+            mark = content.pop("mark")
+            seen = Seen(**content)
+        except (OSError, ValueError, KeyError, TypeError, AttributeError):
+            raise InvalidInput(
+                "witness", "missing or unreadable", f"the file {self.path} that `reticent init` made",
+                "bring it back: without it nobody knows what this deployment has released",
+            ) from None  # fmt: skip
+        if not hmac.compare_digest(mark, self._secrets.mark(_bytes(seen))):
+            raise InvalidInput("witness", "of another secret", "of this deployment's", "check RETICENT_USER_SECRET")
+        return seen
+
+    def require_current(self, deployment: str, releases: int, digest: str | None) -> None:
+        """Compare a store that has made ``releases`` releases, the last with ``digest``, with what was seen.
+
+        Raises:
+          RolledBack: the store is older than it was, or has another past.
+        """
+        seen = self.read()
+        if seen.deployment != deployment:
+            raise RolledBack("the witness is of another deployment than the store")
+        if seen.halted is not None:
+            raise RolledBack(seen.halted)
+        if seen.releases > releases:
+            raise RolledBack(
+                f"{seen.releases} rounds were released, but the store knows of {releases}: it was rolled back"
+            )
+        if seen.releases == releases and seen.digest != digest:
+            raise RolledBack(f"release {releases} was another one than the store's: it was rolled back or changed")
+
+    def record(self, deployment: str, releases: int, digest: str) -> None:
+        """Take note of a release that is about to be published; again is no harm.
+
+        Raises:
+          RolledBack: it was published before with other content, or is not the next.
+        """
+        with self._alone():
+            self.require_current(deployment, releases, digest)
+            self._write(Seen(deployment, releases, digest))
+
+    def halt(self, reason: str) -> None:
+        """Remember why the deployment must not go on, whatever store is put in the place of this one."""
+        with self._alone():
+            self._write(dataclasses.replace(self.read(), halted=reason))
+
+    @contextlib.contextmanager
+    def _alone(self) -> Iterator[None]:
+        with self.path.with_name(f"{self.path.name}.lock").open("a") as lock:
+            fcntl.flock(lock, fcntl.LOCK_EX)
+            yield
+
+    def _write(self, seen: Seen) -> None:
+        """Write it so that after a power cut there is the old or the new one, whole."""
+        content = json.dumps({**dataclasses.asdict(seen), "mark": self._secrets.mark(_bytes(seen))})
+        new = self.path.with_name(f"{self.path.name}.new")
+        with new.open("w", encoding="utf-8") as file:
+            file.write(content)
+            file.flush()
+            os.fsync(file.fileno())
+        os.replace(new, self.path)
+        directory = os.open(self.path.parent, os.O_RDONLY)
+        try:
+            os.fsync(directory)
+        finally:
+            os.close(directory)
+
+
+def _bytes(seen: Seen) -> bytes:
+    return json.dumps(dataclasses.astuple(seen)).encode()

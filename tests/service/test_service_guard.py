@@ -1,0 +1,345 @@
+"""Strangers at the gate: what they cost, what they see, and what a key is good for."""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import json
+import os
+import socket
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
+from fastapi.routing import APIRoute
+from fastapi.testclient import TestClient
+from running_service import running_service
+from serving import ADMIN, APP, KEYS, READER, SHUFFLER, settings
+
+from reticent.errors import InvalidInput
+from reticent.service import app as service
+from reticent.service.api.security import need_of
+from reticent.service.app import create_app
+from reticent.service.config import Settings
+from reticent.service.enrolment import issue
+from reticent.service.keys import Keys
+
+STRANGER = {"Authorization": "Bearer nobody's key"}
+
+
+@contextlib.contextmanager
+def serving(tmp_path: Path, **given: Any) -> Iterator[TestClient]:
+    with TestClient(create_app(settings(tmp_path, **given), begin=True)) as client:
+        yield client
+
+
+# -- keys before bodies -----------------------------------------------------------------------------------------------
+
+
+def test_a_body_without_a_key_is_never_read(tmp_path: Path) -> None:
+    with serving(tmp_path) as client:
+        guarded, asked = client.app.build_middleware_stack(), 0  # type: ignore[attr-defined]
+
+        async def receive() -> dict[str, Any]:
+            nonlocal asked
+            asked += 1
+            return {"type": "http.request", "body": b"[[],[]]", "more_body": False}
+
+        async def ask(headers: dict[str, str]) -> int:
+            sent: list[Any] = []
+
+            async def send(message: Any) -> None:
+                sent.append(message)
+
+            given = [(name.lower().encode(), value.encode()) for name, value in headers.items()]
+            scope = {
+                "type": "http", "method": "POST", "path": "/v1/episodes", "raw_path": b"/v1/episodes", "query_string": b"",
+                "headers": [(b"host", b"testserver"), (b"content-type", b"application/json"), *given],
+                "client": ("1.2.3.4", 5), "server": ("testserver", 80), "scheme": "http", "http_version": "1.1",
+                "root_path": "", "app": client.app,
+            }  # fmt: skip
+            await guarded(scope, receive, send)
+            return int(sent[0]["status"])
+
+        for headers in ({}, STRANGER, READER, SHUFFLER):
+            assert client.portal.call(ask, headers) in (401, 403)  # type: ignore[union-attr]
+        assert asked == 0
+        assert client.portal.call(ask, APP) == 422  # type: ignore[union-attr]
+        assert asked == 1
+
+
+def test_fresh_keys_do_not_evade_the_rate_limit(tmp_path: Path) -> None:
+    with serving(tmp_path, rate_limit=5) as client:
+        codes = [
+            client.get("/v1/status", headers={"Authorization": f"Bearer made up {number}"}).status_code
+            for number in range(30)
+        ]
+        assert codes[-1] == 429
+        assert client.get("/v1/status", headers=APP).status_code == 200  # who has a key has a bucket of her own
+
+
+def test_the_body_limit_is_the_models(tmp_path: Path) -> None:
+    with serving(tmp_path) as client:
+        large = json.dumps({"user": "x" * 20_000}).encode()
+        assert client.post("/v1/episodes", content=large, headers=APP).status_code == 413
+        longest = {"user": "\U0001f600" * 256, "episode": "0" * 32}
+        assert client.post("/v1/episodes", json=longest, headers=APP).status_code == 201
+
+
+# -- roles ------------------------------------------------------------------------------------------------------------
+
+NEEDED = {
+    "/v1/episodes": "serve", "/v1/episodes/{episode}/actions": "serve", "/v1/episodes/{episode}/trajectory": "serve",
+    "/v1/episodes/{episode}/empty": "serve", "/v1/episodes/{episode}/report": "serve", "/v1/batches": "mix",
+    "/v1/health": "nothing", "/v1/health/live": "nothing", "/v1/health/ready": "nothing", "/v1/transparency": "nothing",
+    "/dashboard": "nothing", "/dashboard/{name}": "nothing",
+    "/v1/admin/status": "operate", "/v1/admin/expire": "operate", "/v1/admin/finish": "operate",
+    "/v1/billboard": "read", "/v1/billboards/{version}": "read", "/v1/model": "read", "/v1/names": "read",
+    "/v1/round": "read", "/v1/status": "read", "/v1/ledger": "read", "/v1/events": "read", "/metrics": "read",
+    "/v1/insights": "read", "/v1/insights/{version}": "read", "/openapi.json": "read",
+}  # fmt: skip
+"""What each route needs. Whoever adds a route says it here."""
+
+
+def test_every_route_needs_what_it_should(tmp_path: Path) -> None:
+    with serving(tmp_path) as client:
+        routes = {path for route in client.app.routes for path in _paths(route)}  # type: ignore[attr-defined]
+    assert routes == set(NEEDED)
+    assert {path: need_of(path) for path in routes} == NEEDED
+
+
+def _paths(route: Any) -> list[str]:
+    if isinstance(route, APIRoute):
+        return [route.path]
+    inner = getattr(route, "original_router", None) or getattr(route, "router", None)
+    return [path for one in getattr(inner, "routes", []) for path in _paths(one)]
+
+
+@pytest.mark.parametrize(
+    ("path", "method", "allowed"),
+    [
+        ("/v1/status", "GET", (READER, APP, SHUFFLER, ADMIN)),
+        ("/v1/episodes", "POST", (APP, ADMIN)),
+        ("/v1/batches", "POST", (SHUFFLER,)),
+        ("/v1/admin/expire", "POST", (ADMIN,)),
+    ],
+)
+def test_a_role_is_good_for_its_own(tmp_path: Path, path: str, method: str, allowed: tuple[Any, ...]) -> None:
+    with serving(tmp_path, public_reads=False) as client:
+        for headers in (READER, APP, SHUFFLER, ADMIN):
+            code = client.request(method, path, headers=headers).status_code
+            assert (code == 403) == (headers not in allowed), (path, headers)
+        for headers in ({}, STRANGER, {"Authorization": APP["Authorization"].replace("Bearer", "Basic")}):
+            assert client.request(method, path, headers=headers).status_code == 401
+        twice = [("Authorization", APP["Authorization"]), ("Authorization", ADMIN["Authorization"])]
+        assert client.request(method, path, headers=twice).status_code == 401
+
+
+def test_one_string_is_not_the_key_of_two_roles(tmp_path: Path) -> None:
+    same = settings(tmp_path).with_secrets(admin_key=KEYS["app_key"])
+    with pytest.raises(InvalidInput, match="a string of its own"):
+        create_app(same)
+    with pytest.raises(InvalidInput, match="a string of its own"):
+        create_app(settings(tmp_path).with_secrets(app_key=settings(tmp_path).secret("user_secret")))
+    assert not (tmp_path / "service.db").exists()
+
+
+def test_a_shuffled_deployment_needs_a_shuffler(tmp_path: Path) -> None:
+    agent, world = (
+        "private-linopt-vi:trust=shuffle,first=4,growth=1,epsilon=20",
+        "random-blend:states=4,actions=2,horizon=2,d=2",
+    )
+    chosen = Settings(world=world, agent=agent, episodes=12, database=f"sqlite:///{tmp_path}/service.db")
+    kept = {name: KEYS[name] for name in ("app_key", "admin_key")}
+    with pytest.raises(InvalidInput, match="RETICENT_SHUFFLER_KEY"):
+        create_app(chosen.with_secrets(user_secret="a secret of the tests, long enough", **kept), begin=True)
+
+
+def test_keys_rotate_without_a_restart(tmp_path: Path) -> None:
+    file, now = tmp_path / "keys.yaml", [0.0]
+
+    def write(*keys: str) -> None:
+        content = json.dumps({"app": [hashlib.sha256(key.encode()).hexdigest() for key in keys]})
+        (tmp_path / "new").write_text(content)
+        os.replace(tmp_path / "new", file)
+        now[0] += 2
+
+    write("first")
+    keys = Keys(settings(tmp_path, keys_file=file), clock=lambda: now[0])
+    assert (keys.role_of("first"), keys.role_of("second")) == ("app", None)
+    write("first", "second")
+    assert (keys.role_of("first"), keys.role_of("second")) == ("app", "app")
+    write("second")
+    assert (keys.role_of("first"), keys.role_of("second")) == (None, "app")
+    file.write_text("app: not a list")
+    now[0] += 2
+    assert keys.role_of("second") == "app"  # a broken file changes nothing, and is told
+    assert not keys.current
+    write(KEYS["admin_key"])
+    assert (keys.role_of(KEYS["admin_key"]), keys.current) == ("admin", False)
+    write("third")
+    assert (keys.role_of("third"), keys.current) == ("app", True)
+
+
+# -- development, proxies, names --------------------------------------------------------------------------------------
+
+
+def test_development_keys_do_not_work_through_a_proxy(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for variable in list(os.environ):
+        if variable.startswith("RETICENT_"):
+            monkeypatch.delenv(variable)
+    chosen = Settings(
+        world="random-blend:states=4,actions=2,horizon=2,d=2", agent="private-linopt-vi", episodes=12,
+        database=f"sqlite:///{tmp_path}/service.db", hosts=("testserver",),
+    )  # fmt: skip
+    with pytest.raises(InvalidInput, match="RETICENT_"):
+        create_app(chosen)
+    with pytest.warns(UserWarning, match="well-known"):
+        app = create_app(chosen.for_development(), begin=True)
+    admin = {"Authorization": "Bearer dev-admin-key"}
+    with TestClient(app) as client:
+        assert client.get("/v1/admin/status", headers=admin).status_code == 200
+        for header in ("Forwarded", "Via", "X-Forwarded-For", "X-Real-IP"):
+            assert client.get("/v1/admin/status", headers={**admin, header: "10.0.0.1"}).status_code == 403
+
+
+def test_workers_serve_what_the_command_checked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = tmp_path / "deployment.yaml"
+    path.write_text("world: riverswim\n")
+    monkeypatch.setenv(service.CONFIG, "")
+    service.tell_workers(path, host="0.0.0.0", port=None, development=False)
+    seen: list[Settings] = []
+    monkeypatch.setattr(service, "create_app", seen.append)
+    monkeypatch.setenv("RETICENT_CACHE", "off")
+    service.create_worker()
+    assert (seen[0].host, seen[0].port, seen[0].open_reads, seen[0].development) == ("0.0.0.0", 8400, False, False)
+
+
+@pytest.mark.parametrize(
+    ("host", "status"),
+    [
+        ("testserver", 200),
+        ("127.0.0.1:8400", 200),
+        ("localhost", 200),
+        ("[::1]:80", 200),
+        ("evil.example", 400),
+        ("", 400),
+    ],
+)
+def test_a_name_that_is_not_ours_is_refused(tmp_path: Path, host: str, status: int) -> None:
+    with serving(tmp_path) as client:
+        assert client.get("/v1/health", headers={"Host": host}).status_code == status
+
+
+# -- what answers say -------------------------------------------------------------------------------------------------
+
+
+def test_answers_to_a_key_are_kept_by_no_cache(tmp_path: Path) -> None:
+    with serving(tmp_path) as client:
+        for path in ("/v1/model", "/v1/billboards/0", "/v1/names", "/v1/insights/0", "/v1/status"):
+            assert client.get(path, headers=READER).headers["cache-control"] == "no-store"
+        assert "immutable" in client.get("/v1/model").headers["cache-control"]
+
+
+def test_the_names_of_unknown_fields_are_not_repeated(tmp_path: Path) -> None:
+    with serving(tmp_path) as client:
+        answer = client.post("/v1/episodes", json={"user": "ann", "<script>": 1}, headers=APP)
+        assert answer.status_code == 422
+        assert "script" not in answer.text
+
+
+def test_no_page_loads_scripts_of_strangers(tmp_path: Path) -> None:
+    with serving(tmp_path) as client:
+        assert client.get("/docs").status_code == 404
+        assert "https://" not in client.get("/dashboard").text.replace("http://www.w3.org", "")
+
+
+# -- enrolment --------------------------------------------------------------------------------------------------------
+
+
+def test_nobody_is_admitted_without_the_backends_word(tmp_path: Path) -> None:
+    backend, other = Ed25519PrivateKey.generate(), Ed25519PrivateKey.generate()
+    public = backend.public_key().public_bytes(Encoding.Raw, PublicFormat.Raw).hex()
+    later = time.time() + 60
+    with serving(tmp_path, enrolment_key=public) as client:
+
+        def come(user: str, token: str | None) -> int:
+            return client.post("/v1/episodes", json={"user": user, "enrolment": token}, headers=APP).status_code
+
+        genuine, longer = issue(backend, "ann", later), issue(backend, "ann", later + 1)
+        for user, token in (
+            ("ann", None), ("bob", genuine), ("ann", issue(other, "ann", later)), ("ann", issue(backend, "ann", 1.0)),
+            ("ann", "x"), ("ann", genuine + "." + genuine),
+            ("ann", longer.partition(".")[0] + "." + genuine.partition(".")[2]),
+        ):  # fmt: skip
+            assert come(user, token) == 403
+        assert client.get("/v1/status").json()["admitted"] == 0
+        assert come("ann", genuine) == 201
+        assert client.get("/v1/status").json()["admitted"] == 1
+
+
+# -- connections ------------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def address(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[str, int]]:
+    world, where = "random-blend:states=4,actions=2,horizon=2,d=2", tmp_path_factory.mktemp("caps")
+    with running_service(where, world=world, episodes=12, read_seconds=1.0, connections=8, rate_limit=0) as url:
+        host, _, port = url.removeprefix("http://").partition(":")
+        yield host, int(port)
+
+
+def answer_of(connection: socket.socket, patience: float) -> bytes:
+    """What comes until the other side closes; TimeoutError if it does not."""
+    connection.settimeout(patience)
+    heard = b""
+    with contextlib.suppress(ConnectionError):
+        while piece := connection.recv(65536):
+            heard += piece
+    return heard
+
+
+def test_headers_have_an_end(address: tuple[str, int]) -> None:
+    with socket.create_connection(address) as connection:
+        sent = 0
+        with contextlib.suppress(ConnectionError):
+            connection.sendall(b"GET /v1/health HTTP/1.1\r\nHost: localhost\r\n")
+            while sent < 4 << 20:
+                connection.sendall(b"X-Filler: " + b"a" * 16_000 + b"\r\n")
+                sent += 16_012
+        assert sent < 4 << 20
+    with socket.create_connection(address) as connection:
+        with contextlib.suppress(ConnectionError):
+            for _ in range(64):
+                connection.sendall(b"a" * 16_000)  # a method that never ends
+        assert answer_of(connection, 5.0)[:12] in (b"", b"HTTP/1.1 400", b"HTTP/1.1 431")
+
+
+@pytest.mark.parametrize("begun", [b"", b"GET /v1/hea", b"POST /v1/episodes HTTP/1.1\r\nHost: localhost\r\n"])
+def test_half_a_request_is_not_waited_for(address: tuple[str, int], begun: bytes) -> None:
+    with socket.create_connection(address) as connection:
+        connection.sendall(begun)
+        assert answer_of(connection, 5.0).startswith(b"HTTP/1.1 408")
+
+
+def test_half_a_body_is_not_waited_for(address: tuple[str, int]) -> None:
+    key = "the app's key of the tests, long enough"
+    head = (
+        f"POST /v1/episodes HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer {key}\r\nContent-Length: 50\r\n\r\n{{"
+    )
+    with socket.create_connection(address) as connection:
+        connection.sendall(head.encode())
+        assert answer_of(connection, 5.0).startswith(b"HTTP/1.1 408")
+
+
+def test_new_connections_are_served_however_many_are_half_open(address: tuple[str, int]) -> None:
+    with contextlib.ExitStack() as stack:
+        for _ in range(40):
+            stack.enter_context(socket.create_connection(address)).sendall(b"GET /v1/he")
+        connection = stack.enter_context(socket.create_connection(address))
+        connection.sendall(b"GET /v1/health HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n")
+        assert answer_of(connection, 5.0).startswith(b"HTTP/1.1 200")

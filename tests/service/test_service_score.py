@@ -21,7 +21,7 @@ from reticent.service.storage import records
 from reticent.worlds import Episode
 from reticent_client.wire.trajectory import well_formed
 
-AGENT = "private-score-vi:first=0.4,growth=1,epsilon=50"
+AGENT = "private-score-vi:first=0.4,growth=1,epsilon=12"
 """Rounds of four users."""
 USERS = 12
 
@@ -122,7 +122,7 @@ def test_numpy_and_jax_form_the_same_vectors_whatever_a_user_sends(spec: str) ->
 
 
 def test_the_first_places_explore_and_a_user_without_a_place_does_not(tmp_path: Path) -> None:
-    service = deployment(tmp_path, "private-score-vi:first=0.4,growth=4,epsilon=50,explore=0", 84)
+    service = deployment(tmp_path, "private-score-vi:first=0.4,growth=4,epsilon=12,explore=0", 84)
     assert service.mechanism.agent.schedule.round_sizes.tolist() == [4, 16, 64]
     at_random = {
         tuple(service.act(opened.token, opened.episode, step, 0)[0] for step in range(MODEL.horizon))

@@ -6,6 +6,7 @@ import re
 from pathlib import Path
 
 import count_mutants  # noqa: F401  (registers its mutants with the others)
+import path_mutants
 import pytest
 import rare_mutants  # noqa: F401  (likewise)
 import score_mutants  # noqa: F401  (likewise)
@@ -44,8 +45,15 @@ def test_the_mutant_is_caught(broken: Mutant, monkeypatch: pytest.MonkeyPatch) -
 
 
 def test_there_are_enough_of_them_and_no_two_alike() -> None:
-    assert len({one.name for one in MUTANTS}) == len(MUTANTS) >= 20
+    assert len({one.name for one in MUTANTS}) == len(MUTANTS) >= 100
     assert {one.name for one in MUTANTS} >= QUICK
+
+
+def test_every_class_has_three_or_more() -> None:
+    known = {one.name for one in MUTANTS}
+    for name, members in path_mutants.CLASSES.items():
+        assert len(set(members)) >= 3, name
+        assert set(members) <= known, name
 
 
 def rows() -> list[str]:

@@ -44,7 +44,7 @@ FREE = ("retries", "order")
 
 
 class Event(NamedTuple):
-    """``act`` is admit, send, empty, malformed or expire; ``seed`` chooses the episode (None: hers; -1: a wild one)."""
+    """``act`` is a method of :class:`Entry`; ``seed`` chooses the episode (None is hers, −1 a wild one)."""
 
     act: str
     user: int
@@ -73,7 +73,7 @@ def story(kind: str, changed: bool) -> list[Event]:
             "silence": [],
             "expiry": [Event("expire", SHE)],
             "lateness": [],
-            "retries": [Event("send", SHE), Event("send", SHE), Event("send", SHE, 99)],
+            "retries": [Event("send", SHE), Event("readmit", SHE), Event("send", SHE), Event("send", SHE, 99)],
         }[kind]
     return events
 
@@ -95,6 +95,7 @@ class Entry(Protocol):
     mechanism: Mechanism
 
     def admit(self, user: int) -> None: ...
+    def readmit(self, user: int) -> None: ...
     def send(self, user: int, episode: Episode) -> None: ...
     def malformed(self, user: int) -> None: ...
     def empty(self, user: int) -> None: ...
@@ -114,6 +115,11 @@ class Embedded:
 
     def admit(self, user: int) -> None:
         self.tickets[user] = self.agent.begin(user)
+
+    def readmit(self, user: int) -> None:
+        """She comes again, and is turned away."""
+        with contextlib.suppress(InvalidInput):
+            self.agent.begin(user)
 
     def send(self, user: int, episode: Episode) -> None:
         with contextlib.suppress(InvalidInput):  # a ticket that is used up: she alone is told
@@ -147,6 +153,10 @@ class InOrder(Embedded):
     def admit(self, user: int) -> None:
         """Who comes next is known; nothing is asked of the agent."""
 
+    def readmit(self, user: int) -> None:
+        with contextlib.suppress(InvalidInput):
+            self.agent.submit(user, played(user, 99))
+
     def send(self, user: int, episode: Episode) -> None:
         with contextlib.suppress(InvalidInput):
             self.agent.submit(user, episode)
@@ -176,6 +186,13 @@ class Served:
 
     def admit(self, user: int) -> None:
         self.tokens[user] = self.service.admit(f"user {user}", f"{user:032x}")
+
+    def readmit(self, user: int) -> None:
+        """She comes again: the same request, and a new episode, which is served and not learned from."""
+        self.admit(user)
+        again = self.service.admit(f"user {user}", f"{user + 1000:032x}")
+        with contextlib.suppress(Refusal):
+            self.service.submit_trajectory(again.token, again.episode, *played(user, 99))
 
     def send(self, user: int, episode: Episode) -> None:
         opened = self.tokens[user]
@@ -226,14 +243,30 @@ class Transcript(NamedTuple):
 
 
 @contextlib.contextmanager
-def watched(hide: Sequence[np.ndarray] | None, secure: bool) -> Iterator[tuple[list[np.ndarray], list[np.ndarray]]]:
-    """Keep each round's sum and release; with ``hide``, sums of a neighbour, move the noise so that it hides the change.
+def watched(
+    hide: Sequence[np.ndarray] | None, secure: bool, findings: list[str]
+) -> Iterator[tuple[list[np.ndarray], list[np.ndarray]]]:
+    """Keep each round's sum and release, and hold the sum to its contributions.
+
+    With ``hide``, sums of a neighbour, the noise is moved so that it hides the change.
 
     Unless ``secure``, noise is the same in every run: whoever draws more or less of it is found by that.
     """
     totals: list[np.ndarray] = []
     releases: list[np.ndarray] = []
-    generator, close, draw = np.random.default_rng(11), Mechanism.close, Mechanism._draw
+    generator, close, draw, exact = (
+        np.random.default_rng(11),
+        Mechanism.close,
+        Mechanism._draw,
+        Mechanism.exact_contribution,
+    )
+    formed: list[np.ndarray] = []
+
+    def noted(self: Mechanism, billboard: Any, seen: Any) -> np.ndarray:
+        if self.formed_when_counted and billboard.version != len(totals):
+            findings.append("a contribution is in the coordinates of another round")
+        formed.append(exact(self, billboard, seen))
+        return formed[-1]
 
     def drawn(self: Mechanism, prefix: tuple[int, ...]) -> np.ndarray:
         if secure:
@@ -245,6 +278,9 @@ def watched(hide: Sequence[np.ndarray] | None, secure: bool) -> Iterator[tuple[l
         if hide is not None:
             noise = noise + (hide[len(totals)] - total)
         totals.append(np.array(total))
+        if self.formed_when_counted and not np.array_equal(total, sum(formed, np.zeros_like(total))):
+            findings.append("a round's sum is not the sum of its contributions")
+        formed.clear()
         after, release = close(self, number, state, served, total, noise, *rest)
         releases.append(release)
         return after, release
@@ -252,6 +288,7 @@ def watched(hide: Sequence[np.ndarray] | None, secure: bool) -> Iterator[tuple[l
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(Mechanism, "_draw", drawn)
         patch.setattr(Mechanism, "close", closed)
+        patch.setattr(Mechanism, "exact_contribution", noted)
         yield totals, releases
 
 
@@ -265,22 +302,26 @@ def play(
 ) -> tuple[Transcript, Mechanism]:
     """Play a story on a fresh entry; ``finished`` says whether it is the whole one."""
     findings: list[str] = []
-    with watched(hide, secure) as (totals, releases):
+    with watched(hide, secure, findings) as (totals, releases):
         entry = make()
         try:
             public = [(0, entry.public())]
             for event in events:
-                if event.act == "send":
-                    entry.send(event.user, played(event.user, event.seed))
-                else:
-                    getattr(entry, event.act)(event.user)
+                told = (played(event.user, event.seed),) if event.act == "send" else ()
+                try:
+                    getattr(entry, event.act)(event.user, *told)
+                except (InvalidInput, Refusal, KeyError) as refused:  # a user who was not admitted has no ticket
+                    findings.append(f"this was refused: {event.act} ({type(refused).__name__})")
                 now = (len(totals), entry.public())
                 if event.act != "admit" and not isinstance(entry, InOrder) and now != public[-1]:
                     findings.append(f"what is published changed when a user did this: {event.act}")
                 if now != public[-1]:
                     public.append(now)
             if finished:
-                entry.finish()
+                try:
+                    entry.finish()
+                except (InvalidInput, Refusal):
+                    findings.append("this was refused: the end")
             public.append((len(totals), entry.public()))
         finally:
             entry.close()

@@ -60,11 +60,21 @@ def rows() -> list[str]:
     return [f"| `{one.name}` | {one.mistake} | {one.caught_by} |" for one in MUTANTS]
 
 
-def test_the_table_in_the_docs_is_this_registry() -> None:
-    written = [line for line in DOCS.read_text().splitlines() if re.match(r"\| `[a-z0-9-]+` \|", line)]
-    assert written == rows(), "python tests/mutants/test_mutants.py prints the table"
+def class_rows() -> list[str]:
+    return [
+        f"| {name} | {', '.join(f'`{member}`' for member in members)} |"
+        for name, members in path_mutants.CLASSES.items()
+    ]
+
+
+def test_the_tables_in_the_docs_are_this_registry() -> None:
+    lines = DOCS.read_text().splitlines()
+    written = [line for line in lines if re.match(r"\| `[a-z0-9-]+` \|", line)]
+    assert written == rows(), "python tests/mutants/test_mutants.py prints the tables"
+    assert [line for line in lines if re.match(rf"\| ({'|'.join(path_mutants.CLASSES)}) \|", line)] == class_rows()
     assert f"all {len(MUTANTS)} of the table are caught" in DOCS.read_text()
 
 
 if __name__ == "__main__":
     print("\n".join(["| mutant | mistake | caught by |", "|---|---|---|", *rows()]))
+    print("\n".join(["", "| class | mutants |", "|---|---|", *class_rows()]))

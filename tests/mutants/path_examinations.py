@@ -160,7 +160,7 @@ def empty_messages() -> Examination:
     return _named(examine, "distribution", {"device": "messages"})
 
 
-def deployed_law(draws: int = 3000) -> Examination:
+def deployed_law(draws: int = 1000) -> Examination:
     """The law of a deployment's secure noise on the flagship's sums, rare failures included."""
 
     def examine() -> list[str]:

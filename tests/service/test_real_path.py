@@ -21,24 +21,25 @@ from reticent_client.messages import form_messages
 from reticent_client.report import noised_report
 from reticent_client.wire.trajectory import well_formed
 
+BOTH = ["flagship", pytest.param("regressions", marks=pytest.mark.verify)]
 ONE_AFTER_ANOTHER = ("swap", "refusal", "malformed", "expiry", "retries")
 """Kinds that there are if nobody overlaps: a place is used up before the next user comes."""
 
 
 @pytest.mark.parametrize("kind", KINDS)
-@pytest.mark.parametrize("agent", AGENTS)
+@pytest.mark.parametrize("agent", BOTH)
 def test_users_with_tickets(agent: str, kind: str) -> None:
     assert replay_path(lambda: Embedded(AGENTS[agent]), kind) == []
 
 
 @pytest.mark.parametrize("kind", ONE_AFTER_ANOTHER)
-@pytest.mark.parametrize("agent", AGENTS)
+@pytest.mark.parametrize("agent", BOTH)
 def test_users_in_order(agent: str, kind: str) -> None:
     assert replay_path(lambda: InOrder(AGENTS[agent]), kind) == []
 
 
 @pytest.mark.parametrize("kind", KINDS)
-@pytest.mark.parametrize("agent", ["flagship", pytest.param("regressions", marks=pytest.mark.verify)])
+@pytest.mark.parametrize("agent", BOTH)
 def test_users_of_a_service_on_sqlite(tmp_path: Path, agent: str, kind: str) -> None:
     fresh = iter(range(10))
     assert replay_path(lambda: Served(AGENTS[agent], f"sqlite:///{tmp_path}/{next(fresh)}.db"), kind) == []

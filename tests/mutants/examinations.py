@@ -25,11 +25,13 @@ from reticent.audit import (
     noise_findings,
     play_releases,
     promised_scales,
+    realised_mu,
     replay,
     seen_as,
     worst_pair,
 )
 from reticent.audit.atoms import atom_evidence
+from reticent.privacy.neighbours import Pair, length_of, report_of
 from reticent.privacy.noise import SecureNoise
 from reticent.service import embedded as deployed
 from reticent.service import mechanism
@@ -58,6 +60,55 @@ def replayed(random: int = 0, users: int = 4, **options: Any) -> Examination:
     return _named(examine, "replay", options)
 
 
+def bounded(name: str, users: int = 4, random: int = 4, **options: Any) -> Examination:
+    """The worst pair that can be found, held to the promise and to the declared sensitivities. No run, so it is quick."""
+
+    def examine() -> list[str]:
+        one = Subject(make_agent(name, tiny_world().model, users, **options))
+        # A broken clip lets anything through; that is a finding and no reason to stop.
+        with np.errstate(all="ignore"):
+            pairs = [*one.neighbours.worst_cases(random, 0), *one.neighbours.random_pairs(random, 0)]
+            return [finding for pair in pairs for finding in _over_the_promise(one, pair)]
+
+    return _named(examine, "worst pair", {"agent": name, **options})
+
+
+def _over_the_promise(one: Subject, pair: Pair[Any]) -> list[str]:
+    findings = []
+    strength = realised_mu(one, pair) * one.exposure
+    if not strength <= one.promised * (1 + 1e-9):
+        findings.append(f"{pair.origin}: this pair has mu = {strength:.6g}, promised {one.promised:.6g}")
+    moved = np.asarray(report_of(one.sums, pair.canary) - report_of(one.sums, pair.replacement))
+    for group in one.guarantee.groups:
+        length = length_of(one.sums, moved[group.step - 1, group.columns])
+        if not length <= group.sensitivity * (1 + 1e-9):
+            findings.append(f"the {group.name} moved by {length:.6g}, declared {group.sensitivity:.6g}")
+    return findings
+
+
+def replayed_users(name: str, users: int = 2, **options: Any) -> Examination:
+    """Replay of any agent; the first user changes, from one end of what the code lets through to nothing at all."""
+
+    def examine() -> list[str]:
+        one = Subject(make_agent(name, tiny_world().model, users, **options))
+        hooks = one.neighbours
+        far = next(pair.canary for pair in hooks.worst_cases(1, 0) if pair.origin == "hostile: length 1000")
+        same = 0.3 * hooks.worst_cases(1, 0)[1].canary
+        runs = replay(one, [seen_as(far), *[seen_as(same)] * (users - 1)], 0, seen_as(hooks.nothing()))
+        return list(runs.findings)
+
+    return _named(examine, "replay", {"agent": name, **options})
+
+
+def law_of(name: str, users: int = 4, **options: Any) -> Examination:
+    """The law of the simulated noise of any agent."""
+
+    def examine() -> list[str]:
+        return check_noise(Subject(make_agent(name, tiny_world().model, users, **options)))
+
+    return _named(examine, "distribution", {"agent": name, **options})
+
+
 def distributed(**options: Any) -> Examination:
     """The law of the privatizer's noise."""
     return _named(lambda: check_noise(subject(**options)), "distribution", options)
@@ -80,6 +131,20 @@ def audited(trials: int, learn: bool = False, **options: Any) -> Examination:
         return [f"epsilon is at least {bound.epsilon:.3f}, claimed {claimed}"] if bound.epsilon > claimed else []
 
     return _named(examine, "audit", options)
+
+
+def attacked(name: str, trials: int, users: int = 4, **options: Any) -> Examination:
+    """The releases adversary against any agent, with the worst pair, at the audit's default confidence."""
+
+    def examine() -> list[str]:
+        one = Subject(make_agent(name, tiny_world().model, users, **options))
+        pair, _ = worst_pair(one, random=4, gradient=False)
+        scores = play_releases(one, pair, trials, seed=3)
+        bound = lower_bounds(scores.without, scores.present, one.guarantee.delta, 0.999).lower_bound
+        claimed = one.guarantee.epsilon
+        return [f"epsilon is at least {bound.epsilon:.3f}, claimed {claimed}"] if bound.epsilon > claimed else []
+
+    return _named(examine, "audit", {"agent": name, "trials": trials, **options})
 
 
 def searched(name: str = "private-linopt-vi", trials: int = 100_000, users: int = 4, **options: Any) -> Examination:

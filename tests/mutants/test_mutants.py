@@ -6,8 +6,10 @@ import re
 from pathlib import Path
 
 import count_mutants  # noqa: F401  (registers its mutants with the others)
+import path_mutants
 import pytest
 import rare_mutants  # noqa: F401  (likewise)
+import score_mutants  # noqa: F401  (likewise)
 from examinations import Examination
 
 from mutants import MUTANTS, QUICK, Mutant
@@ -43,19 +45,36 @@ def test_the_mutant_is_caught(broken: Mutant, monkeypatch: pytest.MonkeyPatch) -
 
 
 def test_there_are_enough_of_them_and_no_two_alike() -> None:
-    assert len({one.name for one in MUTANTS}) == len(MUTANTS) >= 20
+    assert len({one.name for one in MUTANTS}) == len(MUTANTS) >= 100
     assert {one.name for one in MUTANTS} >= QUICK
+
+
+def test_every_class_has_three_or_more() -> None:
+    known = {one.name for one in MUTANTS}
+    for name, members in path_mutants.CLASSES.items():
+        assert len(set(members)) >= 3, name
+        assert set(members) <= known, name
 
 
 def rows() -> list[str]:
     return [f"| `{one.name}` | {one.mistake} | {one.caught_by} |" for one in MUTANTS]
 
 
-def test_the_table_in_the_docs_is_this_registry() -> None:
-    written = [line for line in DOCS.read_text().splitlines() if re.match(r"\| `[a-z0-9-]+` \|", line)]
-    assert written == rows(), "python tests/mutants/test_mutants.py prints the table"
+def class_rows() -> list[str]:
+    return [
+        f"| {name} | {', '.join(f'`{member}`' for member in members)} |"
+        for name, members in path_mutants.CLASSES.items()
+    ]
+
+
+def test_the_tables_in_the_docs_are_this_registry() -> None:
+    lines = DOCS.read_text().splitlines()
+    written = [line for line in lines if re.match(r"\| `[a-z0-9-]+` \|", line)]
+    assert written == rows(), "python tests/mutants/test_mutants.py prints the tables"
+    assert [line for line in lines if re.match(rf"\| ({'|'.join(path_mutants.CLASSES)}) \|", line)] == class_rows()
     assert f"all {len(MUTANTS)} of the table are caught" in DOCS.read_text()
 
 
 if __name__ == "__main__":
     print("\n".join(["| mutant | mistake | caught by |", "|---|---|---|", *rows()]))
+    print("\n".join(["", "| class | mutants |", "|---|---|", *class_rows()]))

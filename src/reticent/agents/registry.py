@@ -14,6 +14,7 @@ from typing import Any, get_type_hints
 
 from reticent.learning.learner import AnyLearner
 from reticent.naming import Registry
+from reticent.privacy.guarantee import guarantee_of
 from reticent.runtime import double_precision
 from reticent.worlds import Model
 
@@ -31,7 +32,11 @@ def make_agent(spec: str, model: Model, episodes: int, **overrides: Any) -> AnyL
       InvalidInput: an option's value is outside its domain.
     """
     _load()
-    return dataclasses.replace(AGENTS.make(spec, model, episodes, **overrides), name=spec)
+    agent = AGENTS.make(spec, model, episodes, **overrides)
+    promise, about = guarantee_of(agent), getattr(model, "about", None)
+    if promise is not None and about is not None:  # whoever is promised something is told what was known before
+        agent = dataclasses.replace(agent, promise=dataclasses.replace(promise, origin=about.provenance))
+    return dataclasses.replace(agent, name=spec)
 
 
 def register_with_options(

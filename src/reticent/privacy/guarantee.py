@@ -16,10 +16,11 @@ from reticent.learning.promise import Promise
 from reticent.privacy.ledger import Ledger
 from reticent.privacy.sensitivity import Adjacency
 from reticent.privacy.trust import Trust
+from reticent.worlds.provenance import Provenance
 
 CHANGES: dict[Adjacency, str] = {
     "replace": "her whole data were replaced by any other",
-    "zero-out": "she had contributed nothing, her place being kept",
+    "zero-out": "her contribution were zero and her place kept",
 }
 """By adjacency, what may change about one user. Zero-out is *not* the absence of a user: her place is used up all the
 same."""
@@ -78,6 +79,7 @@ class Guarantee(Promise):
       reliance: on whom the promise relies besides mathematics; a sentence, or nothing.
       not_covered: what is not promised.
       settings: the agent's options as they were resolved.
+      origin: where candidate models come from, as far as it is stated: what is published before the first user comes.
     """
 
     trust: Trust
@@ -95,6 +97,7 @@ class Guarantee(Promise):
     reliance: str = ""
     not_covered: tuple[str, ...] = NOT_COVERED
     settings: Mapping[str, Any] = dataclasses.field(default_factory=dict)
+    origin: Provenance | None = None
 
     @property
     def spent(self) -> float:
@@ -129,8 +132,19 @@ class Guarantee(Promise):
             f"For every user{times}, {self.trust.exposed}{self.also_seen} is ({self.epsilon:g}, {self.delta:g})-"
             f"indistinguishable from what it would be if {CHANGES[self.adjacency]} ({self.trust.name} differential "
             f"privacy, {self.adjacency} adjacency{law}; really spent: epsilon = {self.spent:.4g} at the same delta"
-            f"{remark}).{self.reliance}{self.trust.silence}"
+            f"{remark}).{self.reliance}{self.trust.silence}{self._origin()}"
         )
+
+    def _origin(self) -> str:
+        """Where candidates come from, and what those have spent who are in both; a sentence with a leading space."""
+        if self.origin is None:
+            return ""
+        said = self.origin.sentence()
+        said = f" {said[0].upper()}{said[1:]}"
+        if self.origin.epsilon is None or self.origin.delta is None:
+            return f"{said}."
+        both = f"({self.epsilon + self.origin.epsilon:g}, {self.delta + self.origin.delta:g})"
+        return f"{said}: to those who are in both, {both} is promised."
 
     def for_contributions(self, epsilon: float, factor: float, *, contributions: int, also_seen: str = "") -> Guarantee:
         """The promise of (``epsilon``, δ) to users who are charged ``factor`` times what this one charges.
@@ -161,6 +175,7 @@ class Guarantee(Promise):
             "releases": self.releases,
             "sentence": self.sentence(),
             "not_covered": list(self.not_covered),
+            "origin": None if self.origin is None else self.origin.to_dict(),
         }
 
 

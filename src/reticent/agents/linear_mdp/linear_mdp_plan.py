@@ -61,7 +61,8 @@ class LinearMdpOptions:
     Attributes:
       trust: ``joint`` only; :mod:`reticent.agents.linear_mdp.private_moments` says why.
       epsilon, delta: the promise.
-      adjacency: what may change about one user: everything (``replace``) or her presence (``zero-out``).
+      adjacency: what may change about one user: everything (``replace``), or her contribution is zero and her place is
+        kept (``zero-out``).
       bonus_scale: multiplies the radii; 1 is Jin et al.'s with constant 1, plus what the noise adds.
       shift_scale: multiplies the shift that keeps noisy matrices positive definite.
       alpha: failure probability of radii and shifts.

@@ -49,7 +49,8 @@ class PrivateOptions:
       epsilon, delta: the promise.
       counter: how running sums are released (joint model); by default ``epochs``, and ``tree`` for the paper.
       calibration: ``paper`` (its formulas to the letter) or ``exact``.
-      adjacency: what may change about one user: everything (``replace``) or her presence (``zero-out``).
+      adjacency: what may change about one user: everything (``replace``), or her contribution is zero and her place is
+        kept (``zero-out``).
       bonus_scale: multiplies the confidence radii; 1 is the theory.
       shift_scale: multiplies the shift that keeps noisy Grams positive definite; 1 is the theory.
       alpha: failure probability of the confidence sets.

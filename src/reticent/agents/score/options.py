@@ -68,8 +68,8 @@ class PrivateScoreOptions(ScoreOptions):
       trust: who is trusted with raw data: the server (``joint``), nobody but a shuffler that mixes messages
         (``shuffle``), or nobody (``local``).
       epsilon, delta: the promise.
-      adjacency: what may change about one user: everything (``replace``), or whether she contributes, her place being kept
-        (``zero-out``).
+      adjacency: what may change about one user: everything (``replace``), or her contribution is zero and her place is
+        kept (``zero-out``).
       clip: radius to which whole vectors are clipped, in units of √D, the length of a typical whitened vector.
       free: how large noise may be beside the sampling noise √n of a sum; a radius that makes it so large is taken where it
         is larger, so that clipping ends where there are so many users that it would cost more than noise does.

@@ -30,7 +30,7 @@ from reticent.worlds.records.coding import Coding
 FORMAT = 1
 """Version of the file format; files of others are refused."""
 
-_DECLARED = [field.name for field in dataclasses.fields(Model) if field.metadata.get("static")]
+_DECLARED = [field.name for field in dataclasses.fields(Model) if field.metadata.get("static") and field.name != "about"]
 _FEATURES = [field.name for field in dataclasses.fields(Model) if not field.metadata.get("static")]
 _SHARES = "shares"
 _MANIFEST = "manifest.json"
@@ -147,11 +147,11 @@ def load_model(path: str | Path) -> ModelFile:
     try:
         arrays = {name: np.load(io.BytesIO(content), allow_pickle=False) for name, content in packed.items()}
         shares = arrays.pop(_SHARES, None)
-        model = make_model(**arrays, **{name: manifest["declared"][name] for name in _DECLARED})
         names = Names.from_dict(manifest["names"])
-        names.check_sizes(model.states, model.actions)
-        coding = None if manifest["coding"] is None else Coding.from_dict(manifest["coding"])
         origin = Provenance.from_dict(manifest["provenance"])
+        declared = {name: manifest["declared"][name] for name in _DECLARED}
+        model = make_model(**arrays, **declared, names=names, provenance=origin)
+        coding = None if manifest["coding"] is None else Coding.from_dict(manifest["coding"])
         return ModelFile(model, names, origin, coding, shares, manifest["report"], manifest["reticent"])
     except (KeyError, TypeError, ValueError) as problem:
         raise DamagedModel(f"{path} is damaged: {problem}") from None

@@ -13,7 +13,7 @@ from typing import Annotated
 import typer
 
 from reticent import __version__
-from reticent.cli import agents, audit, bench, calibrate, compare, fit, run, serve, sweep, users, worlds
+from reticent.cli import agents, audit, bench, calibrate, compare, fit, rehearse, run, serve, sweep, users, worlds
 from reticent.errors import ReticentError
 
 COMMANDS: dict[str, Callable[..., None]] = {
@@ -28,6 +28,7 @@ COMMANDS: dict[str, Callable[..., None]] = {
     "serve": serve.serve,
     "users": users.users,
     "fit": fit.fit,
+    "rehearse": rehearse.rehearse,
 }
 
 app = typer.Typer(

@@ -7,8 +7,8 @@ have a leading axis. The schedule is the same for all of them, so the decision t
 
 Every leaf of a :class:`Carry` has two leading axes, ``(settings, seeds)``.
 
-The world is the same for all seeds, or each seed has a truth of its own (:class:`reticent.simulation.truths.Truths`): worlds
-that share their model are one more thing that differs along the axis of seeds.
+The world is the same for all seeds, or each seed has a truth of its own (:class:`reticent.simulation.truths.Truths`):
+worlds that share their model are one more thing that differs along the axis of seeds.
 """
 
 from __future__ import annotations

@@ -66,7 +66,12 @@ class Lanes:
         @double_precision  # a scope belongs to its thread
         def one(number: int) -> tuple[Array, Array]:
             self._carries[number], curves = self._program(
-                self._agents, self._places[number], self._keys[number], self._carries[number], segment, jnp.asarray(count)
+                self._agents,
+                self._places[number],
+                self._keys[number],
+                self._carries[number],
+                segment,
+                jnp.asarray(count),
             )
             return jax.block_until_ready(curves)  # type: ignore[no-any-return]
 

@@ -1,7 +1,7 @@
 """Many truths of one model, simulated side by side: one for each seed.
 
-Worlds that share their model differ in a few arrays only. Stacked along a leading axis these go through one compiled program,
-as seeds do, so that hundreds of truths cost one compilation.
+Worlds that share their model differ in a few arrays only. Stacked along a leading axis these go through one compiled
+program, as seeds do, so that hundreds of truths cost one compilation.
 """
 
 from __future__ import annotations
@@ -44,7 +44,8 @@ class Truths:
 
     def world_of(self, truth: dict[str, Array]) -> World:
         """The world of one truth, given its arrays."""
-        return dataclasses.replace(self.shared, **truth)
+        changed: Any = truth
+        return dataclasses.replace(self.shared, **changed)
 
     def some(self, chosen: np.ndarray) -> Truths:
         """The truths at these places."""
@@ -75,7 +76,9 @@ def stack_truths(worlds: Sequence[World]) -> Truths:
       InvalidInput: there are none, or they do not share one model, or have parameters of different shapes.
     """
     if not worlds or any(world.model is not worlds[0].model for world in worlds):
-        raise InvalidInput("worlds", f"{len(worlds)} of several models", "at least one, of one model", "draw them from it")
+        raise InvalidInput(
+            "worlds", f"{len(worlds)} of several models", "at least one, of one model", "draw them from it"
+        )
     shapes = {tuple(getattr(world, field).shape for field in OWN) for world in worlds}
     if len(shapes) > 1 or len({world.reward_kind for world in worlds}) > 1:
         raise InvalidInput("worlds", "of different shapes", "alike but for numbers", "give all of them rows per step")

@@ -30,7 +30,9 @@ from reticent.worlds.records.coding import Coding
 FORMAT = 1
 """Version of the file format; files of others are refused."""
 
-_DECLARED = [field.name for field in dataclasses.fields(Model) if field.metadata.get("static") and field.name != "about"]
+_DECLARED = [
+    field.name for field in dataclasses.fields(Model) if field.metadata.get("static") and field.name != "about"
+]
 _FEATURES = [field.name for field in dataclasses.fields(Model) if not field.metadata.get("static")]
 _SHARES = "shares"
 _MANIFEST = "manifest.json"

@@ -4,8 +4,8 @@ Candidates are public, and so is the prior: :math:`\theta_p\sim\mathrm{Dirichlet
 where the model is not stationary, and for the rewards
 
 * nothing, where they are known;
-* :math:`\theta_r/\mathrm{total}\sim\mathrm{Dirichlet}(\alpha,\dots,\alpha)`, where their sum is declared; the *same* weights
-  as the transitions', where candidates are whole kinds of people, as :func:`reticent.worlds.fit` finds them;
+* :math:`\theta_r/\mathrm{total}\sim\mathrm{Dirichlet}(\alpha,\dots,\alpha)`, where their sum is declared; the *same*
+  weights as the transitions', where candidates are whole kinds of people, as :func:`reticent.worlds.fit` finds them;
 * :math:`\theta_r` uniform in :math:`[0,1]^{d_2}`, divided by its largest mean reward where that is above 1, else.
 
 No user is asked: whatever is computed from such truths costs no privacy.
@@ -57,7 +57,9 @@ def draw_truths(
             "draw reward weights of their own",
         )  # fmt: skip
     steps = 1 if model.stationary else model.horizon
-    return [_truth(model, np.random.default_rng([seed, number]), steps, concentration, rewards) for number in range(count)]
+    return [
+        _truth(model, np.random.default_rng([seed, number]), steps, concentration, rewards) for number in range(count)
+    ]
 
 
 def _truth(model: Model, random: np.random.Generator, steps: int, alpha: float, rewards: RewardWeights) -> World:

@@ -36,8 +36,8 @@ def answer(found: Rehearsal) -> str:
     regret, end, until = chosen.total_regret, chosen.end, chosen.reached(found.target)
     words = (
         f"{chosen.agent}: over {found.truths:,} drawn truths, {found.users:,} users lose {regret.mean:,.0f} in all "
-        f"on average ({regret.low_end:,.0f} to {regret.high_end:,.0f} in nine of ten truths); the final gap is {percent(end.mean)} of "
-        f"what acting at random loses, at most {percent(end.high)} in nine of ten."
+        f"on average ({regret.low_end:,.0f} to {regret.high_end:,.0f} in nine of ten truths); the final gap is "
+        f"{percent(end.mean)} of what acting at random loses, at most {percent(end.high)} in nine of ten."
     )
     if end.high > found.target:
         words += (

@@ -85,8 +85,8 @@ src="data:image/png;base64,{encoded}"></figure>
 {found.truths:,} truths, and the band that holds nine in ten of them. The <b>final gap</b> is the loss per user over the
 last 5% of the users, as a share of what acting at random loses ({found.scale.mean():.3f} on average). <b>Users to
 target</b>: after how many the gap stays below {100 * found.target:g}%, in the median; the last column is the K that
-nine in ten truths need. Truths are drawn from a public prior over the candidates' weights, so a rehearsal spends no privacy; a population that
-no blend of the candidates meets may fall outside the bands.</p></section>
+nine in ten truths need. Truths are drawn from a public prior over the candidates' weights, so a rehearsal spends no
+privacy; a population that no blend of the candidates meets may fall outside the bands.</p></section>
 {served}
 <section><h2>The promises in words</h2><dl>{promises}</dl></section>
 {missing}

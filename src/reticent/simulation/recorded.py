@@ -1,11 +1,11 @@
 """Any agent meets recorded people, in rounds as it would meet users; noise is simulated.
 
 Exact records (:class:`~reticent.worlds.people.recorded.RecordedUsers`) are met side by side, many of a round and several
-orders at once. Records that must be accepted first (:class:`~reticent.worlds.records.replayable.RandomisedUsers`) are met one
-after another, because who is accepted decides on the place of the next.
+orders at once. Records that must be accepted first (:class:`~reticent.worlds.records.replayable.RandomisedUsers`) are
+met one after another, because who is accepted decides on the place of the next.
 
-The deployed agent with real noise meets them in :mod:`reticent.service.recorded`; this is for those that cannot be deployed,
-such as a learner without privacy, and for many orders of the same people.
+The deployed agent with real noise meets them in :mod:`reticent.service.recorded`; this is for those that cannot be
+deployed, such as a learner without privacy, and for many orders of the same people.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ def _exact(
     seed: int,
     progress: Callable[[int], None] | None,
 ) -> list[np.ndarray]:
-    count = min(agent.schedule.episodes, min(len(order) for order in orders))
+    count = min(agent.schedule.episodes, *(len(order) for order in orders))
     table = np.stack([order[:count] for order in orders])
     keys = jax.vmap(streams)(jnp.asarray(seed + np.arange(len(orders)), jnp.uint32))
     state, plan = _begin(agent, len(orders))
@@ -160,7 +160,7 @@ def _end_round(
     return both
 
 
-# -- records that must be accepted ------------------------------------------------------------------------------------------
+# -- records that must be accepted --------------------------------------------------------------------------------------
 
 
 def _randomised(
@@ -178,12 +178,18 @@ def _randomised(
             chosen = order[np.minimum(behind + np.arange(WIDTH), len(order) - 1)]
             fresh = behind + np.arange(WIDTH) < len(order)
             records = (
-                users.states[chosen], users.actions[chosen], users.rewards[chosen], coins[chosen], users.free[chosen], fresh,
-                behind + np.arange(WIDTH),
+                users.states[chosen], users.actions[chosen], users.rewards[chosen], coins[chosen], users.free[chosen],
+                fresh, behind + np.arange(WIDTH),
             )  # fmt: skip
             one_state, one_plan = jax.tree.map(lambda leaf: leaf[0], (state, plan))
             one_state, (returns, taken, seen) = _meet_one_by_one(
-                agent, one_state, one_plan, tuple(map(jnp.asarray, records)), key, jnp.asarray(place), jnp.asarray(int(size))
+                agent,
+                one_state,
+                one_plan,
+                tuple(map(jnp.asarray, records)),
+                key,
+                jnp.asarray(place),
+                jnp.asarray(int(size)),
             )
             state = jax.tree.map(lambda leaf: leaf[None], one_state)
             accepted = np.asarray(taken)
@@ -192,7 +198,7 @@ def _randomised(
             behind += int(np.asarray(seen).sum())
             if progress is not None:
                 progress(behind)
-        if behind >= len(order) and place < size or number >= agent.schedule.releases:
+        if (behind >= len(order) and place < size) or number >= agent.schedule.releases:
             break
         state, plan = _end_round(agent, state, plan, keys, jnp.asarray(int(size)), jnp.asarray(number))
     return np.concatenate(kept) if kept else np.zeros(0)

@@ -156,8 +156,8 @@ def read_log(
     step = np.arange(len(user)) - np.flatnonzero(~same)[user]
     group, group_names = _groups(frame, columns, row, same)
     return Log(
-        coding, user, step, state, action_index, following, _rewards(frame, columns.reward, coding, row), group, group_names,
-        name, _probabilities(frame, columns, row), _paid(frame, columns, coding, row),
+        coding, user, step, state, action_index, following, _rewards(frame, columns.reward, coding, row), group,
+        group_names, name, _probabilities(frame, columns, row), _paid(frame, columns, coding, row),
     )  # fmt: skip
 
 

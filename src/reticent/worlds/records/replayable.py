@@ -2,9 +2,9 @@ r"""Which logs can be met again by another policy, and how: never by asking what
 
 * **Exact**: actions do not change what comes next (H = 1, or declared), and what *every* action would have paid was
   recorded. A user's whole episode under any policy is then known (:class:`~reticent.worlds.people.recorded.RecordedUsers`).
-* **Rejection sampling**: actions were drawn with known probabilities :math:`p_h(a\mid s)`. A recorded episode is kept if the
-  policy's action is the recorded one at every step and, besides, a coin of probability :math:`\underline p/p_h(a_h\mid s_h)`
-  falls well each time, :math:`\underline p` being the least recorded probability. Then
+* **Rejection sampling**: actions were drawn with known probabilities :math:`p_h(a\mid s)`. A recorded episode is kept
+  if the policy's action is the recorded one at every step and, besides, a coin of probability :math:`\underline
+  p/p_h(a_h\mid s_h)` falls well each time, :math:`\underline p` being the least recorded probability. Then
   :math:`P(\text{kept},\tau)=\prod_hP(s_{h+1}\mid s_h,a_h)\,p_h\,1[a_h=\pi_h(s_h)]\,\underline p/p_h=\underline p^H
   P^\pi(\tau)`: whom the agent meets is distributed exactly as under its own actions, whatever it has learned from those
   before, and one in :math:`\underline p^{-H}` records is met (Li, Chu, Langford and Wang 2011 for H = 1).

@@ -21,8 +21,8 @@ ROW = "__row__"
 class Columns:
     """Which column is what.
 
-    ``probability`` is that with which the recorded action was drawn, and ``rewards_of`` the beginning of the names of columns
-    that say what each action would have paid (``paid_`` for ``paid_rest``, ``paid_walk``); a fit reads neither.
+    ``probability`` is that with which the recorded action was drawn, and ``rewards_of`` the beginning of the names of
+    columns that say what each action would have paid (``paid_`` for ``paid_rest``, ``paid_walk``); a fit reads neither.
     """
 
     user: str = "user"

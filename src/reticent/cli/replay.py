@@ -105,10 +105,10 @@ def print_replay(found: LogReplay) -> None:
             (
                 row.name,
                 row.remark,
-                f"{row.value:.4f}",
-                f"{row.error:.4f}",
-                "–" if row.learned is None else f"{row.learned:.4f}",
-                "–" if row.learned_error is None else f"{row.learned_error:.4f}",
+                *(
+                    "–" if number is None else f"{number:.4f}"
+                    for number in (row.value, row.error, row.learned, row.learned_error)
+                ),
                 f"{row.met:,}",
                 f"{row.orders}",
                 f"{row.seconds:.0f}" if row.seconds else "–",

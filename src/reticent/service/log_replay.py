@@ -44,12 +44,13 @@ Told = Callable[[str, int, int], None]
 class Row:
     """One way of acting: its mean return, 1.96 standard errors, the same of the last tenth, and whom it met.
 
-    ``learned`` and ``learned_error`` are None for what does not learn. ``orders``: of the users that were tried.
+    ``value`` and ``error`` are None if fewer than two records were accepted, ``learned`` and ``learned_error`` besides for
+    what does not learn. ``orders``: of the users that were tried.
     """
 
     name: str
-    value: float
-    error: float
+    value: float | None
+    error: float | None
     learned: float | None
     learned_error: float | None
     met: int
@@ -220,7 +221,7 @@ def _learner(name: str, met: list[np.ndarray], seconds: float, remark: str) -> R
     Orders share their users, so the error is that of one order: averaging more of them does not make the users more.
     """
     if min(len(returns) for returns in met) < 2:
-        return Row(name, float("nan"), float("nan"), None, None, 0, len(met), seconds, "too few records were accepted")
+        return Row(name, None, None, None, None, 0, len(met), seconds, "too few records were accepted")
     late = [returns[-max(2, round(TAIL * len(returns))) :] for returns in met]
     both = []
     for sample in (met, late):

@@ -20,15 +20,15 @@ from pathlib import Path
 import numpy as np
 
 from reticent.experiments.rehearsal import Spread, rehearse
-from reticent.worlds import make_world_from, misspecified
+from reticent.worlds import World, blend, misspecified
 from reticent.worlds.prior import draw_truths
 
-SHAPES = (
-    "states=20,actions=4,horizon=5,d=4",
-    "states=10,actions=3,horizon=8,d=3",
-    "states=30,actions=5,horizon=3,d=6",
-    "states=6,actions=2,horizon=12,d=2",
-    "states=12,actions=4,horizon=4,d1=5,d2=2,concentration=0.3",
+SHAPES = (  # states, actions, horizon, candidates, reward tables, concentration of the candidates' rows
+    (20, 4, 5, 4, 4, 0.1),
+    (10, 3, 8, 3, 3, 0.1),
+    (30, 5, 3, 6, 6, 0.1),
+    (6, 2, 12, 2, 2, 0.1),
+    (12, 4, 4, 5, 2, 0.3),
 )
 FIRST_SEED = 1_000
 """Seeds of the worlds: none of them was ever used to choose a setting."""
@@ -36,9 +36,21 @@ FIRST_SEED = 1_000
 POPULATIONS = ("as the prior", "one kind dominates", "no blend meets it")
 
 
-def measure(spec: str, number: int, truths: int, users: int, epsilon: float, trust: str) -> list[dict[str, float]]:
+def random_world(shape: tuple[int, int, int, int, int, float], seed: int) -> World:
+    """Random candidates and a hidden blend that is uniform on the simplex.
+
+    In one pair all tables pay 1, so that all worlds of a shape have the same declared bounds and are one compiled program.
+    """
+    states, actions, horizon, d1, d2, concentration = shape
+    random = np.random.default_rng(seed)
+    rows = random.dirichlet(np.full(states, concentration), size=(d1, states, actions))
+    tables = random.uniform(size=(d2, states, actions))
+    tables[:, -1, -1] = 1.0
+    return blend(rows, tables, random.dirichlet(np.ones(d1)), random.dirichlet(np.ones(d2)), horizon)
+
+
+def measure(world: World, number: int, truths: int, users: int, epsilon: float, trust: str) -> list[dict[str, float]]:
     """Band and measured regret of the three populations of one world."""
-    world = make_world_from(spec)
     drawn = draw_truths(world.model, truths, seed=number)
     dominated = draw_truths(world.model, 1, seed=10_000 + number, concentration=0.3)[0]
     met = [world, dominated, misspecified(world, 0.05)]
@@ -72,10 +84,10 @@ def main() -> None:
     for number in range(arguments.worlds):
         # Shape by shape, so that each is compiled once.
         shape = SHAPES[number * len(SHAPES) // max(arguments.worlds, len(SHAPES))]
-        spec = f"random-blend:{shape},seed={FIRST_SEED + number}"
-        rows.append(measure(spec, number, arguments.truths, arguments.users, arguments.epsilon, arguments.trust))
+        world = random_world(shape, FIRST_SEED + number)
+        rows.append(measure(world, number, arguments.truths, arguments.users, arguments.epsilon, arguments.trust))
         told = ", ".join(f"{row['low']:.0f} ≤ {row['measured']:.0f} ≤ {row['high']:.0f}" for row in rows[-1])
-        print(f"{spec}: {told}", flush=True)
+        print(f"{shape} {FIRST_SEED + number}: {told}", flush=True)
     seconds = time.perf_counter() - began
     print(
         f"\n{arguments.trust}, ε = {arguments.epsilon:g}, {arguments.users:,} users, {arguments.truths} truths, "

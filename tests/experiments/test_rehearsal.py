@@ -20,6 +20,7 @@ from reticent.reports.rehearsal_page import rehearsal_html
 from reticent.service.config import read_settings
 from reticent.worlds import Names, make_world_from
 from reticent.worlds.model import About
+from reticent.worlds.prior import draw_truths
 
 MODEL = make_world_from("random-blend:states=3,actions=2,horizon=2,d=2").model
 
@@ -132,3 +133,21 @@ def test_truths_in_several_calls_are_the_same_truths(monkeypatch) -> None:
     monkeypatch.setattr(rehearsal_module, "MOST_BYTES", 1)
     apart = rehearse(MODEL, **options).outcomes[0]
     np.testing.assert_allclose(apart.regret, together.regret, rtol=0, atol=1e-9)
+
+
+@pytest.mark.verify
+def test_bands_hold_what_is_measured() -> None:
+    """Twelve worlds that nobody tuned on: their own regret lies in the band of 60 drawn truths.
+
+    Where the prior is right each lies inside with probability 0.9 up to 1/60, so fewer than 8 of 12 do with probability 0.004.
+    """
+    inside = 0
+    for seed in range(12):
+        world = make_world_from(f"random-blend:states=5,actions=3,horizon=3,d=3,seed={2_000 + seed}")
+        drawn = draw_truths(world.model, 60, seed=seed)
+        found = rehearse(
+            world.model, users=400, epsilons=(2.0,), trusts=("joint",), truths=[*drawn, world], floor=False, seed=seed
+        )
+        regret = found.outcomes[0].regret[:, -1]
+        inside += Spread.of(regret[:-1]).holds(float(regret[-1]))
+    assert inside >= 8

@@ -50,7 +50,18 @@ def test_five_commands(reticent, records, tmp_path, monkeypatch) -> None:
     code, _, err = reticent("fit", records / "pilot.csv", *FIT, "--reward", "moved", "-o", "model.npz")
     assert code == 0, err
     code, out, err = reticent(
-        "rehearse", "model.npz", "--epsilon", 2, "--users", 60, "--trust", "joint", "--truths", 3, "--no-floor", "--json"
+        "rehearse",
+        "model.npz",
+        "--epsilon",
+        2,
+        "--users",
+        60,
+        "--trust",
+        "joint",
+        "--truths",
+        3,
+        "--no-floor",
+        "--json",
     )
     assert code == 0, err
     rehearsed = json.loads(out)
@@ -100,7 +111,11 @@ def replayed(reticent, records, tmp_path, table: pl.DataFrame, *arguments):
         (pl.lit(0.0).alias("probability"), ["--probability", "probability"], "error: row 1: probability is 0"),
         (pl.col("moved"), ["--probability", "chance"], "probability column of log.csv is 'chance', which is missing"),
         (pl.col("moved"), ["--rewards-of", "paid_"], "error: column paid_nudge is missing"),
-        (pl.lit("odd").alias("mood"), ["--probability", "probability"], "row 1: mood is 'odd', but must be one of fresh"),
+        (
+            pl.lit("odd").alias("mood"),
+            ["--probability", "probability"],
+            "row 1: mood is 'odd', but must be one of fresh",
+        ),
         (pl.col("moved") * 3, ["--probability", "probability"], "moved is 3, but must be in [0, 1]"),
     ],
 )
@@ -115,7 +130,9 @@ def test_logs_that_cannot_be_replayed_say_why(reticent, records, tmp_path, chang
 
 def test_counterfactual_rewards_of_several_steps_need_a_declaration(reticent, records, tmp_path) -> None:
     paid = {f"paid_{action}": np.full(3_600, 0.5) for action in ("nudge", "push", "rest")}
-    table = pl.read_csv(records / "trial.csv").with_columns(**{name: pl.Series(column) for name, column in paid.items()})
+    table = pl.read_csv(records / "trial.csv").with_columns(
+        **{name: pl.Series(column) for name, column in paid.items()}
+    )
     code, _, err = replayed(reticent, records, tmp_path, table, "--rewards-of", "paid_")
     assert code == 2
     assert "declared with --states-unaffected" in err

@@ -197,8 +197,8 @@ def _deployed(
         row = _simulated("deployed", agent, users, listed, seed, progress)
         return dataclasses.replace(row, remark="simulated noise: messages would have to meet a shuffler")
     began = time.perf_counter()
-    agent = DeployedAgent(settings.agent, model, settings.episodes, SecureNoise())
-    returns = meet_deployed(agent, users, listed[0], np.random.default_rng([seed, 10**6]), progress)
+    shell = DeployedAgent(settings.agent, model, settings.episodes, SecureNoise())
+    returns = meet_deployed(shell, users, listed[0], np.random.default_rng([seed, 10**6]), progress)
     return _learner("deployed", [returns], time.perf_counter() - began, "real noise")
 
 
@@ -223,10 +223,13 @@ def _learner(name: str, met: list[np.ndarray], seconds: float, remark: str) -> R
     if min(len(returns) for returns in met) < 2:
         return Row(name, None, None, None, None, 0, len(met), seconds, "too few records were accepted")
     late = [returns[-max(2, round(TAIL * len(returns))) :] for returns in met]
-    both = []
-    for sample in (met, late):
-        estimates = [mean_of(returns) for returns in sample]
-        values = np.array([estimate.value for estimate in estimates])
-        within = float(np.mean([estimate.error**2 for estimate in estimates]))
-        both += [float(values.mean()), 1.96 * float(np.sqrt(within))]
-    return Row(name, *both, int(np.mean([len(returns) for returns in met])), len(met), seconds, remark)
+    (value, error), (learned, learned_error) = _over_orders(met), _over_orders(late)
+    count = int(np.mean([len(returns) for returns in met]))
+    return Row(name, value, error, learned, learned_error, count, len(met), seconds, remark)
+
+
+def _over_orders(sample: list[np.ndarray]) -> tuple[float, float]:
+    """Mean return, averaged over orders, and 1.96 standard errors of one order."""
+    estimates = [mean_of(returns) for returns in sample]
+    within = float(np.mean([estimate.error**2 for estimate in estimates]))
+    return float(np.mean([estimate.value for estimate in estimates])), 1.96 * float(np.sqrt(within))

@@ -177,12 +177,11 @@ def rehearse(
             if curves is None:
                 break
             guarantee = guarantee_of(agent)
-            promise = (
-                ("none", None, None)
-                if guarantee is None
-                else (guarantee.trust.name, guarantee.epsilon, guarantee.sentence())
-            )
-            outcomes.append(Outcome.measured(spec, *promise, curves, optimal, scale))
+            if guarantee is None:
+                trust, epsilon, sentence = "none", None, None
+            else:
+                trust, epsilon, sentence = guarantee.trust.name, guarantee.epsilon, guarantee.sentence()
+            outcomes.append(Outcome.measured(spec, trust, epsilon, sentence, curves, optimal, scale))
     finally:
         progress.close()
     return Rehearsal(

@@ -143,7 +143,7 @@ class _Episodes:
     def take(self, column: np.ndarray, missing: Any) -> np.ndarray:
         """A column of the log as ``(users, H, …)``, with ``missing`` where a user had left."""
         place = np.minimum(self._start[:, None] + np.arange(self.present.shape[1]), self._log.rows - 1)
-        found = column[place]
+        found: np.ndarray = column[place]
         found[~self.present] = missing
         return found
 

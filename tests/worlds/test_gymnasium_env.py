@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import subprocess
 import sys
 
@@ -12,8 +13,9 @@ from gymnasium.utils.env_checker import check_env
 
 from reticent.errors import InvalidInput, UnknownName
 from reticent.gymnasium_ids import ENVIRONMENTS
-from reticent.worlds import make_world_from, tabular
+from reticent.worlds import Names, make_world_from, tabular
 from reticent.worlds.gymnasium_env import WorldEnv, check_matches
+from reticent.worlds.model import About
 
 
 @pytest.mark.parametrize("identifier", ENVIRONMENTS)
@@ -99,3 +101,13 @@ def test_environments_that_do_not_match_a_model_are_refused():
 )
 def test_the_ids_are_known_as_soon_as_the_library_is(program: str) -> None:
     subprocess.run([sys.executable, "-c", program], check=True, timeout=60)
+
+
+def test_states_are_called_by_their_names() -> None:
+    world = make_world_from("random-blend:states=3,actions=2,horizon=2,d=2")
+    named = dataclasses.replace(world.model, about=About(Names(("low", "fair", "high"), ("rest", "walk"))))
+    env = WorldEnv(dataclasses.replace(world, model=named))
+    state, info = env.reset(seed=1)
+    assert info == {"step": 0, "state": named.names.states[state]}
+    following, *_, info = env.step(1)
+    assert info == {"step": 1, "state": named.names.states[following]}

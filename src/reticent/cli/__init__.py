@@ -13,7 +13,22 @@ from typing import Annotated
 import typer
 
 from reticent import __version__
-from reticent.cli import agents, audit, bench, calibrate, compare, fit, init, run, serve, sweep, users, worlds
+from reticent.cli import (
+    agents,
+    audit,
+    bench,
+    calibrate,
+    compare,
+    fit,
+    init,
+    rehearse,
+    replay,
+    run,
+    serve,
+    sweep,
+    users,
+    worlds,
+)
 from reticent.errors import ReticentError
 
 COMMANDS: dict[str, Callable[..., None]] = {
@@ -29,6 +44,8 @@ COMMANDS: dict[str, Callable[..., None]] = {
     "serve": serve.serve,
     "users": users.users,
     "fit": fit.fit,
+    "rehearse": rehearse.rehearse,
+    "replay": replay.replay,
 }
 
 app = typer.Typer(

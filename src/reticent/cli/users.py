@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import secrets
+from pathlib import Path
 from typing import Annotated, Any
 
 import typer
@@ -12,6 +13,10 @@ def users(
     url: Annotated[str, typer.Option(help="Address of the service.")] = "http://127.0.0.1:8400",
     world: Annotated[
         str | None, typer.Option(help="The world that the users live in.", show_default="the service's")
+    ] = None,
+    model: Annotated[
+        Path | None,
+        typer.Option(help="A model file instead: the users' truth is drawn from a public prior, by --seed."),
     ] = None,
     number: Annotated[int, typer.Option("--users", help="How many users come.")] = 1000,
     concurrency: Annotated[int, typer.Option(help="How many come at a time.")] = 8,
@@ -44,7 +49,7 @@ def users(
         crowd = Crowd(number, concurrency, late, lost, prefix or f"user-{secrets.token_hex(4)}", seed)
         meter = Meter()
         with Client(url, key or "dev-app-key", act=act, deadline=deadline, observer=meter) as client:  # type: ignore[arg-type]
-            built = the_world(world, client.status())
+            built = the_world(world, model, seed, client.status())
             truth = Truth(built)
             require_same_sizes(client, truth)
             traffic, progress = Traffic(client, truth, crowd), reporter()
@@ -66,18 +71,23 @@ def users(
             raise typer.Exit(130)
 
 
-def the_world(spec: str | None, status: dict[str, Any]) -> Any:
-    """The world that was named, else the one that the service was started for.
+def the_world(spec: str | None, model: Path | None, seed: int, status: dict[str, Any]) -> Any:
+    """The world that was named, or one drawn for a model, else the one that the service was started for.
 
     Raises:
-      InvalidInput: neither names one.
+      InvalidInput: none of them names one, or two do.
     """
     from reticent.errors import InvalidInput
-    from reticent.worlds import make_world_from
+    from reticent.worlds import load_model, make_world_from
+    from reticent.worlds.prior import draw_truths
 
+    if model is not None:
+        if spec is not None:
+            raise InvalidInput("--world and --model", "both", "one of the two", "name the users' world once")
+        return draw_truths(load_model(model).model, 1, seed=seed)[0]
     name = spec or status.get("world")
     if not name:
-        raise InvalidInput("--world", "missing", "given for this service", "it was started from a model file")
+        raise InvalidInput("--world", "missing", "given for this service, or --model", "it was started from a file")
     return make_world_from(str(name))
 
 

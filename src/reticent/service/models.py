@@ -12,6 +12,7 @@ from reticent.errors import InvalidInput
 from reticent.service.config import Settings
 from reticent.worlds import Model, make_model
 from reticent.worlds.continuous import ContinuousModel
+from reticent.worlds.model_file import is_model_file, load_model
 from reticent.worlds.registry import make_world_from
 
 SCALARS = {
@@ -38,7 +39,10 @@ def deployment_model(settings: Settings) -> Model:
 
 
 def read_model(path: Path) -> Model:
-    """A model from an ``.npz`` file whose names are the arguments of :func:`reticent.worlds.make_model`."""
+    """A model file as ``reticent fit`` writes it, or an ``.npz`` file whose names are the arguments of
+    :func:`reticent.worlds.make_model`."""
+    if is_model_file(path):
+        return load_model(path).model
     try:
         with np.load(path, allow_pickle=False) as content:
             arrays = {key: content[key] for key in content.files}
@@ -64,4 +68,8 @@ def fingerprint(model: Model) -> str:
         array = np.zeros(0) if value is None else np.ascontiguousarray(value)
         digest.update(f"{name} {array.dtype} {array.shape};".encode() + array.tobytes())
     digest.update(repr([(name, getattr(model, name)) for name in SCALARS]).encode())
+    if model.known_rewards is not None:
+        digest.update(np.ascontiguousarray(model.known_rewards).tobytes())
+    if model.reward_total is not None:
+        digest.update(repr(model.reward_total).encode())
     return digest.hexdigest()

@@ -6,6 +6,9 @@ rolled out side by side; where every episode is a round, a block is one user. In
 have a leading axis. The schedule is the same for all of them, so the decision to replan is one branch for all.
 
 Every leaf of a :class:`Carry` has two leading axes, ``(settings, seeds)``.
+
+The world is the same for all seeds, or each seed has a truth of its own (:class:`reticent.simulation.truths.Truths`):
+worlds that share their model are one more thing that differs along the axis of seeds.
 """
 
 from __future__ import annotations
@@ -24,6 +27,7 @@ from reticent.errors import InvalidInput
 from reticent.learning.learner import AgentState, AnyLearner
 from reticent.learning.plan import Plan
 from reticent.simulation.rollout import AnyWorld, Streams, episode_uniforms, rollout
+from reticent.simulation.truths import AnyPlace, Truths, example_of
 
 DRAWN_TOGETHER = 8
 """Users whose random numbers are drawn at once where every user is a round."""
@@ -120,6 +124,18 @@ def _over_lanes(function: Any, agents: AnyLearner, *arguments: Any, keys: Any) -
     return jax.vmap(seeds, in_axes=(axes, *[0] * count, None))(agents, *arguments, keys)
 
 
+def _in_place(function: Any, agents: AnyLearner, place: AnyPlace, *arguments: Any, keys: Any) -> Any:
+    """``function(agent, world, *arguments, key)`` for every setting and seed, in the world of each seed."""
+    if not isinstance(place, Truths):
+        return _over_lanes(lambda agent, *rest: function(agent, place, *rest), agents, *arguments, keys=keys)
+
+    def own(agent: AnyLearner, *rest: Any) -> Any:
+        *others, (key, truth) = rest
+        return function(agent, place.world_of(truth), *others, key)
+
+    return _over_lanes(own, agents, *arguments, keys=(keys, place.own))
+
+
 # -- the program ----------------------------------------------------------------------------------------------------------
 
 
@@ -131,7 +147,8 @@ class Draws(NamedTuple):
     round_noise: Any
 
 
-def _draw(agents: AnyLearner, world: AnyWorld, keys: Streams, shape: Shape, block: Block) -> Draws:
+def _draw(agents: AnyLearner, place: AnyPlace, keys: Streams, shape: Shape, block: Block) -> Draws:
+    world = example_of(place)
     sizes = world.model.horizon, world.start_draws, world.step_draws
     users = block.first + jnp.arange(shape.width)
     uniforms = jax.vmap(lambda key: jax.vmap(lambda user: episode_uniforms(key, user, *sizes))(users))(keys.users)
@@ -152,7 +169,7 @@ def _round_noise(agent: AnyLearner, key: Streams, number: Array) -> Any:
 
 def _advance_block(
     agents: AnyLearner,
-    world: AnyWorld,
+    place: AnyPlace,
     optimal: Array,
     keys: Streams,
     shape: Shape,
@@ -163,13 +180,15 @@ def _advance_block(
     users = jnp.arange(shape.width)
     drawn = shape.always_closes
 
-    def absorb(agent: AnyLearner, state: AgentState, plan: Plan, noise: Any, own: tuple[Streams, Array]) -> AgentState:
+    def absorb(
+        agent: AnyLearner, world: AnyWorld, state: AgentState, plan: Plan, noise: Any, own: tuple[Streams, Array]
+    ) -> AgentState:
         key, uniforms = own
         noise = noise if drawn else _user_noise(agent, key, block.first + users)
         plan = agent.for_many(plan) if shape.width > 1 else plan
 
-        def one(uniform: Array, own_noise: Any, place: Array) -> Any:
-            served = agent.served(plan, place)
+        def one(uniform: Array, own_noise: Any, at: Array) -> Any:
+            served = agent.served(plan, at)
             return agent.report(served, rollout(agent, world, served, uniform), own_noise)
 
         reports = jax.vmap(one)(uniforms, noise, block.place + users)
@@ -179,7 +198,7 @@ def _advance_block(
         )
 
     def end_round(
-        agent: AnyLearner, state: AgentState, plan: Plan, noise: Any, key: Streams
+        agent: AnyLearner, world: AnyWorld, state: AgentState, plan: Plan, noise: Any, key: Streams
     ) -> tuple[AgentState, Plan, Array]:
         noise = noise if drawn else _round_noise(agent, key, block.round)
         state = agent.close(state, plan, block.round_users, noise)
@@ -187,8 +206,8 @@ def _advance_block(
         return state, plan, agent.plan_value(plan, world)
 
     regret = carry.regret + block.users * (optimal - carry.value)
-    state = _over_lanes(absorb, agents, carry.state, carry.plan, draws.user_noise, keys=(keys, draws.uniforms))
-    ended = functools.partial(_over_lanes, end_round, agents, state, carry.plan, draws.round_noise, keys=keys)
+    state = _in_place(absorb, agents, place, carry.state, carry.plan, draws.user_noise, keys=(keys, draws.uniforms))
+    ended = functools.partial(_in_place, end_round, agents, place, state, carry.plan, draws.round_noise, keys=keys)
     if shape.always_closes:
         state, plan, value = ended()
     else:
@@ -198,27 +217,27 @@ def _advance_block(
 
 @functools.partial(jax.jit, static_argnames=("shape",), donate_argnames=("carry",))
 def _advance(
-    agents: AnyLearner, world: AnyWorld, keys: Streams, carry: Carry, segment: Block, count: Array, shape: Shape
+    agents: AnyLearner, place: AnyPlace, keys: Streams, carry: Carry, segment: Block, count: Array, shape: Shape
 ) -> tuple[Carry, tuple[Array, Array]]:
     """``count`` blocks of the segment; regret and value after and in each, ``(blocks, settings, seeds)``.
 
     Random numbers are drawn for a few blocks at a time, in a loop of their own. A compiler that could see them in the
     block would draw them again wherever they are used: for every level of a tree, for every possible next state.
     """
-    optimal = world.optimal_policy_value()
+    optimal = place.optimal_policy_value()
     length = len(segment.users)
     group = min(DRAWN_TOGETHER, length) if shape.width == 1 else 1
 
     def several(number: Array, both: tuple[Carry, Array, Array]) -> tuple[Carry, Array, Array]:
         start = number * group
-        place = jnp.minimum(start + jnp.arange(group), length - 1)
-        blocks = Block(*(column[place] for column in segment))
-        draws = jax.vmap(lambda block: _draw(agents, world, keys, shape, block))(blocks)
+        rows = jnp.minimum(start + jnp.arange(group), length - 1)
+        blocks = Block(*(column[rows] for column in segment))
+        draws = jax.vmap(lambda block: _draw(agents, place, keys, shape, block))(blocks)
 
         def one(index: Array, both: tuple[Carry, Array, Array]) -> tuple[Carry, Array, Array]:
             carry, regrets, values = both
             block, own = jax.tree.map(lambda leaf: leaf[index], (blocks, draws))
-            after = _advance_block(agents, world, optimal, keys, shape, carry, block, own)
+            after = _advance_block(agents, place, optimal, keys, shape, carry, block, own)
             at = start + index
             return after, regrets.at[at].set(after.regret), values.at[at].set(carry.value)
 
@@ -231,17 +250,17 @@ def _advance(
 
 
 @jax.jit
-def begin(agents: AnyLearner, world: AnyWorld, keys: Streams) -> Carry:
+def begin(agents: AnyLearner, place: AnyPlace, keys: Streams) -> Carry:
     """The carry before the first user."""
 
-    def one(agent: AnyLearner, key: Streams) -> Carry:
+    def one(agent: AnyLearner, world: AnyWorld, key: Streams) -> Carry:
         del key
         state = agent.init()
         plan = agent.plan(state)
         value = agent.plan_value(plan, world)
         return Carry(state, plan, value, jnp.zeros_like(value))
 
-    return _over_lanes(one, agents, keys=keys)  # type: ignore[no-any-return]
+    return _in_place(one, agents, place, keys=keys)  # type: ignore[no-any-return]
 
 
 _PROGRAMS: dict[Any, Any] = {}

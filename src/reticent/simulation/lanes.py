@@ -21,7 +21,8 @@ from reticent.learning.learner import AnyLearner
 from reticent.runtime import double_precision, wake_devices
 from reticent.simulation import engine
 from reticent.simulation.engine import Block, Carry, Shape
-from reticent.simulation.rollout import AnyWorld, streams
+from reticent.simulation.rollout import streams
+from reticent.simulation.truths import AnyPlace, Truths
 
 LEAST, MOST = 8, 32
 """Seeds of a group on a CPU: enough to vectorise over, few enough that the usual 16 are two groups. Where users of a round
@@ -35,24 +36,28 @@ class Lanes:
     """
 
     def __init__(
-        self, agents: AnyLearner, world: AnyWorld, seeds: Sequence[int], shape: Shape, resume: Carry | None
+        self, agents: AnyLearner, place: AnyPlace, seeds: Sequence[int], shape: Shape, resume: Carry | None
     ) -> None:
         wake_devices()
-        self._agents, self._world, self._count, self._shape = agents, world, len(seeds), shape
+        self._agents, self._count, self._shape = agents, len(seeds), shape
         size = group_size(len(seeds), MOST if shape.width == 1 else LEAST)
         groups = -(-len(seeds) // size)
         # The last group is filled up with a seed that is there already, so that all are one program; it is not read.
         filled = np.pad(np.asarray(seeds, dtype=np.uint32), (0, groups * size - len(seeds)), mode="edge")
         self._keys = [jax.vmap(streams)(jnp.asarray(part)) for part in filled.reshape(groups, size)]
+        members = np.minimum(np.arange(groups * size), len(seeds) - 1).reshape(groups, size)
+        # With a truth for every seed, each group has its own ones.
+        self._places = [place.some(at) if isinstance(place, Truths) else place for at in members]
         if resume is None:
-            self._carries = [engine.begin(agents, world, keys) for keys in self._keys]
+            self._carries = [
+                engine.begin(agents, own, keys) for own, keys in zip(self._places, self._keys, strict=True)
+            ]
         else:
-            place = np.minimum(np.arange(groups * size), len(seeds) - 1).reshape(groups, size)
-            self._carries = [jax.tree.map(lambda leaf, at=at: leaf[:, at], resume) for at in place]
+            self._carries = [jax.tree.map(lambda leaf, at=at: leaf[:, at], resume) for at in members]
 
     def compile(self, segment: Block) -> None:
         """Compile the program for segments of this length, apart from running it."""
-        first = (self._agents, self._world, self._keys[0], self._carries[0], segment, jnp.asarray(0))
+        first = (self._agents, self._places[0], self._keys[0], self._carries[0], segment, jnp.asarray(0))
         self._program = engine.compiled(first, self._shape)
 
     def advance(self, segment: Block, count: int) -> tuple[np.ndarray, np.ndarray]:
@@ -61,7 +66,12 @@ class Lanes:
         @double_precision  # a scope belongs to its thread
         def one(number: int) -> tuple[Array, Array]:
             self._carries[number], curves = self._program(
-                self._agents, self._world, self._keys[number], self._carries[number], segment, jnp.asarray(count)
+                self._agents,
+                self._places[number],
+                self._keys[number],
+                self._carries[number],
+                segment,
+                jnp.asarray(count),
             )
             return jax.block_until_ready(curves)  # type: ignore[no-any-return]
 
@@ -73,9 +83,12 @@ class Lanes:
         regret, value = (np.concatenate(parts, axis=2)[..., : self._count] for parts in zip(*found, strict=True))
         return regret, value
 
-    def play_unlearned(self, optimal: Array) -> None:
+    def play_unlearned(self) -> None:
         """One more user each, of whom nothing is learned: only the regret goes on."""
-        self._carries = [carry._replace(regret=carry.regret + (optimal - carry.value)) for carry in self._carries]
+        self._carries = [
+            carry._replace(regret=carry.regret + (place.optimal_policy_value() - carry.value))
+            for place, carry in zip(self._places, self._carries, strict=True)
+        ]
 
     @property
     def carry(self) -> Carry:

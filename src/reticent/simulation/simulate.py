@@ -27,7 +27,7 @@ from reticent.runtime import double_precision
 from reticent.simulation import engine
 from reticent.simulation.engine import Block, Carry
 from reticent.simulation.lanes import Lanes
-from reticent.simulation.rollout import AnyWorld
+from reticent.simulation.truths import AnyPlace, check_truths
 
 CURVE_BYTES = 2**27
 """Most memory that one segment's curve may take on the device before it is thinned."""
@@ -84,10 +84,9 @@ def grid_points(episodes: int, points: int = 400) -> np.ndarray:
 
 
 @double_precision
-@double_precision
 def simulate(
     agent: AnyLearner,
-    world: AnyWorld,
+    world: AnyPlace,
     seeds: Sequence[int],
     *,
     progress: Callable[[int], None] | None = None,
@@ -99,6 +98,8 @@ def simulate(
     until_episode: int | None = None,
 ) -> Curves:
     """Run ``agent`` for its schedule's episodes in ``world``, all ``seeds`` side by side.
+
+    ``world`` may be :class:`~reticent.simulation.truths.Truths`, one for each seed.
 
     ``progress`` is called with the number of episodes finished after each segment; ``should_stop`` is asked there.
 
@@ -117,7 +118,7 @@ def simulate(
 @double_precision
 def simulate_settings(
     agents: Sequence[AnyLearner],
-    world: AnyWorld,
+    world: AnyPlace,
     seeds: Sequence[int],
     *,
     progress: Callable[[int], None] | None = None,
@@ -135,6 +136,7 @@ def simulate_settings(
     Raises:
       InvalidInput: the agents differ in more than numbers, or the episodes do not name a part that there is.
     """
+    check_truths(world, len(seeds))
     together = engine.stack_settings(agents)
     schedule = together.schedule
     single = schedule.sizes is None
@@ -171,7 +173,7 @@ def simulate_settings(
         regret, value = (curve[: stop - start] for curve in all_seeds.advance(segment, min(stop, learned) - start))
         if stop > learned:
             value[-1] = np.asarray(all_seeds.carry.value)
-            all_seeds.play_unlearned(world.optimal_policy_value())
+            all_seeds.play_unlearned()
             regret[-1] = np.asarray(all_seeds.carry.regret)
         ends = np.concatenate([[previous_end], done_users[start:stop]])
         curve = np.concatenate([previous_regret[None], regret])

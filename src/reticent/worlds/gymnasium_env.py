@@ -6,7 +6,7 @@ They are registered as ``reticent/MobileHealth-v0``, ``reticent/RandomBlend-v0``
 The end of an episode is reported as ``terminated``, not ``truncated``: the horizon H is part of the problem (values
 are zero after it and the optimal policy depends on the step), so a learner must not bootstrap beyond it. The
 observation is the state alone, as for every other learner of this library; the 0-based step to come is
-``info["step"]``.
+``info["step"]``, and what the state is called, where the model has names, ``info["state"]``.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ class WorldEnv(gymnasium.Env[int, int]):
         if options:
             raise InvalidInput("reset options", sorted(options), "empty", "set options when making the environment")
         self._state, self._taken = int(_start(self.world, self.np_random.random())), 0
-        return self._state, {"step": 0}
+        return self._state, self._info()
 
     def step(self, action: int) -> tuple[int, float, bool, bool, dict[str, Any]]:
         """Take one action; ``terminated`` after H of them."""
@@ -69,7 +69,12 @@ class WorldEnv(gymnasium.Env[int, int]):
             )
         following, reward = _step(self.world, self._taken, self._state, int(action), self.np_random.random(2))
         self._state, self._taken = int(following), self._taken + 1
-        return self._state, float(reward), self._taken == self.world.model.horizon, False, {"step": self._taken}
+        return self._state, float(reward), self._taken == self.world.model.horizon, False, self._info()
+
+    def _info(self) -> dict[str, Any]:
+        """The step to come, and what the state is called where it has a name."""
+        named = self.world.model.about.names
+        return {"step": self._taken} | ({} if named is None else {"state": named.states[self._state or 0]})
 
 
 def check_matches(env: gymnasium.Env[Any, Any], model: Model) -> None:

@@ -124,6 +124,15 @@ def save_model(
     return path
 
 
+def is_model_file(path: str | Path) -> bool:
+    """Whether a file has the manifest of a model file; :func:`load_model` says whether it is whole."""
+    try:
+        with zipfile.ZipFile(path) as archive:
+            return _MANIFEST in archive.namelist()
+    except (OSError, zipfile.BadZipFile):
+        return False
+
+
 def load_model(path: str | Path) -> ModelFile:
     """Read what :func:`save_model` wrote.
 

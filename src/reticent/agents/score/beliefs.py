@@ -55,7 +55,7 @@ def summarize(coordinates: Coordinates, belief: Belief) -> Summary:
     strength = precision(coordinates, belief)
     covariance = inverse(strength)
     mean = jnp.einsum("gij,gj->gi", covariance, belief.moment, precision=HIGHEST)
-    if coordinates.total is not None:
+    if coordinates.total is not None and coordinates.size:  # a single candidate leaves nothing to learn
         theta = nearest_weights(coordinates, coordinates.theta(mean), strength)
         mean = coordinates.eta(theta)
     return Summary(mean, covariance)

@@ -22,7 +22,7 @@ import polars as pl
 
 from reticent.errors import InvalidInput, ReticentError
 from reticent.worlds.blend import Bounds, blend
-from reticent.worlds.model import Model
+from reticent.worlds.model import About, Model
 from reticent.worlds.names import Names
 from reticent.worlds.provenance import Provenance
 from reticent.worlds.records.coding import Coding
@@ -162,6 +162,7 @@ def fit(
     initial = np.bincount(log.state[log.first], minlength=log.coding.states) / log.users
     model = model_of(kernel, horizon, initial, bounds=bounds, shared_rewards=shared_rewards)
     origin = provenance or Provenance("public", log.source)
+    model = dataclasses.replace(model, about=About(names, origin))
     return Fitted(model, names, log.coding, kernel, mixture.shares, mixture.group_weights, report, origin)
 
 

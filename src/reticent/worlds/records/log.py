@@ -48,6 +48,8 @@ class Log:
       state, action: ``(N,)`` indices; ``following`` ``(N,)``, or :data:`UNKNOWN`; ``reward`` ``(N,)`` in [0, 1].
       group: ``(users,)`` index of each user's group; all 0 if there are no groups.
       group_names: of the groups; empty if there are none.
+      probability: with which the recorded action was drawn, ``(N,)``; None if nobody says.
+      paid: what every action would have paid, ``(N, A)`` in [0, 1]; None if that was not recorded.
       source: what was read, for messages and the provenance.
     """
 
@@ -61,6 +63,8 @@ class Log:
     group: np.ndarray
     group_names: tuple[str, ...]
     source: str
+    probability: np.ndarray | None = None
+    paid: np.ndarray | None = None
 
     @property
     def users(self) -> int:
@@ -108,7 +112,9 @@ def read_log(
     name = source or (Path(table).name if isinstance(table, str | Path) else "the table")
     frame = read_table(table) if isinstance(table, str | Path) else table
     frame, recorded_next = checked_columns(frame, columns, name)
-    numbers = {columns.step, columns.reward, *(bins or {})}
+    numbers = {columns.step, columns.reward, *(bins or {}), *([columns.probability] if columns.probability else [])}
+    if columns.rewards_of is not None:
+        numbers |= {column for column in frame.columns if column.startswith(columns.rewards_of)}
     if coding is not None:
         numbers |= {part.column for part in coding.parts if isinstance(part, Bins)}
     frame = checked_values(frame, columns, numbers)
@@ -150,7 +156,8 @@ def read_log(
     step = np.arange(len(user)) - np.flatnonzero(~same)[user]
     group, group_names = _groups(frame, columns, row, same)
     return Log(
-        coding, user, step, state, action_index, following, _rewards(frame, columns, coding, row), group, group_names, name
+        coding, user, step, state, action_index, following, _rewards(frame, columns.reward, coding, row), group,
+        group_names, name, _probabilities(frame, columns, row), _paid(frame, columns, coding, row),
     )  # fmt: skip
 
 
@@ -254,14 +261,44 @@ def _range(reward_range: tuple[float, float]) -> tuple[float, float]:
     return low, high
 
 
-def _rewards(frame: pl.DataFrame, columns: Columns, coding: Coding, row: np.ndarray) -> np.ndarray:
+def _probabilities(frame: pl.DataFrame, columns: Columns, row: np.ndarray) -> np.ndarray | None:
+    """With which recorded actions were drawn."""
+    if columns.probability is None:
+        return None
+    chance = np.array(frame[columns.probability].to_numpy(), dtype=np.float64)
+    wrong = ~((chance > 0) & (chance <= 1))
+    if wrong.any():
+        at = np.flatnonzero(wrong)[row[wrong].argmin()]
+        raise InvalidInput(
+            f"row {row[at]}: {columns.probability}", f"{chance[at]:g}", "above 0 and at most 1",
+            "give the probability with which the recorded action was drawn",
+        )  # fmt: skip
+    return chance
+
+
+def _paid(frame: pl.DataFrame, columns: Columns, coding: Coding, row: np.ndarray) -> np.ndarray | None:
+    """What every action would have paid; the recorded one paid what was recorded."""
+    if columns.rewards_of is None:
+        return None
+    for label in coding.action_names:
+        if f"{columns.rewards_of}{label}" not in frame.columns:
+            raise InvalidInput(
+                f"column {columns.rewards_of}{label}", "missing", "there, one for each action",
+                "record what every action would have paid, or leave out --rewards-of",
+            )  # fmt: skip
+    return np.stack(
+        [_rewards(frame, f"{columns.rewards_of}{label}", coding, row) for label in coding.action_names], axis=1
+    )
+
+
+def _rewards(frame: pl.DataFrame, column: str, coding: Coding, row: np.ndarray) -> np.ndarray:
     low, high = coding.reward_range
-    paid = np.array(frame[columns.reward].to_numpy(), dtype=np.float64)
+    paid = np.array(frame[column].to_numpy(), dtype=np.float64)
     wrong = ~((paid >= low) & (paid <= high))
     if wrong.any():
         at = np.flatnonzero(wrong)[row[wrong].argmin()]
         raise InvalidInput(
-            f"row {row[at]}: {columns.reward}", f"{paid[at]:g}", f"in [{low:g}, {high:g}]",
+            f"row {row[at]}: {column}", f"{paid[at]:g}", f"in [{low:g}, {high:g}]",
             f"correct it, or declare their public range: --reward-range {min(low, paid.min()):g},{max(high, paid.max()):g}",
         )  # fmt: skip
     return np.asarray((paid - low) / (high - low))

@@ -19,7 +19,11 @@ ROW = "__row__"
 
 @dataclasses.dataclass(frozen=True)
 class Columns:
-    """Which column is what."""
+    """Which column is what.
+
+    ``probability`` is that with which the recorded action was drawn, and ``rewards_of`` the beginning of the names of
+    columns that say what each action would have paid (``paid_`` for ``paid_rest``, ``paid_walk``); a fit reads neither.
+    """
 
     user: str = "user"
     step: str = "step"
@@ -27,6 +31,8 @@ class Columns:
     action: str = "action"
     reward: str = "reward"
     group: str | None = None
+    probability: str | None = None
+    rewards_of: str | None = None
 
     @property
     def following(self) -> tuple[str, ...]:
@@ -65,6 +71,7 @@ def checked_columns(frame: pl.DataFrame, columns: Columns, name: str) -> tuple[p
         raise InvalidInput("state columns", "none", "at least one", "name them with --state")
     needed = [*wanted.items(), *(("state", column) for column in columns.state)]
     needed += [("group", columns.group)] if columns.group is not None else []
+    needed += [("probability", columns.probability)] if columns.probability is not None else []
     for role, column in needed:
         if column not in frame.columns:
             listed = ", ".join(frame.columns)
@@ -81,7 +88,8 @@ def checked_columns(frame: pl.DataFrame, columns: Columns, name: str) -> tuple[p
             f"next columns of {name}", ", ".join(recorded), f"complete ({missing!r} is missing)",
             "give the next value of every state column, or of none",
         )  # fmt: skip
-    kept = list(dict.fromkeys([column for _, column in needed] + recorded))
+    paid = [] if columns.rewards_of is None else [name for name in frame.columns if name.startswith(columns.rewards_of)]
+    kept = list(dict.fromkeys([column for _, column in needed] + recorded + paid))
     return frame.select(kept).with_row_index(ROW, offset=1), bool(recorded)
 
 

@@ -1,0 +1,132 @@
+"""Learners among recorded people: what they earn, at which ε and trust, beside the pilot's plan (docs/real-people.md).
+
+    RETICENT_DATA=FOLDER python benchmarks/real_people_learners.py msnbc
+    RETICENT_DATA=FOLDER python benchmarks/real_people_learners.py hillstrom jester
+    RETICENT_DATA=FOLDER python benchmarks/real_people_learners.py msnbc --deployed   # also the deployed agent, real noise
+
+Every learner meets the same people in several orders. Values are means over orders of the mean return; ± is the standard
+deviation over orders, that is over who comes when and over noise. "Last tenth" is measured on the tenth of the users
+met last.
+"""
+
+from __future__ import annotations
+
+import argparse
+import dataclasses
+import time
+from typing import Any
+
+import numpy as np
+
+from reticent.agents.registry import make_agent
+from reticent.errors import ReticentError
+from reticent.privacy.noise import SecureNoise
+from reticent.service.embedded import DeployedAgent
+from reticent.service.recorded import meet_deployed
+from reticent.simulation.recorded import meet_recorded
+from reticent.worlds import Model, make_world_from
+from reticent.worlds.people import hillstrom, jester, msnbc
+from reticent.worlds.records.replayable import RandomisedUsers, Replayable
+
+SPECS = (
+    "score-vi",
+    "private-score-vi:epsilon=0.5",
+    "private-score-vi:epsilon=1",
+    "private-score-vi:epsilon=3",
+    "private-score-vi:epsilon=1,trust=shuffle",
+    "private-score-vi:epsilon=1,trust=local",
+    "dp-ucbvi:epsilon=1",
+)
+
+
+@dataclasses.dataclass(frozen=True)
+class Problem:
+    """People to be met, the model that a learner has, the pilot's plan ``(H, S)``, and how many users there are."""
+
+    users: Replayable
+    model: Model
+    pilot: np.ndarray
+    episodes: int
+
+
+def readers() -> Problem:
+    pilot, deployed = msnbc.populations(msnbc.load_sessions())
+    fitted = msnbc.fit_pilot(pilot, 4, holdout=0.0)
+    plan = msnbc.empirical(pilot).plan(5)[0]
+    return Problem(msnbc.recorded_users(deployed), fitted.model, plan, 300_000)
+
+
+def audience() -> Problem:
+    people = jester.audience(jester.load_ratings())
+    fitted = jester.fit_pilot(people, 3, holdout=0.0)
+    plan = fitted.kernel.blended(fitted.shares).plan(6)[0]
+    return Problem(jester.recorded_users(people), fitted.model, plan, 1_473)
+
+
+def shoppers() -> Problem:
+    pilot, deployed = hillstrom.customers(hillstrom.load_customers())
+    records = hillstrom.recorded(deployed)
+    states = np.repeat(records.states, 2, axis=1)
+    users = RandomisedUsers(
+        states, records.actions, records.rewards, records.probabilities, ~records.allowed, len(hillstrom.ARMS),
+        "every arm was drawn with probability 1/3",
+    )  # fmt: skip
+    rates, number = hillstrom.visit_rates(pilot)
+    arm = int(((rates * number).sum(axis=0) / number.sum(axis=0)).argmax())
+    model = make_world_from("hillstrom").model
+    return Problem(users, model, np.full((1, model.states), arm), records.users // 3)
+
+
+PROBLEMS = {"msnbc": readers, "jester": audience, "hillstrom": shoppers}
+
+
+def row(name: str, met: list[np.ndarray], base: float, best: float | None, seconds: float) -> float:
+    """Print a learner's row, and say what it earned on the last tenth."""
+    whole = np.array([returns.mean() for returns in met])
+    late = np.array([returns[-len(returns) // 10 :].mean() for returns in met])
+    spread = [f" ± {values.std(ddof=1):.4f}" if len(values) > 1 else "" for values in (whole, late)]
+    closed = "" if best is None or best <= base else f"{100 * (late.mean() - base) / (best - base):.0f}%"
+    print(
+        f"| `{name}` | {whole.mean():.4f}{spread[0]} | {late.mean():.4f}{spread[1]} | {closed} | "
+        f"{np.mean([len(returns) for returns in met]):,.0f} | {seconds:.0f} s |",
+        flush=True,
+    )
+    return float(late.mean())
+
+
+def run(name: str, specs: list[str], orders: int, users: int | None, deployed: bool) -> None:
+    problem: Any = PROBLEMS[name]()
+    people, model = problem.users, problem.model
+    episodes = users or problem.episodes
+    listed = [np.random.default_rng([7, number]).permutation(people.users) for number in range(orders)]
+    base = people.value(problem.pilot)
+    print(f"\n## {name}: {people.users:,} recorded, {episodes:,} users, {orders} orders; {people.why}\n")
+    print(f"the pilot's plan: {base.value:.4f} ± {base.error:.4f}\n")
+    print("| learner | all users | last tenth | of the way | met | time |\n|---|--:|--:|--:|--:|--:|")
+    best: float | None = None
+    for spec in specs:
+        began = time.perf_counter()
+        try:
+            agent = make_agent(spec, model, episodes)
+        except ReticentError as problem_found:
+            print(f"| `{spec}` | does not apply: {problem_found} | | | | |")
+            continue
+        late = row(spec, meet_recorded(agent, people, listed, seed=7), base.value, best, time.perf_counter() - began)
+        best = late if best is None else best
+    if deployed:
+        began = time.perf_counter()
+        shell = DeployedAgent("private-score-vi:epsilon=1", model, episodes, SecureNoise())
+        met = meet_deployed(shell, people, listed[0], np.random.default_rng(7))
+        row("deployed, ε = 1, real noise", [met], base.value, best, time.perf_counter() - began)
+
+
+if __name__ == "__main__":
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("which", nargs="*", help="of " + ", ".join(PROBLEMS))
+    parser.add_argument("--orders", type=int, default=4)
+    parser.add_argument("--users", type=int, default=None, help="K; by default as many as there are")
+    parser.add_argument("--agent", action="append", default=None, help="only this one; repeat for more")
+    parser.add_argument("--deployed", action="store_true", help="also the deployed agent, one user after another")
+    arguments = parser.parse_args()
+    for which in arguments.which or PROBLEMS:
+        run(which, arguments.agent or list(SPECS), arguments.orders, arguments.users, arguments.deployed)

@@ -1,0 +1,238 @@
+"""Any agent meets recorded people, in rounds as it would meet users; noise is simulated.
+
+Exact records (:class:`~reticent.worlds.people.recorded.RecordedUsers`) are met side by side, many of a round and several
+orders at once. Records that must be accepted first (:class:`~reticent.worlds.records.replayable.RandomisedUsers`) are
+met one after another, because who is accepted decides on the place of the next.
+
+The deployed agent with real noise meets them in :mod:`reticent.service.recorded`; this is for those that cannot be
+deployed, such as a learner without privacy, and for many orders of the same people.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import Array
+
+from reticent.learning.learner import AgentState, AnyLearner
+from reticent.learning.plan import Plan
+from reticent.runtime import double_precision
+from reticent.simulation.rollout import Streams, streams
+from reticent.worlds import Episode
+from reticent.worlds.people.recorded import RecordedUsers
+from reticent.worlds.records.replayable import RandomisedUsers, Replayable
+
+WIDTH = 2_048
+"""Most users who are met side by side."""
+
+
+@double_precision
+def meet_recorded(
+    agent: AnyLearner,
+    users: Replayable,
+    orders: Sequence[np.ndarray],
+    *,
+    seed: int = 0,
+    progress: Callable[[int], None] | None = None,
+) -> list[np.ndarray]:
+    """The returns of those whom ``agent`` met, in the order in which it did, for each of ``orders``.
+
+    An order lists indices of users; the agent meets them until its schedule or the order ends. Of randomised records only
+    those are met that are accepted. ``progress`` is told how many records of the first order are behind.
+    """
+    if isinstance(users, RecordedUsers):
+        return _exact(agent, users, orders, seed, progress)
+    return [_randomised(agent, users, order, seed + number, progress) for number, order in enumerate(orders)]
+
+
+# -- exact records --------------------------------------------------------------------------------------------------------
+
+
+def _exact(
+    agent: AnyLearner,
+    users: RecordedUsers,
+    orders: Sequence[np.ndarray],
+    seed: int,
+    progress: Callable[[int], None] | None,
+) -> list[np.ndarray]:
+    count = min(agent.schedule.episodes, *(len(order) for order in orders))
+    table = np.stack([order[:count] for order in orders])
+    keys = jax.vmap(streams)(jnp.asarray(seed + np.arange(len(orders)), jnp.uint32))
+    state, plan = _begin(agent, len(orders))
+    width = min(WIDTH, int(max(agent.schedule.round_sizes)))
+    kept: list[np.ndarray] = []
+    met = 0
+    for number, size in enumerate(agent.schedule.round_sizes):
+        inside = 0
+        while inside < size and met < count:
+            width_now = min(width, int(size) - inside, count - met)
+            # The last users of a round are filled up with ones who are there already, so that all are one program.
+            chosen = table[:, met + np.minimum(np.arange(width), width_now - 1)]
+            answers = {key: jnp.asarray(column[chosen]) for key, column in users.answers.items()}
+            state, returns = _meet_many(
+                agent, users.first, users.respond, users.horizon, state, plan, answers, keys,
+                jnp.asarray(met), jnp.asarray(inside), jnp.asarray(width_now),
+            )  # fmt: skip
+            kept.append(np.asarray(returns)[:, :width_now])
+            met, inside = met + width_now, inside + width_now
+            if progress is not None:
+                progress(met)
+        if met >= count or number >= agent.schedule.releases:
+            break
+        state, plan = _end_round(agent, state, plan, keys, jnp.asarray(int(size)), jnp.asarray(number))
+    return list(np.concatenate(kept, axis=1))
+
+
+def _begin(agent: AnyLearner, lanes: int) -> tuple[AgentState, Plan]:
+    """State and plan before the first user, for every order."""
+
+    def one(_: Array) -> tuple[AgentState, Plan]:
+        state = agent.init()
+        return state, agent.plan(state)
+
+    both: tuple[AgentState, Plan] = jax.jit(jax.vmap(one))(jnp.arange(lanes))
+    return both
+
+
+@functools.partial(jax.jit, static_argnames=("first", "respond", "horizon"))
+def _meet_many(
+    agent: AnyLearner,
+    first: Any,
+    respond: Any,
+    horizon: int,
+    states: AgentState,
+    plans: Plan,
+    answers: dict[str, Array],
+    keys: Streams,
+    met: Array,
+    inside: Array,
+    count: Array,
+) -> tuple[AgentState, Array]:
+    """Some users of a round in every order: the state with their reports, and their returns."""
+
+    def lane(state: AgentState, plan: Plan, own: dict[str, Array], key: Streams) -> tuple[AgentState, Array]:
+        shared = agent.for_many(plan)
+        width = len(next(iter(own.values())))
+        places = jnp.arange(width)
+
+        def one(person: dict[str, Array], place: Array) -> tuple[Any, Array]:
+            served = agent.served(shared, inside + place)
+            draws = jax.random.uniform(jax.random.fold_in(key.users, met + place), (horizon,))
+            noise = agent.aggregator.simulate_user_noise(jax.random.fold_in(key.user_noise, met + place))
+
+            def step(at: Array, both: tuple[Array, Array]) -> tuple[Array, tuple[Array, Array, Array]]:
+                index, draw = both
+                action = agent.act(served, index, at, draw)
+                following, reward = respond(person, index, at, action)
+                return following.astype(at.dtype), (at, action, reward)
+
+            begun = jnp.asarray(first(person))
+            last, (visited, actions, rewards) = jax.lax.scan(step, begun, (jnp.arange(horizon), draws))
+            episode = Episode(jnp.concatenate([visited, last[None]]), actions, rewards)
+            return agent.report(served, episode, noise), rewards.sum()
+
+        reports, returns = jax.vmap(one)(own, places)
+        present = places < count
+        summed = jax.tree.map(lambda leaf: jnp.tensordot(present.astype(leaf.dtype), leaf, axes=1), reports)
+        return agent.absorb(state, summed), returns
+
+    both: tuple[AgentState, Array] = jax.vmap(lane)(states, plans, answers, keys)
+    return both
+
+
+@jax.jit
+def _end_round(
+    agent: AnyLearner, states: AgentState, plans: Plan, keys: Streams, users: Array, number: Array
+) -> tuple[AgentState, Plan]:
+    """The next round's state and plan, in every order."""
+
+    def lane(state: AgentState, plan: Plan, key: Streams) -> tuple[AgentState, Plan]:
+        noise = agent.aggregator.simulate_round_noise(jax.random.fold_in(key.round_noise, number))
+        closed = agent.close(state, plan, users, noise)
+        return closed, agent.plan(closed)
+
+    both: tuple[AgentState, Plan] = jax.vmap(lane)(states, plans, keys)
+    return both
+
+
+# -- records that must be accepted --------------------------------------------------------------------------------------
+
+
+def _randomised(
+    agent: AnyLearner, users: RandomisedUsers, order: np.ndarray, seed: int, progress: Callable[[int], None] | None
+) -> np.ndarray:
+    keys = jax.vmap(streams)(jnp.asarray([seed], jnp.uint32))
+    key: Streams = jax.tree.map(lambda leaf: leaf[0], keys)
+    state, plan = _begin(agent, 1)
+    coins = users.coins
+    kept: list[np.ndarray] = []
+    behind = 0
+    for number, size in enumerate(agent.schedule.round_sizes):
+        place = 0
+        while place < size and behind < len(order):
+            chosen = order[np.minimum(behind + np.arange(WIDTH), len(order) - 1)]
+            fresh = behind + np.arange(WIDTH) < len(order)
+            records = (
+                users.states[chosen], users.actions[chosen], users.rewards[chosen], coins[chosen], users.free[chosen],
+                fresh, behind + np.arange(WIDTH),
+            )  # fmt: skip
+            one_state, one_plan = jax.tree.map(lambda leaf: leaf[0], (state, plan))
+            one_state, (returns, taken, seen) = _meet_one_by_one(
+                agent,
+                one_state,
+                one_plan,
+                tuple(map(jnp.asarray, records)),
+                key,
+                jnp.asarray(place),
+                jnp.asarray(int(size)),
+            )
+            state = jax.tree.map(lambda leaf: leaf[None], one_state)
+            accepted = np.asarray(taken)
+            kept.append(np.asarray(returns)[accepted])
+            place += int(accepted.sum())
+            behind += int(np.asarray(seen).sum())
+            if progress is not None:
+                progress(behind)
+        if (behind >= len(order) and place < size) or number >= agent.schedule.releases:
+            break
+        state, plan = _end_round(agent, state, plan, keys, jnp.asarray(int(size)), jnp.asarray(number))
+    return np.concatenate(kept) if kept else np.zeros(0)
+
+
+@jax.jit
+def _meet_one_by_one(
+    agent: AnyLearner,
+    state: AgentState,
+    plan: Plan,
+    records: tuple[Array, ...],
+    key: Streams,
+    place: Array,
+    size: Array,
+) -> tuple[AgentState, tuple[Array, Array, Array]]:
+    """Records in order until the round is full: the state, and of each record its return, whether it was met and whether
+    it was looked at."""
+    horizon = records[1].shape[1]
+    steps = jnp.arange(horizon)
+    shared = agent.for_many(plan)
+
+    def one(carry: tuple[AgentState, Array], record: tuple[Array, ...]) -> tuple[Any, tuple[Array, Array, Array]]:
+        before, at = carry
+        states, actions, rewards, coins, free, fresh, number = record
+        served = agent.served(shared, at)
+        draws = jax.random.uniform(jax.random.fold_in(key.users, number), (2, horizon))
+        chosen = jax.vmap(lambda step, where, draw: agent.act(served, step, where, draw))(steps, states[:-1], draws[0])
+        seen = fresh & (at < size)
+        taken = seen & ((chosen == actions) | free).all() & (draws[1] < coins).all()
+        noise = agent.aggregator.simulate_user_noise(jax.random.fold_in(key.user_noise, number))
+        report = agent.report(served, Episode(states, chosen, rewards), noise)
+        counted = jax.tree.map(lambda leaf: jnp.where(taken, leaf, jnp.zeros_like(leaf)), report)
+        after = agent.absorb(before, counted)
+        return (after, at + taken), (rewards.sum(), taken, seen)
+
+    (state, _), told = jax.lax.scan(one, (state, place), records)
+    return state, told

@@ -1,0 +1,158 @@
+"""A rehearsal: numbers over truths, the choice, the file and the page."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import math
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from reticent.cli import main
+from reticent.errors import InvalidInput
+from reticent.experiments.rehearsal import Outcome, Rehearsal, Spread, rehearse
+from reticent.experiments.rehearsal import rehearsal as rehearsal_module
+from reticent.experiments.rehearsal.deployment import answer, deployment_text
+from reticent.reports.rehearsal_page import rehearsal_html
+from reticent.service.config import read_settings
+from reticent.worlds import Names, blend, make_world_from
+from reticent.worlds.model import About
+from reticent.worlds.prior import draw_truths
+
+MODEL = make_world_from("random-blend:states=3,actions=2,horizon=2,d=2").model
+
+
+def outcome(trust: str = "joint", gap: float = 0.01, epsilon: float | None = 1.0, regret: float = 10.0) -> Outcome:
+    """A made-up outcome of four truths that fall to ``gap`` at the last of three points."""
+    falling = np.tile([1.0, 0.5, gap], (4, 1))
+    return Outcome(
+        f"private-score-vi:trust={trust}", trust, epsilon, "kept", np.array([1, 50, 100]),
+        np.tile([1.0, regret / 2, regret], (4, 1)), falling, np.full(4, gap), 0.0, 0.0,
+    )  # fmt: skip
+
+
+def rehearsal(*outcomes: Outcome) -> Rehearsal:
+    return Rehearsal("made up", MODEL, 100, 4, 1e-5, 0.05, outcomes, (), np.ones(4), np.ones(4))
+
+
+def test_spread_is_of_order_statistics_and_knows_infinity() -> None:
+    spread = Spread.of(np.array([1.0, 2.0, 3.0, math.inf]))
+    assert (spread.median, spread.high, spread.low_end, spread.high_end) == (2.0, math.inf, 1.0, math.inf)
+    assert spread.holds(2.5)
+    assert not spread.holds(0.5)
+    assert spread.to_dict()["mean"] is None
+
+
+def test_users_until_the_gap_stays_below() -> None:
+    gap = np.array([[1.0, 0.01, 0.2, 0.01], [0.01, 0.01, 0.01, 0.01], [1, 1, 0.01, 0.2], [1, 0.01, 0.01, 0.01]])
+    measured = dataclasses.replace(outcome(), episodes=np.array([1, 10, 20, 30]), gap=gap)
+    assert measured.users_until(0.05).tolist() == [30, 1, math.inf, 10]
+
+
+def test_the_trust_that_asks_least_is_chosen_if_it_reaches_the_target() -> None:
+    joint, shuffle = outcome("joint", regret=5.0), outcome("shuffle")
+    local = outcome("local", gap=0.3)
+    assert rehearsal(joint, shuffle, local).chosen is shuffle
+    # Only the first ε counts; another one is for comparison.
+    assert rehearsal(joint, outcome("local", epsilon=3.0)).chosen is joint
+    bad = rehearsal(outcome("joint", gap=0.2, regret=9.0), local)
+    assert bad.chosen is not None
+    assert bad.chosen.trust == "joint"
+    assert "No trust model at ε = 1 ends below 5% in nine of ten truths" in answer(bad)
+    assert rehearsal(outcome("none", epsilon=None)).chosen is None
+    with pytest.raises(InvalidInput, match="without any private agent"):
+        deployment_text(rehearsal(outcome("none", epsilon=None)), world="w")
+
+
+def test_the_file_can_be_served_whatever_the_path(tmp_path: Path) -> None:
+    path = tmp_path / "deployment.yaml"
+    path.write_text(deployment_text(rehearsal(outcome()), model_file="it's: a #file.npz"))
+    settings = read_settings(path)
+    assert str(settings.model_file) == "it's: a #file.npz"
+    assert (settings.agent, settings.episodes) == ("private-score-vi:trust=joint", 100)
+
+
+def test_the_page_escapes_and_names() -> None:
+    named = dataclasses.replace(MODEL, about=About(Names(("tired", "<fresh>", "ill"), ("rest", "walk"))))
+    found = dataclasses.replace(rehearsal(outcome()), model=named, name="<b>")
+    page = rehearsal_html(found, answer(found), "x: <y>", b"")
+    assert "&lt;b&gt;" in page
+    assert "tired; &lt;fresh&gt;; ill" in page
+    assert "rest; walk" in page
+    assert "<fresh>" not in page
+
+
+def test_bad_numbers_are_refused() -> None:
+    for options, message in (
+        ({"users": 1}, "users is 1"),
+        ({"epsilons": (0.0,)}, "epsilon is"),
+        ({"target": 1.0}, "target is 1.0"),
+        ({"trusts": ("nobody",)}, "nobody"),
+        ({"trusts": ()}, "trust is none"),
+    ):
+        with pytest.raises(Exception, match=message):
+            rehearse(MODEL, **{"users": 10, "truths": 1, **options})
+
+
+def test_what_does_not_apply_says_why_and_the_rest_goes_on() -> None:
+    found = rehearse(
+        MODEL, users=40, truths=3, epsilons=(2.0,), trusts=("joint",), floor=False,
+        agents=("private-score-vi:clip=-1", "private-score-vi"),
+    )  # fmt: skip
+    assert [absent.agent for absent in found.absent] == ["private-score-vi:trust=joint,epsilon=2,delta=1e-05,clip=-1"]
+    assert "clip is -1" in found.absent[0].reason
+    (only,) = found.outcomes
+    assert only.regret.shape[0] == found.truths == 3
+    assert found.chosen is only
+    assert only.sentence is not None
+    assert "(2, 1e-05)-indistinguishable" in only.sentence
+
+
+def test_the_command_writes_what_can_be_served(tmp_path: Path, monkeypatch, capsys) -> None:
+    out = tmp_path / "deployment.yaml"
+    world = "random-blend:states=3,actions=2,horizon=2,d=2"
+    arguments = ["rehearse", world, "--users", 40, "--truths", 3, "--epsilon", 2, "--trust", "joint", "--no-floor"]
+    monkeypatch.setattr(sys, "argv", ["reticent", *map(str, arguments), "--out", str(out), "--json"])
+    with pytest.raises(SystemExit) as stopped:
+        main()
+    assert not stopped.value.code
+    told = json.loads(capsys.readouterr().out)
+    assert told["chosen"] == "private-score-vi:trust=joint,epsilon=2,delta=1e-05"
+    assert told["outcomes"][0]["final_gap"]["high"] >= 0
+    settings = read_settings(out)
+    assert (settings.world, settings.agent, settings.episodes) == (world, told["chosen"], 40)
+    assert "data:image/png;base64," in (tmp_path / "rehearsal.html").read_text()
+
+
+def test_truths_in_several_calls_are_the_same_truths(monkeypatch) -> None:
+    options = {"users": 40, "truths": 3, "epsilons": (2.0,), "trusts": ("joint",), "floor": False}
+    together = rehearse(MODEL, **options).outcomes[0]
+    monkeypatch.setattr(rehearsal_module, "MOST_BYTES", 1)
+    apart = rehearse(MODEL, **options).outcomes[0]
+    np.testing.assert_allclose(apart.regret, together.regret, rtol=0, atol=1e-9)
+
+
+@pytest.mark.verify
+def test_bands_hold_what_is_measured() -> None:
+    """Twelve worlds that nobody tuned on: their own regret lies in the band of 60 drawn truths.
+
+    Where the prior is right each lies inside with probability 0.9 up to 1/60, so fewer than 8 of 12 do with probability
+    0.004.
+    """
+    inside = 0
+    for seed in range(12):
+        random = np.random.default_rng(2_000 + seed)
+        tables = random.uniform(size=(3, 5, 3))
+        tables[:, 0, 0] = 1.0  # all worlds then have the same declared bounds, and are one program
+        rows = random.dirichlet(np.full(5, 0.1), size=(3, 5, 3))
+        world = blend(rows, tables, random.dirichlet(np.ones(3)), random.dirichlet(np.ones(3)), 3)
+        drawn = draw_truths(world.model, 60, seed=seed)
+        found = rehearse(
+            world.model, users=400, epsilons=(2.0,), trusts=("joint",), truths=[*drawn, world], floor=False, seed=seed
+        )
+        regret = found.outcomes[0].regret[:, -1]
+        inside += Spread.of(regret[:-1]).holds(float(regret[-1]))
+    assert inside >= 8

@@ -108,7 +108,8 @@ def test_shifts_that_follow_the_past_cost_what_fixed_ones_do() -> None:
     rest = np.sqrt(g - spent)
     loss += (rest**2 - 2 * rest * draw.normal(0, sigma, trials)) / (2 * sigma**2)
     mu = math.sqrt(g) / sigma
-    assert (spent < g).any() and (spent == g).any()
+    assert (spent < g).any()
+    assert (spent == g).any()
     assert stats.kstest(loss, stats.norm(mu**2 / 2, mu).cdf).pvalue > 1e-3
     assert stats.kstest(loss, stats.norm(g / sigma**2 / 2, g / sigma).cdf).pvalue < 1e-3  # g would be another law
 
@@ -121,7 +122,8 @@ def test_the_flagship_pays_the_root_and_its_ledger_says_when(trust: str, adjacen
     ten = make_agent(f"{spec},contributions=10", MODEL, 1000)
     assert float(ten.noise_scale / once.noise_scale) == pytest.approx(math.sqrt(10))
     guarantee = guarantee_of(ten)
-    assert guarantee is not None and guarantee.participation == Participation(10)
+    assert guarantee is not None
+    assert guarantee.participation == Participation(10)
     assert guarantee.spent == pytest.approx(2.0, rel=1e-6)
     assert [round(entry.mu_squared / mu_of(2, 1e-5) ** 2, 6) for entry in guarantee.ledger.entries([1, 5, 10, 15])] == [
         0.1, 0.5, 1.0, 1.0,

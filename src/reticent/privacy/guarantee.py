@@ -131,8 +131,8 @@ class Guarantee(Promise):
         law = "" if self.ledger.account.law == "Gaussian" else f", {self.ledger.account.law} noise"
         remark = f"; {self.remark}" if self.remark else ""
         return (
-            f"For every user{self.participation.clause}, {self.trust.exposed}{self.also_seen} is ({self.epsilon:g}, {self.delta:g})-"
-            f"indistinguishable from what it would be if {CHANGES[self.adjacency]} ({self.trust.name} differential "
+            f"For every user{self.participation.clause}, {self.trust.exposed}{self.also_seen} is "
+            f"({self.epsilon:g}, {self.delta:g})-indistinguishable from what it would be if {CHANGES[self.adjacency]} ({self.trust.name} differential "
             f"privacy, {self.adjacency} adjacency{law}; really spent: epsilon = {self.spent:.4g} at the same delta"
             f"{remark}).{self.reliance}{self.trust.silence}"
         )

@@ -5,12 +5,12 @@ much that takes depends on *where* they are. If all g of hers may be in one roun
 round holds more than one of them, rounds that are noised separately hide each by itself: √g times.
 
 **Lemma (shifts that follow the past).** Let :math:`y_t=v_t+z_t` with independent :math:`z_t\sim N(0,\sigma^2I)`, where
-:math:`v_t` is a function of :math:`y_1,\dots,y_{t-1}` and of the data. If exchanging one user changes every :math:`v_t` by
-an :math:`s_t` (again a function of the past) with :math:`\sum_t\|s_t\|^2\le B^2` on *every* path, then y is μ-Gaussian-DP
+:math:`v_t` is a function of :math:`y_1,\dots,y_{t-1}` and of the data. If exchanging one user changes every
+:math:`v_t` by an :math:`s_t` (again a function of the past) with :math:`\sum_t\|s_t\|^2\le B^2` on *every* path, then y is μ-Gaussian-DP
 with :math:`\mu=B/\sigma`.
 
-Proof. Add one more release, moved by :math:`(B^2-\sum_t\|s_t\|^2)^{1/2}`: the adversary sees more, and the sum is now
-:math:`B^2` exactly. Under the first data the log-likelihood ratio is
+Proof. Add one more release, moved by :math:`(B^2-\sum_t\|s_t\|^2)^{1/2}`: the adversary sees more, and the sum is
+now :math:`B^2` exactly. Under the first data the log-likelihood ratio is
 :math:`L=\sum_t(-2\langle s_t,z_t\rangle+\|s_t\|^2)/2\sigma^2`. Given the past, :math:`\langle s_t,z_t\rangle` is
 :math:`N(0,\sigma^2\|s_t\|^2)`, so :math:`E\exp(i\lambda\sum_t\langle s_t,z_t\rangle+\tfrac12\lambda^2\sigma^2\sum_t
 \|s_t\|^2)=1` by taking expectations from the last round to the first. The second sum is the constant :math:`B^2`; hence
@@ -18,8 +18,8 @@ Proof. Add one more release, moved by :math:`(B^2-\sum_t\|s_t\|^2)^{1/2}`: the a
 other data it is :math:`N(-\mu^2/2,\mu^2)` by symmetry. These two laws are those of one Gaussian mechanism, and they
 determine δ(ε). ∎
 
-**Theorem (patterns).** Let C be the counter's strategy (lower triangular) with :math:`\langle c_i,c_j\rangle\ge0`, and let a
-user's items be in the rounds of a *pattern* π, which may follow earlier releases and her data. With
+**Theorem (patterns).** Let C be the counter's strategy (lower triangular) with :math:`\langle c_i,c_j\rangle\ge0`, and
+let a user's items be in the rounds of a *pattern* π, which may follow earlier releases and her data. With
 
 .. math:: N=\max_\pi\|C\,1_\pi\|_2
 
@@ -32,8 +32,8 @@ over all patterns that are allowed, exchanging all of her data moves what the no
 
 Proof. Let :math:`d_i` be the movement of the item of round i, :math:`\|d_i\|\le R`. The square is
 :math:`\sum_{i,j\in\pi}\langle c_i,c_j\rangle\langle d_i,d_j\rangle\le R^2\sum_{i,j\in\pi}\langle c_i,c_j\rangle
-=R^2\|C1_\pi\|^2`, with equality if all :math:`d_i` are equal: for this bound there is no better one. Zero-out is the same
-with Z. If the rounds are others, the triangle inequality gives ZN for what is taken away and ZN for what is put in its place.
+=R^2\|C1_\pi\|^2`, with equality if all :math:`d_i` are equal: for this bound there is no better one. Zero-out is the
+same with Z. If the rounds are others, the triangle inequality gives ZN for what is taken away and ZN for what is put in its place.
 For C = I, rounds in both patterns move by R at most and rounds in one of them by Z: with m common ones
 :math:`mR^2+2(g-m)Z^2\le g\max(R^2,2Z^2)`. The Lemma covers that values and patterns follow earlier releases. ∎
 
@@ -57,7 +57,7 @@ import numpy as np
 
 from reticent.errors import InvalidInput
 
-__all__ = ["ONCE", "Participation", "allowed", "pattern_norm", "rounds_of_patterns"]
+__all__ = ["ONCE", "Participation", "allowed", "pattern_norm", "rounds_of_patterns", "worst_norm"]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -158,7 +158,11 @@ def pattern_norm(strategy: np.ndarray, participation: Participation) -> float:
     Raises:
       InvalidInput: two columns of C have a negative inner product.
     """
-    gram = np.asarray(strategy, np.float64).T @ np.asarray(strategy, np.float64)
+    return worst_norm(np.asarray(strategy, np.float64).T @ np.asarray(strategy, np.float64), participation)
+
+
+def worst_norm(gram: np.ndarray, participation: Participation) -> float:
+    """:func:`pattern_norm` from the inner products G ``(n, n)`` of the strategy's columns, stated or measured."""
     if gram.min() < -1e-9 * gram.max():
         raise InvalidInput(
             "inner product of the strategy's columns",

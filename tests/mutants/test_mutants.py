@@ -8,6 +8,7 @@ from pathlib import Path
 import count_mutants  # noqa: F401  (registers its mutants with the others)
 import pytest
 import rare_mutants  # noqa: F401  (likewise)
+import returning_mutants  # noqa: F401  (likewise)
 from examinations import Examination
 
 from mutants import MUTANTS, QUICK, Mutant

@@ -19,11 +19,11 @@ from jax import Array
 from reticent.audit.replay import _public_differences, _run
 from reticent.audit.subject import Subject
 from reticent.learning.aggregator import PyTree
-from reticent.privacy.neighbours import Pair, Replay, Scores, User, cost_of, in_noise, report_of
+from reticent.privacy.neighbours import Pair, Replay, Scores, User, cost_of, in_noise, realised_strength, report_of
 from reticent.privacy.sums import PrivateSums, SumState
 from reticent.runtime import double_precision
 
-__all__ = ["play_returning", "replay_returning"]
+__all__ = ["pattern_strength", "play_returning", "replay_returning"]
 
 
 @double_precision
@@ -60,18 +60,21 @@ def replay_returning(
         )
 
 
+def pattern_strength(subject: Subject, pair: Pair[PyTree], times: np.ndarray) -> float:
+    """μ of exchanging a person who contributes ``times[t]`` times in round t, by the agent's own report and response."""
+    charged = times.sum() if subject.response is None else times @ subject.response.gram @ times
+    return realised_strength(subject.sums, pair) * math.sqrt(float(charged))
+
+
 @double_precision
 def play_returning(subject: Subject, pair: Pair[PyTree], times: np.ndarray, trials: int, seed: int) -> Scores:
     """Scores of ``trials`` trials each with her replacement and with the canary, who contributes ``times[t]`` times in
     round t; by the matched filter over all her rounds."""
     sums, scale = subject.sums, subject.noise_scale
     moved = np.asarray(report_of(sums, pair.canary) - report_of(sums, pair.replacement))
-    cost = float(np.linalg.norm(moved / scale))
-    if subject.response is None:
-        over_time, strength = np.ones(int(times.sum())), cost * math.sqrt(times.sum())
-    else:
-        over_time = subject.response.filters @ times
-        strength = cost * math.sqrt(float(times @ subject.response.gram @ times))
+    strength = pattern_strength(subject, pair, times)
+    response = subject.response
+    over_time = np.ones(int(times.sum())) if response is None else response.filters @ times
     weights = jnp.asarray(over_time[:, None, None] * moved / scale**2 / strength)
 
     @jax.jit

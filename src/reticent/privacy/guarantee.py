@@ -132,9 +132,9 @@ class Guarantee(Promise):
         remark = f"; {self.remark}" if self.remark else ""
         return (
             f"For every user{self.participation.clause}, {self.trust.exposed}{self.also_seen} is "
-            f"({self.epsilon:g}, {self.delta:g})-indistinguishable from what it would be if {CHANGES[self.adjacency]} ({self.trust.name} differential "
-            f"privacy, {self.adjacency} adjacency{law}; really spent: epsilon = {self.spent:.4g} at the same delta"
-            f"{remark}).{self.reliance}{self.trust.silence}"
+            f"({self.epsilon:g}, {self.delta:g})-indistinguishable from what it would be if {CHANGES[self.adjacency]} "
+            f"({self.trust.name} differential privacy, {self.adjacency} adjacency{law}; really spent: "
+            f"epsilon = {self.spent:.4g} at the same delta{remark}).{self.reliance}{self.trust.silence}"
         )
 
     def for_contributions(self, epsilon: float, factor: float, *, contributions: int, also_seen: str = "") -> Guarantee:

@@ -1,25 +1,25 @@
 r"""How often and when one user may contribute, and what that costs: returning users.
 
-A user who contributes once moves one item. One who returns moves several, and noise must hide all of them together. How
-much that takes depends on *where* they are. If all g of hers may be in one round they add up: g times the noise. If no
-round holds more than one of them, rounds that are noised separately hide each by itself: √g times.
+A user who contributes once moves one item. One who returns moves several, and noise must hide all of them together.
+How much that takes depends on *where* they are. If all g of hers may be in one round they add up: g times the noise.
+If no round holds more than one of them, rounds that are noised separately hide each by itself: √g times.
 
-**Lemma (shifts that follow the past).** Let :math:`y_t=v_t+z_t` with independent :math:`z_t\sim N(0,\sigma^2I)`, where
-:math:`v_t` is a function of :math:`y_1,\dots,y_{t-1}` and of the data. If exchanging one user changes every
-:math:`v_t` by an :math:`s_t` (again a function of the past) with :math:`\sum_t\|s_t\|^2\le B^2` on *every* path, then y is μ-Gaussian-DP
-with :math:`\mu=B/\sigma`.
+**Lemma (shifts that follow the past).** Let :math:`y_t=v_t+z_t` with independent :math:`z_t\sim N(0,\sigma^2I)`,
+where :math:`v_t` is a function of :math:`y_1,\dots,y_{t-1}` and of the data. If exchanging one user changes every
+:math:`v_t` by an :math:`s_t` (again a function of the past) with :math:`\sum_t\|s_t\|^2\le B^2` on *every* path,
+then y is μ-Gaussian-DP with :math:`\mu=B/\sigma`.
 
 Proof. Add one more release, moved by :math:`(B^2-\sum_t\|s_t\|^2)^{1/2}`: the adversary sees more, and the sum is
 now :math:`B^2` exactly. Under the first data the log-likelihood ratio is
 :math:`L=\sum_t(-2\langle s_t,z_t\rangle+\|s_t\|^2)/2\sigma^2`. Given the past, :math:`\langle s_t,z_t\rangle` is
 :math:`N(0,\sigma^2\|s_t\|^2)`, so :math:`E\exp(i\lambda\sum_t\langle s_t,z_t\rangle+\tfrac12\lambda^2\sigma^2\sum_t
-\|s_t\|^2)=1` by taking expectations from the last round to the first. The second sum is the constant :math:`B^2`; hence
-:math:`\sum_t\langle s_t,z_t\rangle` is exactly :math:`N(0,\sigma^2B^2)` and L is exactly :math:`N(\mu^2/2,\mu^2)`. Under the
-other data it is :math:`N(-\mu^2/2,\mu^2)` by symmetry. These two laws are those of one Gaussian mechanism, and they
-determine δ(ε). ∎
+\|s_t\|^2)=1` by taking expectations from the last round to the first. The second sum is the constant :math:`B^2`;
+hence :math:`\sum_t\langle s_t,z_t\rangle` is exactly :math:`N(0,\sigma^2B^2)` and L is exactly
+:math:`N(\mu^2/2,\mu^2)`. Under the other data it is :math:`N(-\mu^2/2,\mu^2)` by symmetry. These two laws are those
+of one Gaussian mechanism, and they determine δ(ε). ∎
 
-**Theorem (patterns).** Let C be the counter's strategy (lower triangular) with :math:`\langle c_i,c_j\rangle\ge0`, and
-let a user's items be in the rounds of a *pattern* π, which may follow earlier releases and her data. With
+**Theorem (patterns).** Let C be the counter's strategy (lower triangular) with :math:`\langle c_i,c_j\rangle\ge0`,
+and let a user's items be in the rounds of a *pattern* π, which may follow earlier releases and her data. With
 
 .. math:: N=\max_\pi\|C\,1_\pi\|_2
 
@@ -33,19 +33,20 @@ over all patterns that are allowed, exchanging all of her data moves what the no
 Proof. Let :math:`d_i` be the movement of the item of round i, :math:`\|d_i\|\le R`. The square is
 :math:`\sum_{i,j\in\pi}\langle c_i,c_j\rangle\langle d_i,d_j\rangle\le R^2\sum_{i,j\in\pi}\langle c_i,c_j\rangle
 =R^2\|C1_\pi\|^2`, with equality if all :math:`d_i` are equal: for this bound there is no better one. Zero-out is the
-same with Z. If the rounds are others, the triangle inequality gives ZN for what is taken away and ZN for what is put in its place.
-For C = I, rounds in both patterns move by R at most and rounds in one of them by Z: with m common ones
+same with Z. If the rounds are others, the triangle inequality gives ZN for what is taken away and ZN for what is put
+in its place. For C = I, rounds in both patterns move by R at most and rounds in one of them by Z: with m common ones
 :math:`mR^2+2(g-m)Z^2\le g\max(R^2,2Z^2)`. The Lemma covers that values and patterns follow earlier releases. ∎
 
 For vectors in the unit ball R = 2 and Z = 1: late reports cost nothing. For C = I, :math:`N=\sqrt g`.
 
 *In the local model* every report carries noise of its own, so g reports cost √g wherever they are.
 
-*What is not covered*: whether and when she comes. Admissions are public; a user who stays away keeps her places empty.
+*What is not covered*: whether and when she comes. Admissions are public; a user who stays away keeps her places
+empty.
 
-*Rolling promises.* The theorem is about the rounds in which the two data sets differ. If :func:`allowed` is applied to every
-window of w rounds, what a user did within any one window is protected as promised, for ever, whatever she did before.
-"""
+*Rolling promises.* The theorem is about the rounds in which the two data sets differ. If :func:`allowed` is applied
+to every window of w rounds, what a user did within any one window is protected as promised, for ever, whatever she
+did before. """
 
 from __future__ import annotations
 
@@ -124,8 +125,8 @@ ONCE = Participation()
 def allowed(participation: Participation, counted: Sequence[int], number: int) -> bool:
     """Whether a user whose contributions were counted in the rounds ``counted`` may have one more in round ``number``.
 
-    The rounds are those that *count* her contributions, not those that she was served in: a late report must be asked about
-    when it arrives. What is not allowed is not counted, and nobody but she is told.
+    The rounds are those that *count* her contributions, not those that she was served in: a late report must be
+    asked about when it arrives. What is not allowed is not counted, and nobody but she is told.
 
     >>> allowed(Participation(3, gap=2), [0, 2], 3), allowed(Participation(3, gap=2), [0, 2], 4)
     (False, True)
@@ -147,11 +148,12 @@ def pattern_norm(strategy: np.ndarray, participation: Participation) -> float:
 
     Let :math:`G=C^\top C`, which must have no negative entry.
 
-    * If :math:`G_{i,i+\delta}` falls in i and in δ (identity, square-root Toeplitz), the *earliest* pattern 1, 1+b, 1+2b, …
-      is the worst: any other has its k-th round later and each pair farther apart, so that no term of
+    * If :math:`G_{i,i+\delta}` falls in i and in δ (identity, square-root Toeplitz), the *earliest* pattern 1, 1+b,
+      1+2b, … is the worst: any other has its k-th round later and each pair farther apart, so that no term of
       :math:`\sum_{i,j\in\pi}G_{ij}` is larger.
-    * Otherwise :math:`\sum_{i\in\pi}\sum_{j\in\pi}G_{ij}\le\max_\pi\sum_{i\in\pi}v_i` with :math:`v_i` the largest sum of
-      row i over any pattern; both maxima are found by dynamic programming (Choquette-Choo et al., arXiv 2306.08153).
+    * Otherwise :math:`\sum_{i\in\pi}\sum_{j\in\pi}G_{ij}\le\max_\pi\sum_{i\in\pi}v_i` with :math:`v_i` the largest
+      sum of row i over any pattern; both maxima are found by dynamic programming (Choquette-Choo et al., arXiv
+      2306.08153).
 
     Several contributions in one round are at most ``per_round`` times one of them.
 

@@ -1,9 +1,9 @@
 """People who come again: who is admitted when, whose report arrives when, and which of them are counted.
 
 Everybody who comes uses up a place. Her report takes some further admissions to arrive, and is asked about *then*
-(:func:`reticent.privacy.participation.allowed`), with the round that is open: a report that would be one too many in that
-round, or too near to another of hers, is not counted, and nothing but her own contribution depends on it. Data are in none of
-this, so that a simulation may draw it before the first episode.
+(:func:`reticent.privacy.participation.allowed`), with the round that is open: a report that would be one too many in
+that round, or too near to another of hers, is not counted, and nothing but her own contribution depends on it. Data
+are in none of this, so that a simulation may draw it before the first episode.
 """
 
 from __future__ import annotations
@@ -24,8 +24,8 @@ class Attendance:
     """Who came, and what became of it.
 
     Attributes:
-      persons: who has each place, ``(K,)``. counted: the 0-based round that counts her report, or :data:`NOT_COUNTED`.
-    """
+      persons: who has each place, ``(K,)``. counted: the 0-based round that counts her report, or
+    :data:`NOT_COUNTED`. """
 
     persons: np.ndarray
     counted: np.ndarray

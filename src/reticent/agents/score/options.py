@@ -8,6 +8,7 @@ import math
 import jax
 import jax.numpy as jnp
 import numpy as np
+from scipy.stats import chi2
 
 from reticent.agents.registry import register_with_options
 from reticent.agents.score.calibration import VectorNoise, calibrate_vectors, most_exposed, unit_sensitivity
@@ -44,6 +45,11 @@ class ScoreOptions:
       ridge: κ of the whitening, relative to the mean variance of a coordinate.
       largest: most users of a round; 0 is no limit. Where users return at most once per round, it is at most their number.
       endless: no round but the last, which is cut where users end, depends on K: for streams without a known end.
+      floor: least probability of every action at every decision, so that effects can be estimated afterwards
+        (:mod:`reticent.inference`); 0 is none. It does not depend on data and costs no privacy.
+      half_life: number of users after whom what was learned counts half; 0 is never.
+      alarm: chance of a false alarm per round: what was learned is given up when a release is so far from what it let
+        expect; 0 is never.
       final_release: whether the policy learned from all K users will be published too.
     """
 
@@ -55,6 +61,9 @@ class ScoreOptions:
     ridge: float = 0.1
     largest: int = 0
     endless: bool = False
+    floor: float = 0.0
+    half_life: float = 0.0
+    alarm: float = 0.0
     final_release: bool = True
 
     def check(self) -> None:
@@ -65,6 +74,15 @@ class ScoreOptions:
                 raise InvalidInput(field, value, "a finite number above 0", "leave it at its default")
         if self.largest < 0:
             raise InvalidInput("largest", self.largest, "at least 0", "0 is no limit to the size of a round")
+        if not 0 <= self.half_life < math.inf:
+            raise InvalidInput("half_life", self.half_life, "a number of users, or 0", "0 never forgets")
+        if not 0 <= self.alarm < 1:
+            raise InvalidInput("alarm", self.alarm, "in [0, 1)", "0.001 is one false alarm in a thousand rounds")
+
+    def check_floor(self, actions: int) -> None:
+        """Refuse a floor that so many actions cannot all have."""
+        if not 0 <= self.floor * actions <= 1:
+            raise InvalidInput("floor", self.floor, f"from 0 to 1/{actions}", "lower it; 1/A is acting at random")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -115,6 +133,9 @@ class PrivateScoreOptions(ScoreOptions):
                 raise InvalidInput(field, getattr(self, field), "a finite number above 0", "leave it at its default")
         if self.honest != 1 and trust_named(self.trust).wire != "messages":
             raise InvalidInput("honest", self.honest, f"1 with trust={self.trust}", "it is the shuffle model's")
+        if self.deployment and self.floor:
+            # A billboard says nothing of a floor yet: a device would act as if there were none, and nobody would notice.
+            raise InvalidInput("floor", self.floor, "0 in a deployment", "simulate it; devices do not randomise yet")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -143,6 +164,7 @@ class Frame:
 def make_score(model: Model, episodes: int, options: ScoreOptions) -> ScoreLearner:
     """Score-VI without privacy: no clip, no noise."""
     options.check()
+    options.check_floor(model.actions)
     frame = Frame.of(model)
     schedule = _schedule(episodes, options, options.first * LEAST_FIRST)
     zero = jnp.zeros(frame.dimension)
@@ -154,6 +176,7 @@ def make_score(model: Model, episodes: int, options: ScoreOptions) -> ScoreLearn
 def make_private_score(model: Model, episodes: int, options: PrivateScoreOptions) -> ScoreLearner:
     """Score-VI that keeps the promise of ``options``."""
     options.check()
+    options.check_floor(model.actions)
     frame, trust = Frame.of(model), trust_named(options.trust)
     schedule = private_schedule(episodes, frame.dimension, trust, options)
     sizes = tuple(schedule.round_sizes[: schedule.releases].tolist())
@@ -230,8 +253,8 @@ def _learner(
         noise_scale=jnp.asarray(float(noise_scale)),
         radii=jnp.asarray(radius),
         sizes=jnp.asarray(schedule.round_sizes.astype(np.float64)),
-        first_moments=jax.jit(moments_of_random_users, static_argnums=3)(
-            model, frame.transitions, frame.rewards, options.score
+        first_moments=jax.jit(moments_of_random_users, static_argnums=(3, 4))(
+            model, frame.transitions, frame.rewards, options.score, options.floor
         ),
         bonus=jnp.asarray(float(options.bonus)),
         explore=jnp.asarray(float(options.explore)),
@@ -239,6 +262,9 @@ def _learner(
         score=options.score,
         clipped=isinstance(aggregator, UnitBall),
         noised_reports=noised_reports,
+        floor=options.floor,
+        half_life=options.half_life or math.inf,
+        alarm=float(chi2.isf(options.alarm, frame.dimension)) if options.alarm else math.inf,
     )
 
 

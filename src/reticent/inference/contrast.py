@@ -1,24 +1,25 @@
 r"""What one user's decisions tell about an effect: weighted and centred, as in micro-randomised trials.
 
-At a decision in state s the treatment was taken with a known probability p (given that it was the treatment or the control), A
-is 1 for the treatment, Y in [0, 1] the outcome that follows, ĝ(h, s) a public prediction of it, :math:`\tilde p` a fixed
-target. With the weight :math:`W=\tilde p/p` for the treatment and :math:`(1-\tilde p)/(1-p)` for the control,
+At a decision in state s the treatment was taken with a known probability p (given that it was the treatment or the
+control), A is 1 for the treatment, Y in [0, 1] the outcome that follows, ĝ(h, s) a public prediction of it,
+:math:`\tilde p` a fixed target. With the weight :math:`W=\tilde p/p` for the treatment and :math:`(1-\tilde p)/(1-p)`
+for the control,
 
 .. math:: a=W\,(A-\tilde p)\,(Y-\hat g),\qquad b=W\,(A-\tilde p)^2
 
-have the means :math:`k\,\tau(s)` and k given s, with :math:`k=\tilde p(1-\tilde p)` and τ(s) the effect in s, *whatever ĝ and
-p are*: the weights undo the policy, the centring makes ĝ drop out (Boruvka et al., JASA 2018: weighted and centred least
-squares). With a public guess :math:`\beta_0` of the effect, the *residual* :math:`a-\beta_0b` has the mean
-:math:`k(\tau-\beta_0)`; its spread is smaller the better the guess.
+have the means :math:`k\,\tau(s)` and k given s, with :math:`k=\tilde p(1-\tilde p)` and τ(s) the effect in s,
+*whatever ĝ and p are*: the weights undo the policy, the centring makes ĝ drop out (Boruvka et al., JASA 2018:
+weighted and centred least squares). With a public guess :math:`\beta_0` of the effect, the *residual*
+:math:`a-\beta_0b` has the mean :math:`k(\tau-\beta_0)`; its spread is smaller the better the guess.
 
-Decisions are put into public groups (all, by step, by group of states). One user's contribution is, by group, the sum r of her
-residuals, the number N of her decisions, and r². Means add up: with :math:`\beta_j` the effect averaged over the decisions of
-group j, :math:`E[r_j]=k\,E[N_j](\beta_j-\beta_0)`.
+Decisions are put into public groups (all, by step, by group of states). One user's contribution is, by group, the sum
+r of her residuals, the number N of her decisions, and r². Means add up: with :math:`\beta_j` the effect averaged over
+the decisions of group j, :math:`E[r_j]=k\,E[N_j](\beta_j-\beta_0)`.
 
-**Bounds.** :math:`|W(A-\tilde p)|\le k/p_{\min}`, where :math:`p_{\min}` is the least probability of either arm. A group that is
-possible at m of H steps takes at most m decisions of a user, so :math:`\|N\|_2\le\sqrt{mH}` with the largest m, and
-:math:`\|r\|_2\le L=\sqrt{mH}\,\tfrac{k}{p_{\min}}\max(|Y-\hat g|+\max(\tilde p,1-\tilde p)|\beta_0|)`. Honest users are within the
-bounds, so that the clip to them, which is what privacy rests on, biases nothing.
+**Bounds.** :math:`|W(A-\tilde p)|\le k/p_{\min}`, where :math:`p_{\min}` is the least probability of either arm. A
+group that is possible at m of H steps takes at most m decisions of a user, so :math:`\|N\|_2\le\sqrt{mH}` with the
+largest m, and :math:`\|r\|_2\le L=\sqrt{mH}\,\tfrac{k}{p_{\min}}\max(|Y-\hat g|+\max(\tilde p,1-\tilde p)|\beta_0|)`.
+Honest users are within the bounds, so that the clip to them, which is what privacy rests on, biases nothing.
 """
 
 from __future__ import annotations
@@ -118,8 +119,8 @@ class Contrast:
 def contributions(contrast: Contrast, seen: Decisions) -> np.ndarray:
     """Users' contributions ``(..., 3p)``: r/L, N by its bound, and (r/L)², each block in its unit ball whatever was seen.
 
-    Decisions at which neither arm was taken, or in no group, add nothing; so does what cannot be (a state or an action that
-    there is none of, a probability below the floor), which tells nobody anything.
+    Decisions at which neither arm was taken, or in no group, add nothing; so does what cannot be (a state or an
+    action that there is none of, a probability below the floor), which tells nobody anything.
     """
     steps, states = contrast.groups.shape
     here, taken = np.asarray(seen.states), np.asarray(seen.actions)

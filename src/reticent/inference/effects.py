@@ -1,24 +1,25 @@
 r"""Effects of a treatment as one private release, and intervals that include its noise.
 
-Of all users' contributions (:mod:`reticent.inference.contrast`) the sums of three blocks are released: residuals r/L, numbers of
-decisions N, and squares (r/L)², each with Gaussian noise of its own scale.
+Of all users' contributions (:mod:`reticent.inference.contrast`) the sums of three blocks are released: residuals r/L,
+numbers of decisions N, and squares (r/L)², each with Gaussian noise of its own scale.
 
-**Formal guarantee.** Every block is in its unit ball, and the last two have no negative entry. Replacing a user moves the first
-by at most 2 and each of the others by at most √2 (nonnegative vectors are never at an obtuse angle); setting her to zero moves
-each by at most 1. With :math:`\sigma_b=\Delta_b/\mu_b` and :math:`\sum_b\mu_b^2=\mu^2(\varepsilon,\delta)` the release is one
-Gaussian mechanism, and (ε, δ)-differentially private. It is a release *beside* the study's: for people who were in both,
-strengths add in squares (:func:`total_guarantee`).
+**Formal guarantee.** Every block is in its unit ball, and the last two have no negative entry. Replacing a user moves
+the first by at most 2 and each of the others by at most √2 (nonnegative vectors are never at an obtuse angle);
+setting her to zero moves each by at most 1. With :math:`\sigma_b=\Delta_b/\mu_b` and
+:math:`\sum_b\mu_b^2=\mu^2(\varepsilon,\delta)` the release is one Gaussian mechanism, and (ε, δ)-differentially
+private. It is a release *beside* the study's: for people who were in both, strengths add in squares
+(:func:`total_guarantee`).
 
 **Estimate.** :math:`\hat\beta_j=\beta_0+L\tilde r_j/(k\tilde N_j)`. By the mean of r,
 
-.. math:: \hat\beta_j-\beta_j=\frac{\sum_i(r_{ij}-k(\beta_j-\beta_0)N_{ij})+\text{noise}_r-k(\beta_j-\beta_0)\,\text{noise}_N}
-          {k\tilde N_j},
+.. math:: \hat\beta_j-\beta_j=\frac{\sum_i(r_{ij}-k(\beta_j-\beta_0)N_{ij})
+          +\text{noise}_r-k(\beta_j-\beta_0)\,\text{noise}_N}{k\tilde N_j},
 
-whose numerator has the variance :math:`\sum_i\mathrm{Var}(\cdot)+\sigma_r^2+k^2(\beta_j-\beta_0)^2\sigma_N^2`. The sum is at
-most the expected sum of squares of r, of which the third block is a noisy value; the rest is known. Users are independent given
-earlier releases and what they are served follows from those, so the numerator is a martingale and near a Gaussian for many
-users. The interval is :math:`\hat\beta_j\pm z` standard deviations. Where the number of decisions is not clear of its noise there
-is no estimate: its interval is everything.
+whose numerator has the variance :math:`\sum_i\mathrm{Var}(\cdot)+\sigma_r^2+k^2(\beta_j-\beta_0)^2\sigma_N^2`. The
+sum is at most the expected sum of squares of r, of which the third block is a noisy value; the rest is known. Users
+are independent given earlier releases and what they are served follows from those, so the numerator is a martingale
+and near a Gaussian for many users. The interval is :math:`\hat\beta_j\pm z` standard deviations. Where the number of
+decisions is not clear of its noise there is no estimate: its interval is everything.
 """
 
 from __future__ import annotations
@@ -68,8 +69,8 @@ class Effects:
     """What is known of the effects, by group ``(p,)``: all of it public.
 
     Attributes:
-      estimate, low, high: the effect and its interval. deviation: its standard deviation, of which ``noise`` is the part that
-      privacy adds. decisions: how many there were, as released.
+      estimate, low, high: the effect and its interval. deviation: its standard deviation, of which ``noise`` is the
+      part that privacy adds. decisions: how many there were, as released.
     """
 
     estimate: np.ndarray

@@ -25,7 +25,7 @@ class Attendance:
 
     Attributes:
       persons: who has each place, ``(K,)``. counted: the 0-based round that counts her report, or
-    :data:`NOT_COUNTED`. """
+    :data:`NOT_COUNTED`."""
 
     persons: np.ndarray
     counted: np.ndarray

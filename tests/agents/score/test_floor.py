@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 
 import jax
 import jax.numpy as jnp
@@ -13,11 +14,19 @@ from reticent.agents import make_agent
 from reticent.agents.score.learner import ScoreLearner
 from reticent.agents.score.sweeps import Estimate, Statistic, plan_backward, sweep_forward, sweep_uniform
 from reticent.errors import InvalidInput
+from reticent.learning.plan import Plan
 from reticent.runtime import double_precision
 from reticent.worlds.registry import make_world_from
 
 WORLD = make_world_from("random-blend:states=4,actions=2,horizon=3,d=2")
 MODEL = WORLD.model
+
+
+@functools.cache
+def first_plan(floor: float) -> tuple[ScoreLearner, Plan]:
+    """The agent, and the plan of its first round."""
+    agent = agent_with(floor)
+    return agent, jax.jit(lambda: agent.plan(agent.init()))()
 
 
 def agent_with(floor: float) -> ScoreLearner:
@@ -28,8 +37,7 @@ def agent_with(floor: float) -> ScoreLearner:
 
 @double_precision
 def test_actions_have_the_probabilities_that_are_logged() -> None:
-    agent = agent_with(0.2)
-    plan = agent.plan(agent.init())
+    agent, plan = first_plan(0.2)
     later = plan._replace(extension=plan.extension._replace(at_random=jnp.asarray(False), explorers=jnp.asarray(5)))
     grid = (jnp.arange(1000) + 0.5) / 1000
     for served in (plan, agent.served(plan, 0), agent.served(later, 0), agent.served(later, 7)):
@@ -43,8 +51,7 @@ def test_actions_have_the_probabilities_that_are_logged() -> None:
 
 @double_precision
 def test_without_a_floor_nothing_is_random_after_the_first_round() -> None:
-    agent = agent_with(0.0)
-    plan = agent.plan(agent.init())
+    agent, plan = first_plan(0.0)
     later = agent.served(plan._replace(extension=plan.extension._replace(at_random=jnp.asarray(False))), 3)
     assert set(np.unique(agent.action_probabilities(later))) == {0.0, 1.0}
 
@@ -53,8 +60,8 @@ def test_without_a_floor_nothing_is_random_after_the_first_round() -> None:
 def test_moments_are_those_of_the_mixed_policy() -> None:
     """By the truth as the estimate, the model's value of the floored plan is the world's; at 1/A it is acting at random."""
     agent = agent_with(0.15)
-    theta = jnp.broadcast_to(WORLD.transition_weights, (1, MODEL.d1))
-    estimate = Estimate(theta, WORLD.reward_means.reshape(1, MODEL.states, MODEL.actions))
+    theta = WORLD.transition_theta[:1]
+    estimate = Estimate(theta, WORLD.reward_means[:1])
     statistic = Statistic(agent.coordinates, agent.contrasts, theta)
     choices, values, _ = plan_backward(MODEL, estimate, None, True, 0.15)
     mixed = sweep_forward(MODEL, statistic, estimate, choices, values, "values", 0.15)
@@ -71,8 +78,7 @@ def test_moments_are_those_of_the_mixed_policy() -> None:
 
 @double_precision
 def test_the_value_of_a_floored_plan_is_that_of_what_is_served() -> None:
-    agent = agent_with(0.2)
-    plan = agent.plan(agent.init())
+    agent, plan = first_plan(0.2)
     later = plan._replace(extension=plan.extension._replace(at_random=jnp.asarray(False), share=jnp.asarray(0.0)))
     expected = WORLD.policy_value(agent.action_probabilities(later))
     assert float(agent.plan_value(later, WORLD)) == pytest.approx(float(expected))

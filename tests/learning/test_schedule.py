@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from random_models import few
 
 from reticent.errors import InvalidInput
-from reticent.learning.schedule import Schedule
+from reticent.learning.schedule import Schedule, endless_sizes, geometric_sizes
 
 
 @few
@@ -38,3 +38,22 @@ def test_without_sizes_every_episode_is_a_round(episodes: int, final: bool) -> N
 def test_impossible_schedules_are_refused(episodes: int, sizes: tuple[int, ...] | None) -> None:
     with pytest.raises(InvalidInput):
         Schedule(episodes, sizes)
+
+
+@pytest.mark.parametrize("episodes", [137, 10**4, 10**6, 10**7])
+@pytest.mark.parametrize("growth", [1.5, 2.0])
+def test_whoever_does_not_know_the_end_serves_the_same_plans_but_for_the_last_round(
+    episodes: int, growth: float
+) -> None:
+    known, endless = geometric_sizes(episodes, 20, growth), endless_sizes(episodes, 20, growth)
+    assert sum(endless) == episodes
+    assert endless[: len(known) - 1] == known[:-1]
+    assert len(endless) - len(known) <= 1  # what known K adds to its last round may be a round of its own
+
+
+def test_more_users_begin_with_the_rounds_of_fewer() -> None:
+    fewer, more = endless_sizes(5_000, 30, 1.5, 700), endless_sizes(50_000, 30, 1.5, 700)
+    assert more[: len(fewer) - 1] == fewer[:-1]
+    assert max(more) == 700
+    with pytest.raises(InvalidInput, match="largest"):
+        endless_sizes(10, 1, 2.0, 0)

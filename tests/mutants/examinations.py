@@ -31,10 +31,12 @@ from reticent.audit import (
     worst_pair,
 )
 from reticent.audit.atoms import atom_evidence
+from reticent.audit.returning import pattern_strength
 from reticent.privacy.neighbours import Pair, length_of, report_of
 from reticent.privacy.noise import SecureNoise
 from reticent.service import embedded as deployed
 from reticent.service import mechanism
+from reticent.simulation import returning
 from reticent.worlds import Episode, World, make_world_from
 
 Examination = Callable[[], list[str]]
@@ -180,6 +182,28 @@ def deployed_noise(wire: str) -> Examination:
         return noise_findings(drawn * made.grid, expected, on_a_grid=True)
 
     return _named(examine, "distribution", {"deployed": wire})
+
+
+def attended(mean_delay: float, **options: Any) -> Examination:
+    """What the person who is counted most costs, of people who return and whose reports are late."""
+
+    def examine() -> list[str]:
+        spec = {"contributions": 4, "first": 1.0, "growth": 1.0, "largest": 6, "epsilon": 4.0, **options}
+        one = Subject(make_agent("private-score-vi", tiny_world().model, 60, **spec))
+        agent, often = one.agent, one.guarantee.participation
+        persons = 17
+        came = returning.attend(agent.schedule, persons, often, 1, mean_delay=mean_delay)
+        pair, _ = worst_pair(one, random=1, gradient=False)
+        costs = [
+            pattern_strength(one, pair, times)
+            for times in (came.times(person, agent.schedule.releases) for person in range(persons))
+            if times.any()
+        ]
+        if max(costs) <= one.promised * (1 + 1e-9):
+            return []
+        return [f"a person who returns has mu = {max(costs):.6g}, but the promise allows {one.promised:.6g}"]
+
+    return _named(examine, "patterns", {"delay": mean_delay, **options})
 
 
 def refused() -> Examination:

@@ -9,6 +9,7 @@ import count_mutants  # noqa: F401  (registers its mutants with the others)
 import path_mutants
 import pytest
 import rare_mutants  # noqa: F401  (likewise)
+import returning_mutants  # noqa: F401  (likewise)
 import score_mutants  # noqa: F401  (likewise)
 from examinations import Examination
 

@@ -22,7 +22,7 @@ import dataclasses
 import io
 import logging
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from typing import Any
 
 import jax
@@ -91,7 +91,7 @@ def _replay(subject: Subject, users: Sequence[User], changed: int, other: User, 
     neighbours = [*users[:changed], other, *users[changed + 1 :]]
     first = _run(subject, users, seed)
     same_noise = _run(subject, neighbours, seed, plans=first.plans)
-    hidden = _run(subject, neighbours, seed, hide=first, response=subject.response, changed=changed)
+    hidden = _run(subject, neighbours, seed, hide=first, response=subject.response, changed=(changed,))
 
     findings = [*first.findings]
     ends = subject.agent.schedule.ends
@@ -129,7 +129,7 @@ def _run(
     plans: Sequence[Plan] | None = None,
     hide: _Trace | None = None,
     response: Response | None = None,
-    changed: int = -1,
+    changed: Collection[int] = (),
 ) -> _Trace:
     agent, sums = subject.agent, subject.sums
     trace = _Trace()
@@ -150,7 +150,7 @@ def _run(
                 trace.secrets |= _words(key)
                 own = sums.simulate_user_noise(key)
                 report = sums.report(users[number](served), own)
-                if hide is not None and subject.noised_reports and number == changed and own is not None:
+                if hide is not None and subject.noised_reports and number in changed and own is not None:
                     own = own + jnp.where(noisy, hide.reports[number] - report, 0.0)
                     report = sums.report(users[number](served), own)
                 trace.reports.append(np.asarray(report))

@@ -44,6 +44,12 @@ class Response:
         return np.asarray(np.linalg.pinv(flat @ flat.T, rcond=1e-13, hermitian=True) @ self.items)
 
     @functools.cached_property
+    def gram(self) -> np.ndarray:
+        r""":math:`A^\top(BB^\top)^{-1}A`, ``(n, n)``: what items of several rounds cost together, as inner products."""
+        gram = self.items.T @ self.filters
+        return np.asarray((gram + gram.T) / 2)
+
+    @functools.cached_property
     def exposures(self) -> np.ndarray:
         """The μ that releasing everything costs item t, per unit of movement and of σ; infinite without noise."""
         power = np.einsum("ti,ti->i", self.items, self.filters)

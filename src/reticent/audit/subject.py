@@ -12,6 +12,7 @@ from reticent.audit.response import Response, probe
 from reticent.errors import InvalidInput
 from reticent.learning.learner import AnyLearner
 from reticent.privacy.guarantee import Guarantee, guarantee_of
+from reticent.privacy.participation import ONCE, worst_norm
 from reticent.privacy.sums import PrivateSums, private_sums
 from reticent.runtime import double_precision_methods
 
@@ -94,9 +95,12 @@ class Subject:
 
     @property
     def exposure(self) -> float:
-        """How often the most exposed round's item is charged, as measured."""
+        """How often the most exposed round's item is charged, as measured; of users who return, all of hers together."""
+        often = self.guarantee.participation
         if self.response is None:
-            return 1.0
+            return float(np.sqrt(often.local_exposure(self.guarantee.releases)))
+        if often != ONCE and not self.pure:
+            return worst_norm(self.response.gram, often)
         return float((self.response.pure_exposures if self.pure else self.response.exposures).max())
 
     @property

@@ -114,3 +114,30 @@ def geometric_sizes(episodes: int, first: int, growth: float) -> tuple[int, ...]
         left -= size
         planned *= growth
     return tuple(sizes)
+
+
+def endless_sizes(episodes: int, first: int, growth: float, largest: int | None = None) -> tuple[int, ...]:
+    """The rounds of a stream without end, as far as ``episodes`` users come: about ``first * growth**k``, never above
+    ``largest``.
+
+    No round but the last, which is cut where users end, depends on how many will come: the schedule of more users begins
+    with that of fewer.
+
+    >>> endless_sizes(100, 10, 2.0, 25)
+    (10, 20, 25, 25, 20)
+    >>> endless_sizes(150, 10, 2.0, 25)
+    (10, 20, 25, 25, 25, 25, 20)
+    """
+    for field, value in (("episodes", episodes), ("first", first), ("largest", 1 if largest is None else largest)):
+        if not isinstance(value, (int, np.integer)) or isinstance(value, bool) or value < 1:
+            raise InvalidInput(field, value, "a whole number of at least 1", "count users")
+    if not (math.isfinite(growth) and growth >= 1):
+        raise InvalidInput("growth", growth, "finite and at least 1", "epochs may not shrink; 2 doubles them")
+    most = math.inf if largest is None else largest
+    sizes: list[int] = []
+    left, planned = int(episodes), float(first)
+    while left > 0:
+        sizes.append(int(min(round(planned), most, left)))
+        left -= sizes[-1]
+        planned = min(planned * growth, most)
+    return tuple(sizes)

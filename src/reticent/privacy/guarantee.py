@@ -14,6 +14,7 @@ from typing import Any, NamedTuple
 from reticent.errors import InvalidInput
 from reticent.learning.promise import Promise
 from reticent.privacy.ledger import Ledger
+from reticent.privacy.participation import ONCE, Participation
 from reticent.privacy.sensitivity import Adjacency
 from reticent.privacy.trust import Trust
 from reticent.worlds.provenance import Provenance
@@ -73,7 +74,7 @@ class Guarantee(Promise):
       sums: the noise on every sum.
       groups: what one user is declared to move; the audit holds the code to it.
       arrival_ratio: by how much the noise falls short if reports may come late or never; 1 is not at all.
-      contributions: how often a user may contribute; the promise is about all of them together.
+      participation: how often and when a user may contribute; the promise is about all of it together.
       also_seen: what the adversary sees besides, as a clause of the sentence; nothing if nothing.
       remark: what else must be said in the sentence, such as how often data are used.
       reliance: on whom the promise relies besides mathematics; a sentence, or nothing.
@@ -91,7 +92,7 @@ class Guarantee(Promise):
     groups: tuple[DeclaredGroup, ...] = ()
     calibration: str = "exact"
     arrival_ratio: float = 1.0
-    contributions: int = 1
+    participation: Participation = ONCE
     also_seen: str = ""
     remark: str = ""
     reliance: str = ""
@@ -120,6 +121,11 @@ class Guarantee(Promise):
         return self.ledger.account.strength_of(self.epsilon, self.delta)
 
     @property
+    def contributions(self) -> int:
+        """How often a user may contribute."""
+        return self.participation.contributions
+
+    @property
     def releases(self) -> int:
         return self.ledger.rounds
 
@@ -127,12 +133,12 @@ class Guarantee(Promise):
         """The guarantee in one plain sentence."""
         law = "" if self.ledger.account.law == "Gaussian" else f", {self.ledger.account.law} noise"
         remark = f"; {self.remark}" if self.remark else ""
-        times = "" if self.contributions == 1 else f", who contributes at most {self.contributions} times"
         return (
-            f"For every user{times}, {self.trust.exposed}{self.also_seen} is ({self.epsilon:g}, {self.delta:g})-"
-            f"indistinguishable from what it would be if {CHANGES[self.adjacency]} ({self.trust.name} differential "
-            f"privacy, {self.adjacency} adjacency{law}; really spent: epsilon = {self.spent:.4g} at the same delta"
-            f"{remark}).{self.reliance}{self.trust.silence}{self._origin()}"
+            f"For every user{self.participation.clause}, {self.trust.exposed}{self.also_seen} is "
+            f"({self.epsilon:g}, {self.delta:g})-indistinguishable from what it would be if {CHANGES[self.adjacency]} "
+            f"({self.trust.name} differential privacy, {self.adjacency} adjacency{law}; really spent: "
+            f"epsilon = {self.spent:.4g} at the same delta{remark}).{self.reliance}{self.trust.silence}"
+            f"{self._origin()}"
         )
 
     def _origin(self) -> str:
@@ -149,6 +155,8 @@ class Guarantee(Promise):
     def for_contributions(self, epsilon: float, factor: float, *, contributions: int, also_seen: str = "") -> Guarantee:
         """The promise of (``epsilon``, δ) to users who are charged ``factor`` times what this one charges.
 
+        ``contributions`` of theirs may be in one round; 1 leaves the participation as it is.
+
         Raises:
           InvalidInput: the noise does not keep that promise.
         """
@@ -157,8 +165,9 @@ class Guarantee(Promise):
         )
         ledger = dataclasses.replace(self.ledger, epsilon=epsilon, shares=shares)
         settings = {**self.settings, "epsilon": epsilon}
+        often = self.participation if contributions == 1 else Participation(contributions, contributions)
         return dataclasses.replace(
-            self, epsilon=epsilon, ledger=ledger, contributions=contributions, also_seen=also_seen, settings=settings
+            self, epsilon=epsilon, ledger=ledger, participation=often, also_seen=also_seen, settings=settings
         )
 
     def to_dict(self) -> dict[str, Any]:

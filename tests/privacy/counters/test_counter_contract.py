@@ -188,7 +188,7 @@ def test_running_sum_claims_nothing():
 
 
 def test_every_name_makes_its_counter():
-    assert set(COUNTERS) == {"blt", "epochs", "toeplitz", "tree", "tree-reduced"}
+    assert set(COUNTERS) == {"blt", "epochs", "separate", "toeplitz", "tree", "tree-reduced"}
     for name in COUNTERS:
         counter = make_counter(name, (10, 20, 40, 30))
         assert counter.name == name

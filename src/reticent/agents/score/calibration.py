@@ -13,6 +13,10 @@ less than g, by the same amount of randomness where rounding is random, hence th
 replacement would have, the transcript moves by :math:`\sqrt{1+1}\le2` (:mod:`reticent.privacy.arrivals`), so nothing
 changes.
 
+**Returning users.** Rounds are noised separately and a round holds at most ``per_round`` of a user's contributions, so g of
+them in as many rounds move the transcript by :math:`\Delta\sqrt g` and not by :math:`\Delta g`; late or not
+(:mod:`reticent.privacy.participation`). In the local model g reports are g mechanisms of their own: √g as well.
+
 **Shuffled** users round to a coarse grid and hide each other with coins; their noise is binomial
 (:mod:`reticent.privacy.accounting.binomial`), on D coordinates instead of the hundreds of a regression.
 """
@@ -24,6 +28,7 @@ import math
 
 import numpy as np
 
+from reticent.errors import InvalidInput
 from reticent.privacy.accounting.account import GAUSSIAN, Account
 from reticent.privacy.accounting.binomial import TAIL_SHARE, BinomialAccount, account_of
 from reticent.privacy.accounting.gaussian import mu_of
@@ -32,6 +37,7 @@ from reticent.privacy.counters.counter import Counter
 from reticent.privacy.guarantee import DeclaredGroup, Guarantee, check_promise, noisy_sums
 from reticent.privacy.ledger import CounterShare, Ledger
 from reticent.privacy.noise import delta_for_gaussian, grid_for, touched_draws
+from reticent.privacy.participation import ONCE, Participation
 from reticent.privacy.sensitivity import Adjacency
 from reticent.privacy.trust import Law, Trust
 from reticent_client.wire.shuffling import coin_excess, coins_for
@@ -61,6 +67,7 @@ class VectorNoise:
     scale: float
     grid: float = 0.0
     account: Account = GAUSSIAN
+    participation: Participation = ONCE
 
     @property
     def law(self) -> Law:
@@ -79,8 +86,9 @@ class VectorNoise:
         """What a run promises that releases after these numbers of users."""
         counter = self.counter(len(round_ends))
         share = CounterShare("vector", 1, self.sensitivity, self.scale)
+        charged = exposure_of(self.trust, self.participation, np.arange(1, len(round_ends) + 1))
         ledger = Ledger.of(
-            [share], self.trust.released_by(counter), self.trust.exposure(counter), round_ends,
+            [share], self.trust.released_by(counter), charged, round_ends,
             epsilon=self.epsilon, delta=self.delta, account=self.account,
         )  # fmt: skip
         users = np.diff(round_ends, prepend=0)
@@ -95,12 +103,26 @@ class VectorNoise:
             groups=(DeclaredGroup("vector", 1, slice(0, self.dimension), self.sensitivity),),
             reliance=self.trust.reliance(honest),
             settings=settings,
+            participation=self.participation,
         )
 
 
 def unit_sensitivity(adjacency: Adjacency) -> float:
     """How far one user moves a sum of vectors of norm at most 1."""
     return 2.0 if adjacency == "replace" else 1.0
+
+
+def exposure_of(trust: Trust, participation: Participation, rounds: int | np.ndarray) -> np.ndarray:
+    """How often the most exposed user is charged after so many rounds: squares of strengths add up."""
+    if trust.noised_reports:
+        return participation.local_exposure(rounds)
+    return participation.separate_exposure(rounds)
+
+
+def most_exposed(trust: Trust, participation: Participation, rounds: int | None = None) -> float:
+    """How often the most exposed user is charged in all; in so many rounds, where there is an end to them."""
+    last = participation.contributions * participation.gap
+    return float(exposure_of(trust, participation, last if rounds is None else rounds))
 
 
 def calibrate_vectors(
@@ -113,24 +135,35 @@ def calibrate_vectors(
     deployment: bool = False,
     sizes: tuple[int, ...] = (),
     honest: float = 1.0,
+    participation: Participation = ONCE,
 ) -> VectorNoise:
     """The least noise that (ε, δ) allows.
 
     ``deployment`` accounts for the integer grid of the secure noise; ``sizes`` (of the rounds) and ``honest`` matter to
-    shuffled users, of whom only that share is relied upon.
+    shuffled users, of whom only that share is relied upon; the number of ``sizes``, where given, bounds how often a user
+    with this ``participation`` can contribute.
 
     Raises:
-      InvalidInput: a promise that is none.
+      InvalidInput: a promise that is none, or shuffled users who return.
     """
     check_promise(epsilon, delta)
     exact = unit_sensitivity(adjacency)
     if trust.wire == "messages":
+        if participation != ONCE:
+            raise InvalidInput(
+                "contributions", participation.contributions, "1 with trust=shuffle",
+                "coins are counted for one contribution per user",
+            )  # fmt: skip
         return _shuffled(dimension, trust, adjacency, epsilon, delta, sizes, honest)
-    kept = delta_for_gaussian(delta, epsilon, touched_draws(dimension)) if deployment else delta
-    mu = mu_of(epsilon, kept)
+    # Every round of hers has draws that she touches, each a little farther from a Gaussian's law.
+    touched = touched_draws(dimension, participation.contributions)
+    kept = delta_for_gaussian(delta, epsilon, touched) if deployment else delta
+    mu = mu_of(epsilon, kept) / math.sqrt(most_exposed(trust, participation, len(sizes) or None))
     grid = grid_for(exact / mu) if deployment else 0.0
     sensitivity = exact + grid * math.sqrt(dimension)
-    return VectorNoise(trust, adjacency, epsilon, delta, dimension, sensitivity, sensitivity / mu, grid)
+    return VectorNoise(
+        trust, adjacency, epsilon, delta, dimension, sensitivity, sensitivity / mu, grid, participation=participation
+    )
 
 
 def _shuffled(
@@ -162,8 +195,6 @@ def _shuffled(
 
 def _account(dimension: int, sensitivity: float, sigma: float, grid: float, tail: float) -> BinomialAccount | None:
     """The account of coins that spread by ``sigma``; None if they are too few for the theorem."""
-    from reticent.errors import InvalidInput
-
     coins = np.full(dimension, int(coins_for(sigma, grid)))
     try:
         return account_of(coins, np.full(dimension, sensitivity / grid), tail)

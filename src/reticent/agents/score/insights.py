@@ -76,7 +76,7 @@ def _value(agent: ScoreLearner, plan: Plan, beliefs: Beliefs) -> tuple[Array, Ar
 
     def value(eta: Array, reward_eta: Array) -> Array:
         estimate = agent.estimate_from(eta, reward_eta)
-        return sweep_forward(agent.model, statistic, estimate, plan.policy, plan.values, agent.score).value
+        return sweep_forward(agent.model, statistic, estimate, plan.policy, plan.values, agent.score, agent.floor).value
 
     worth, slopes = jax.value_and_grad(value, argnums=(0, 1))(transitions.mean, rewards.mean)
     variance = sum(

@@ -25,6 +25,7 @@ noise.
 from __future__ import annotations
 
 import dataclasses
+import math
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import jax
@@ -32,10 +33,10 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array
 
-from reticent.agents.score.beliefs import Belief, Summary, no_belief, summarize, symmetric
+from reticent.agents.score.beliefs import Belief, Summary, no_belief, summarize
 from reticent.agents.score.coordinates import Coordinates
+from reticent.agents.score.evidence import Evidence, evidence_of, learn, surprise
 from reticent.agents.score.replicas import ClipEffect, clip_effect, no_clip_effect
-from reticent.agents.score.small import solved_transposed
 from reticent.agents.score.sweeps import (
     HIGHEST,
     Doubt,
@@ -67,10 +68,11 @@ REWARD_VARIANCE = 0.25
 
 
 class Beliefs(NamedTuple):
-    """What is believed of transitions and of rewards."""
+    """What is believed of transitions and of rewards, and how often it was given up (:attr:`ScoreLearner.alarm`)."""
 
     transitions: Belief
     rewards: Belief
+    alarms: Array
 
 
 class ScorePlan(NamedTuple):
@@ -114,6 +116,9 @@ class ScoreLearner(Learner[Array, Array, Array]):
       bonus: posterior standard deviations in the curious plan. explore: β. ridge: κ of the whitening.
       score: which statistic. clipped: whether vectors are clipped. noised_reports: whether noise is on every report.
       seed: of the public random numbers.
+      floor: least probability of every action (docs/randomisation.md); 0 is none.
+      half_life: users after whom a release counts half; infinite is never.
+      alarm: squared length of a surprise at which everything learned before it is given up; infinite is never.
     """
 
     coordinates: Coordinates
@@ -129,6 +134,9 @@ class ScoreLearner(Learner[Array, Array, Array]):
     clipped: bool = dataclasses.field(metadata={"static": True})
     noised_reports: bool = dataclasses.field(metadata={"static": True})
     seed: int = dataclasses.field(default=0, metadata={"static": True})
+    floor: float = dataclasses.field(default=0.0, metadata={"static": True})
+    half_life: float = dataclasses.field(default=math.inf, metadata={"static": True})
+    alarm: float = dataclasses.field(default=math.inf, metadata={"static": True})
 
     # -- shapes -------------------------------------------------------------------------------------------------------
 
@@ -159,7 +167,8 @@ class ScoreLearner(Learner[Array, Array, Array]):
 
     def init(self) -> AgentState:
         beliefs = Beliefs(
-            no_belief(self.coordinates, self.groups), no_belief(self.reward_coordinates, self.groups)
+            no_belief(self.coordinates, self.groups), no_belief(self.reward_coordinates, self.groups),
+            jnp.zeros((), jnp.int32),
         )  # fmt: skip
         return AgentState(self.aggregator.init(), None, jnp.zeros((), jnp.int32), beliefs)
 
@@ -170,8 +179,9 @@ class ScoreLearner(Learner[Array, Array, Array]):
         first = state.rounds == 0
         estimate = self.estimate_from(transitions.mean, rewards.mean)
         simplex = self.coordinates.total is not None
-        greedy, values, table = plan_backward(self.model, estimate, None, simplex)
-        curious, hoped, hopes = plan_backward(self.model, estimate, self._doubt(transitions, rewards), simplex)
+        greedy, values, table = plan_backward(self.model, estimate, None, simplex, self.floor)
+        doubt = self._doubt(transitions, rewards)
+        curious, hoped, hopes = plan_backward(self.model, estimate, doubt, simplex, self.floor)
         hoped = jnp.where(first, values, hoped)
 
         theta = self.coordinates.theta(transitions.mean)
@@ -180,11 +190,11 @@ class ScoreLearner(Learner[Array, Array, Array]):
         statistic = Statistic(self.coordinates, self.contrasts, theta)
         index = jnp.minimum(state.rounds, self.sizes.shape[0] - 1)
         users = self.sizes[index]
-        exploiting = sweep_forward(self.model, statistic, estimate, greedy, values, self.score)
+        exploiting = self._sweep(statistic, estimate, greedy, values)
         exploring: Moments = jax.tree.map(
             lambda known, new: jnp.where(first, known, new),
             self.first_moments,
-            sweep_forward(self.model, statistic, estimate, curious, hoped, self.score),
+            self._sweep(statistic, estimate, curious, hoped),
         )
         loss = jnp.maximum(exploiting.value - exploring.value, 1e-9)
         explorers = jnp.clip(self.explore * jnp.sqrt(users) / loss, self.sizes[0], users)
@@ -237,9 +247,9 @@ class ScoreLearner(Learner[Array, Array, Array]):
         exploring: Moments = jax.tree.map(
             lambda random, chosen: jnp.where(own.at_random, random, chosen),
             sweep_uniform(self.model, statistic, estimate, chosen.hoped, self.score),
-            sweep_forward(self.model, statistic, estimate, own.curious, chosen.hoped, self.score),
+            self._sweep(statistic, estimate, own.curious, chosen.hoped),
         )
-        exploiting = sweep_forward(self.model, statistic, estimate, served.policy, reference.values, self.score)
+        exploiting = self._sweep(statistic, estimate, served.policy, reference.values)
         extension = chosen._replace(
             curious=own.curious, explorers=own.explorers, share=share, at_random=own.at_random,
             moments=exploring.mixed(exploiting, share),
@@ -248,21 +258,37 @@ class ScoreLearner(Learner[Array, Array, Array]):
 
     def act(self, plan: Plan, step: Array | int, state: Array | int, uniform: Array | float) -> Array:
         extension: ScorePlan = plan.extension
-        chosen = plan.policy[step, state]
+        chosen, actions = plan.policy[step, state], self.model.actions
+        if self.floor:
+            drawn = jnp.minimum((jnp.asarray(uniform) / self.floor).astype(jnp.int32), actions - 1)
+            chosen = jnp.where(jnp.asarray(uniform) < actions * self.floor, drawn, chosen)
         if extension.exploring is None:
             return chosen
-        actions = self.model.actions
         drawn = jnp.minimum((jnp.asarray(uniform) * actions).astype(jnp.int32), actions - 1)
         return jnp.where(extension.exploring & extension.at_random, drawn, chosen)
+
+    def action_probabilities(self, plan: Plan) -> Array:
+        """With what probabilities :meth:`act` takes each action under a plan as one user is served it, ``(H, S, A)``.
+
+        They depend on releases and on her place, never on her data: what a device logs with every decision, and what an
+        analysis after the study divides by (:mod:`reticent.inference`).
+        """
+        extension: ScorePlan = plan.extension
+        mixed = self._randomised(plan.policy)
+        if extension.exploring is None:
+            return mixed
+        return jnp.where(extension.exploring & extension.at_random, 1 / self.model.actions, mixed)
 
     def plan_value(self, plan: Plan, world: Any) -> Array:
         extension: ScorePlan = plan.extension
         share = extension.share
         random = jnp.full((self.model.horizon, self.model.states, self.model.actions), 1 / self.model.actions)
-        exploring = jnp.where(
-            extension.at_random, world.policy_value(random), world.policy_value(extension.curious)
-        )  # fmt: skip
-        value: Array = share * exploring + (1 - share) * world.policy_value(plan.policy)
+        exploring, exploiting = (
+            world.policy_value(self._randomised(choices) if self.floor else choices)
+            for choices in (extension.curious, plan.policy)
+        )
+        exploring = jnp.where(extension.at_random, world.policy_value(random), exploring)
+        value: Array = share * exploring + (1 - share) * exploiting
         return value
 
     def see(self, plan: Plan, episode: Episode) -> Array:
@@ -282,7 +308,9 @@ class ScoreLearner(Learner[Array, Array, Array]):
         summed = radius * self.aggregator.regularized(after.aggregate)
         variance = (radius * self.noise_scale) ** 2 * (count if self.noised_reports else 1.0)
         effect = self._clip_effect(state, plan)
-        beliefs = self._learn(state.past, extension, extension.moments, summed, variance, effect, count)
+        evidence = self._evidence(extension, extension.moments, summed, variance, effect, count)
+        before = self._remembered(state.past, evidence, count)
+        beliefs = _learn(before, evidence)
         # The Jacobian follows the estimate: once more with the new one, but for the first round, whose users act at random.
         estimate = self.estimate_from(
             summarize(self.coordinates, beliefs.transitions).mean,
@@ -290,12 +318,12 @@ class ScoreLearner(Learner[Array, Array, Array]):
         )
         statistic = Statistic(self.coordinates, self.contrasts, extension.reference.theta)
         share = extension.share
-        curious = sweep_forward(self.model, statistic, estimate, extension.curious, extension.hoped, self.score)
-        greedy = sweep_forward(self.model, statistic, estimate, plan.policy, plan.values, self.score)
+        curious = self._sweep(statistic, estimate, extension.curious, extension.hoped)
+        greedy = self._sweep(statistic, estimate, plan.policy, plan.values)
         renewed: Moments = jax.tree.map(
             lambda new, old: jnp.where(extension.at_random, old, new), curious.mixed(greedy, share), extension.moments
         )
-        beliefs = self._learn(state.past, extension, renewed, summed, variance, effect, count)
+        beliefs = _learn(before, self._evidence(extension, renewed, summed, variance, effect, count))
         return after._replace(past=beliefs)
 
     def public_memory(self, state: AgentState) -> Beliefs:
@@ -348,38 +376,66 @@ class ScoreLearner(Learner[Array, Array, Array]):
             return no_clip_effect((moving, paying), self.noise_scale.dtype)
         return clip_effect(self, plan, self._public_key(state.rounds), (moving, paying))
 
-    def _learn(
+    def _randomised(self, choices: Array) -> Array:
+        """Choices ``(H, S)`` as probabilities ``(H, S, A)``, none of them below the floor."""
+        actions = self.model.actions
+        certain = jax.nn.one_hot(choices, actions, dtype=self.noise_scale.dtype)
+        return self.floor + (1 - actions * self.floor) * certain
+
+    def _sweep(self, statistic: Statistic, estimate: Estimate, choices: Array, values: Array) -> Moments:
+        """The moments of a user who is served these choices, as randomised as they are."""
+        return sweep_forward(self.model, statistic, estimate, choices, values, self.score, self.floor)
+
+    def _remembered(self, beliefs: Beliefs, evidence: tuple[Evidence, Evidence], users: Array) -> Beliefs:
+        """What is left of earlier beliefs when a round of so many users ends: less with time, nothing after an alarm."""
+        kept = jnp.exp2(-users / self.half_life)
+        alarms = beliefs.alarms
+        if math.isfinite(self.alarm):
+            unexpected = surprise(self.coordinates, beliefs.transitions, evidence[0])
+            unexpected = unexpected + surprise(self.reward_coordinates, beliefs.rewards, evidence[1])
+            alarmed = unexpected > self.alarm
+            kept, alarms = jnp.where(alarmed, 0.0, kept), alarms + alarmed
+        fainter: tuple[Belief, Belief] = jax.tree.map(lambda leaf: kept * leaf, (beliefs.transitions, beliefs.rewards))
+        return Beliefs(*fainter, alarms)
+
+    def _evidence(
         self,
-        before: Beliefs,
         extension: ScorePlan,
         moments: Moments,
         summed: Array,
         variance: Array,
         effect: ClipEffect,
         users: Array,
-    ) -> Beliefs:
-        """The beliefs after a release, with these moments of a user."""
+    ) -> tuple[Evidence, Evidence]:
+        """What a release says of transitions and of rewards, with these moments of a user."""
         reference = extension.reference
         moving, size = self.moving_groups, self.coordinates.size
         paying, reward_size = self.groups, self.reward_coordinates.size
         cut = moving * size
         centred = summed - users * effect.offset
-        transitions = _update(
-            before.transitions, reference.whiten, self._by_group(moments.jacobian, moving),
-            self._by_group(moments.spread, moving), centred[:cut].reshape(moving, size),
-            effect.transitions, effect.doubt[:cut].reshape(moving, size), extension.eta, variance, users,
+        transitions = evidence_of(
+            reference.whiten, self._by_group(moments.jacobian, moving), self._by_group(moments.spread, moving),
+            centred[:cut].reshape(moving, size), effect.transitions, effect.doubt[:cut].reshape(moving, size),
+            extension.eta, variance, users,
         )  # fmt: skip
         information = self._by_group(moments.rewards, paying)
-        rewards = _update(
-            before.rewards, reference.whiten_rewards, information, REWARD_VARIANCE * information,
+        rewards = evidence_of(
+            reference.whiten_rewards, information, REWARD_VARIANCE * information,
             centred[cut:].reshape(paying, reward_size), effect.rewards, effect.doubt[cut:].reshape(paying, reward_size),
             extension.reward_eta, variance, users,
         )  # fmt: skip
-        return Beliefs(transitions, rewards)
+        return transitions, rewards
+
+
+def _learn(before: Beliefs, evidence: tuple[Evidence, Evidence]) -> Beliefs:
+    """The beliefs after a release."""
+    return before._replace(
+        transitions=learn(before.transitions, evidence[0]), rewards=learn(before.rewards, evidence[1])
+    )
 
 
 def moments_of_random_users(
-    model: Model, coordinates: Coordinates, reward_coordinates: Coordinates, score: Score
+    model: Model, coordinates: Coordinates, reward_coordinates: Coordinates, score: Score, floor: float = 0.0
 ) -> Moments:
     """Of one user who acts at random, if the prior mean were the truth; her statistic is made of the values of its plan."""
     groups = 1 if model.stationary else model.horizon
@@ -387,7 +443,7 @@ def moments_of_random_users(
     weights = jnp.broadcast_to(reward_coordinates.centre, (groups, model.d2))
     estimate = Estimate(theta, mean_rewards(model, weights))
     contrasts = jnp.einsum("dr,dsa->rsa", reward_coordinates.basis, model.reward_features, precision=HIGHEST)
-    values = plan_backward(model, estimate, None, coordinates.total is not None).values
+    values = plan_backward(model, estimate, None, coordinates.total is not None, floor).values
     return sweep_uniform(model, Statistic(coordinates, contrasts, theta), estimate, values, score)
 
 
@@ -412,33 +468,3 @@ def whitening(spread: Array, ridge: Array) -> Array:
 def _root(covariance: Array) -> Array:
     size = covariance.shape[-1]
     return cholesky(covariance + 1e-13 * jnp.eye(size, dtype=covariance.dtype)) if size else covariance
-
-
-def _update(
-    before: Belief,
-    whiten: Array,
-    jacobian: Array,
-    spread: Array,
-    released: Array,
-    attenuation: Array,
-    doubt: Array,
-    start: Array,
-    variance: Array,
-    users: Array,
-) -> Belief:
-    """One family's belief after a release ``(T, k)``; groups beyond T are left as they are."""
-    groups, size = released.shape
-    if groups * size == 0:
-        return before
-    identity = jnp.eye(size, dtype=released.dtype)
-    response = users * jnp.einsum("gij,gjl,glm->gim", attenuation, whiten, jacobian, precision=HIGHEST)
-    noise = (variance + 1e-9) * identity + (users**2 * doubt)[:, :, None] * identity
-    noise = noise + users * jnp.einsum("gij,gjl,gml->gim", whiten, spread, whiten, precision=HIGHEST)
-    weighted = solved_transposed(noise, response)  # JᵀΣ⁻¹
-    gained = symmetric(jnp.einsum("gij,gjl->gil", weighted, response, precision=HIGHEST))
-    start = start[:groups]
-    target = released + jnp.einsum("gij,gj->gi", response, start, precision=HIGHEST)
-    moved = jnp.einsum("gij,gj->gi", weighted, target, precision=HIGHEST)
-    return Belief(
-        before.information.at[:groups].add(gained), before.moment.at[:groups].add(moved)
-    )  # fmt: skip

@@ -8,17 +8,19 @@ import math
 import jax
 import jax.numpy as jnp
 import numpy as np
+from scipy.stats import chi2
 
 from reticent.agents.registry import register_with_options
-from reticent.agents.score.calibration import VectorNoise, calibrate_vectors, unit_sensitivity
+from reticent.agents.score.calibration import VectorNoise, calibrate_vectors, most_exposed, unit_sensitivity
 from reticent.agents.score.coordinates import Coordinates, reward_coordinates, transition_coordinates
 from reticent.agents.score.learner import ScoreLearner, moments_of_random_users
 from reticent.agents.score.sweeps import Score
 from reticent.agents.score.unit_ball import PlainVectors, UnitBall
 from reticent.errors import InvalidInput
 from reticent.learning.promise import NoPromise, Promise
-from reticent.learning.schedule import Schedule, geometric_sizes
+from reticent.learning.schedule import Schedule, endless_sizes, geometric_sizes
 from reticent.privacy.accounting.gaussian import mu_of
+from reticent.privacy.participation import Participation
 from reticent.privacy.sensitivity import Adjacency
 from reticent.privacy.trust import Trust, TrustName, trust_named
 from reticent.worlds import Model
@@ -41,6 +43,13 @@ class ScoreOptions:
       bonus: posterior standard deviations in the explorers' plan.
       explore: β; explorers of a round of n users are β√n over the predicted loss of exploring.
       ridge: κ of the whitening, relative to the mean variance of a coordinate.
+      largest: most users of a round; 0 is no limit. Where users return at most once per round, it is at most their number.
+      endless: no round but the last, which is cut where users end, depends on K: for streams without a known end.
+      floor: least probability of every action at every decision, so that effects can be estimated afterwards
+        (:mod:`reticent.inference`); 0 is none. It does not depend on data and costs no privacy.
+      half_life: number of users after whom what was learned counts half; 0 is never.
+      alarm: chance of a false alarm per round: what was learned is given up when a release is so far from what it let
+        expect; 0 is never.
       final_release: whether the policy learned from all K users will be published too.
     """
 
@@ -50,6 +59,11 @@ class ScoreOptions:
     bonus: float = 1.0
     explore: float = 0.3
     ridge: float = 0.1
+    largest: int = 0
+    endless: bool = False
+    floor: float = 0.0
+    half_life: float = 0.0
+    alarm: float = 0.0
     final_release: bool = True
 
     def check(self) -> None:
@@ -58,6 +72,17 @@ class ScoreOptions:
             value = getattr(self, field)
             if not (math.isfinite(value) and (value > least or (value == least and field in ("bonus", "explore")))):
                 raise InvalidInput(field, value, "a finite number above 0", "leave it at its default")
+        if self.largest < 0:
+            raise InvalidInput("largest", self.largest, "at least 0", "0 is no limit to the size of a round")
+        if not 0 <= self.half_life < math.inf:
+            raise InvalidInput("half_life", self.half_life, "a number of users, or 0", "0 never forgets")
+        if not 0 <= self.alarm < 1:
+            raise InvalidInput("alarm", self.alarm, "in [0, 1)", "0.001 is one false alarm in a thousand rounds")
+
+    def check_floor(self, actions: int) -> None:
+        """Refuse a floor that so many actions cannot all have."""
+        if not 0 <= self.floor * actions <= 1:
+            raise InvalidInput("floor", self.floor, f"from 0 to 1/{actions}", "lower it; 1/A is acting at random")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -75,6 +100,8 @@ class PrivateScoreOptions(ScoreOptions):
         is larger, so that clipping ends where there are so many users that it would cost more than noise does.
       deployment: account for the integer grid of the secure noise source.
       honest: in the shuffle model, the share of every round's users who can be relied upon to follow the protocol.
+      contributions, per_round, gap: how often a user may contribute in all and in one round, and how many rounds apart
+        (:mod:`reticent.privacy.participation`). The promise is about all of it together.
     """
 
     trust: TrustName = "joint"
@@ -85,6 +112,19 @@ class PrivateScoreOptions(ScoreOptions):
     free: float = 0.5
     deployment: bool = False
     honest: float = 1.0
+    contributions: int = 1
+    per_round: int = 1
+    gap: int = 1
+
+    @property
+    def participation(self) -> Participation:
+        return Participation(self.contributions, self.per_round, self.gap)
+
+    @property
+    def round_strength(self) -> float:
+        """μ that a round's sum (or a report) may have, so that all of a user's together keep the promise."""
+        charged = most_exposed(trust_named(self.trust), self.participation)
+        return mu_of(self.epsilon, self.delta) / math.sqrt(charged)
 
     def check(self) -> None:
         super().check()
@@ -93,6 +133,9 @@ class PrivateScoreOptions(ScoreOptions):
                 raise InvalidInput(field, getattr(self, field), "a finite number above 0", "leave it at its default")
         if self.honest != 1 and trust_named(self.trust).wire != "messages":
             raise InvalidInput("honest", self.honest, f"1 with trust={self.trust}", "it is the shuffle model's")
+        if self.deployment and self.floor:
+            # A billboard says nothing of a floor yet: a device would act as if there were none, and nobody would notice.
+            raise InvalidInput("floor", self.floor, "0 in a deployment", "simulate it; devices do not randomise yet")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -121,6 +164,7 @@ class Frame:
 def make_score(model: Model, episodes: int, options: ScoreOptions) -> ScoreLearner:
     """Score-VI without privacy: no clip, no noise."""
     options.check()
+    options.check_floor(model.actions)
     frame = Frame.of(model)
     schedule = _schedule(episodes, options, options.first * LEAST_FIRST)
     zero = jnp.zeros(frame.dimension)
@@ -132,12 +176,13 @@ def make_score(model: Model, episodes: int, options: ScoreOptions) -> ScoreLearn
 def make_private_score(model: Model, episodes: int, options: PrivateScoreOptions) -> ScoreLearner:
     """Score-VI that keeps the promise of ``options``."""
     options.check()
+    options.check_floor(model.actions)
     frame, trust = Frame.of(model), trust_named(options.trust)
     schedule = private_schedule(episodes, frame.dimension, trust, options)
     sizes = tuple(schedule.round_sizes[: schedule.releases].tolist())
     noise = calibrate_vectors(
         frame.dimension, trust, adjacency=options.adjacency, epsilon=options.epsilon, delta=options.delta,
-        deployment=options.deployment, sizes=sizes, honest=options.honest,
+        deployment=options.deployment, sizes=sizes, honest=options.honest, participation=options.participation,
     )  # fmt: skip
     ends = schedule.ends[: schedule.releases]
     return _learner(
@@ -149,15 +194,14 @@ def make_private_score(model: Model, episodes: int, options: PrivateScoreOptions
 
 def private_schedule(episodes: int, dimension: int, trust: Trust, options: PrivateScoreOptions) -> Schedule:
     """Rounds whose first is large enough for its noise: a sum's noise in users, or its square where reports are noised."""
-    strength = mu_of(options.epsilon, options.delta)
-    noise = unit_sensitivity(options.adjacency) * options.clip * math.sqrt(dimension) / strength
+    noise = unit_sensitivity(options.adjacency) * options.clip * math.sqrt(dimension) / options.round_strength
     first = options.first * max(noise**2 if trust.noised_reports else noise, LEAST_FIRST)
     return _schedule(episodes, options, first)
 
 
 def radii(sizes: np.ndarray, dimension: int, trust: Trust, options: PrivateScoreOptions) -> np.ndarray:
     """R of every round: it never falls, so that an earlier round's vector is within every later radius."""
-    strength = mu_of(options.epsilon, options.delta) / unit_sensitivity(options.adjacency)
+    strength = options.round_strength / unit_sensitivity(options.adjacency)
     free = 0.0 if trust.noised_reports else options.free * strength
     wanted = np.maximum(options.clip * math.sqrt(dimension), free * np.sqrt(sizes))
     return np.asarray(np.maximum.accumulate(wanted))
@@ -165,7 +209,11 @@ def radii(sizes: np.ndarray, dimension: int, trust: Trust, options: PrivateScore
 
 def _schedule(episodes: int, options: ScoreOptions, first: float) -> Schedule:
     users = max(1, min(episodes, math.ceil(first)))
-    return Schedule(episodes, geometric_sizes(episodes, users, options.growth), options.final_release)
+    if options.endless or options.largest:
+        sizes = endless_sizes(episodes, math.ceil(first), options.growth, options.largest or None)
+    else:
+        sizes = geometric_sizes(episodes, users, options.growth)
+    return Schedule(episodes, sizes, options.final_release)
 
 
 def _unit_ball(model: Model, frame: Frame, noise: VectorNoise, releases: int, score: Score) -> UnitBall:
@@ -205,8 +253,8 @@ def _learner(
         noise_scale=jnp.asarray(float(noise_scale)),
         radii=jnp.asarray(radius),
         sizes=jnp.asarray(schedule.round_sizes.astype(np.float64)),
-        first_moments=jax.jit(moments_of_random_users, static_argnums=3)(
-            model, frame.transitions, frame.rewards, options.score
+        first_moments=jax.jit(moments_of_random_users, static_argnums=(3, 4))(
+            model, frame.transitions, frame.rewards, options.score, options.floor
         ),
         bonus=jnp.asarray(float(options.bonus)),
         explore=jnp.asarray(float(options.explore)),
@@ -214,6 +262,9 @@ def _learner(
         score=options.score,
         clipped=isinstance(aggregator, UnitBall),
         noised_reports=noised_reports,
+        floor=options.floor,
+        half_life=options.half_life or math.inf,
+        alarm=float(chi2.isf(options.alarm, frame.dimension)) if options.alarm else math.inf,
     )
 
 

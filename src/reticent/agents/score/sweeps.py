@@ -68,8 +68,9 @@ class Backward(NamedTuple):
     action_values: Array
 
 
-def plan_backward(model: Model, estimate: Estimate, doubt: Doubt | None, simplex: bool) -> Backward:
-    """Value iteration, optimistic where there is a ``doubt``.
+def plan_backward(model: Model, estimate: Estimate, doubt: Doubt | None, simplex: bool, floor: float = 0.0) -> Backward:
+    """Value iteration, optimistic where there is a ``doubt``; the best plan of those that take every action with a
+    probability of at least ``floor``.
 
     The greedy choice is made on values that are not yet clipped: where several actions look perfect, the most promising of
     them is taken, and not the first.
@@ -87,7 +88,11 @@ def plan_backward(model: Model, estimate: Estimate, doubt: Doubt | None, simplex
             roots = jnp.einsum("dsa,dk->ksa", features, doubt.root[group], precision=HIGHEST)
             table = table + doubt.rewards[group] + jnp.sqrt((roots**2).sum(axis=0))
         choices = jax.lax.argmax(table, axis=1, index_dtype=jnp.int32)
-        values = jnp.clip(table.max(axis=1), 0, model.horizon - step)
+        worth = table.max(axis=1)
+        if floor:
+            random = model.actions * floor
+            worth = (1 - random) * worth + random * table.mean(axis=1)
+        values = jnp.clip(worth, 0, model.horizon - step)
         return values, (choices, values, table)
 
     end = jnp.zeros(model.states, dtype)
@@ -127,16 +132,31 @@ class Statistic(NamedTuple):
 
 
 def sweep_forward(
-    model: Model, statistic: Statistic, estimate: Estimate, choices: Array, values: Array, score: Score
+    model: Model,
+    statistic: Statistic,
+    estimate: Estimate,
+    choices: Array,
+    values: Array,
+    score: Score,
+    floor: float = 0.0,
 ) -> Moments:
     """Moments of one user who is served ``choices`` ``(H, S)`` and whose statistic is made of ``values`` ``(H + 1, S)``.
 
-    ``estimate`` is taken for the truth.
+    ``estimate`` is taken for the truth. She takes every other action too, with the probability ``floor``: what a step adds
+    and where it leads to are averages over her actions, as both are linear in their probabilities.
     """
 
     def forward(occupancy: Array, at: tuple[Array, Array, Array]) -> tuple[Array, Moments]:
         step, actions, later = at
-        return _one_step(model, statistic, estimate, score, occupancy, step, actions, later)
+        chosen = _one_step(model, statistic, estimate, score, occupancy, step, actions, later)
+        if not floor:
+            return chosen
+        share = model.actions * floor
+        random = _random_step(model, statistic, estimate, score, occupancy, step, later)
+        mixed: tuple[Array, Moments] = jax.tree.map(
+            lambda own, other: (1 - share) * own + share * other, chosen, random
+        )
+        return mixed
 
     steps, framed = jnp.arange(model.horizon), frame(values[1:])[0]
     _, moments = jax.lax.scan(forward, model.initial, (steps, choices, framed))
@@ -148,18 +168,25 @@ def sweep_uniform(model: Model, statistic: Statistic, estimate: Estimate, values
 
     def forward(occupancy: Array, at: tuple[Array, Array]) -> tuple[Array, Moments]:
         step, later = at
-
-        def of_action(action: Array) -> tuple[Array, Moments]:
-            actions = jnp.full(model.states, action)
-            return _one_step(model, statistic, estimate, score, occupancy, step, actions, later)
-
-        every = jax.lax.map(of_action, jnp.arange(model.actions))
-        mean: tuple[Array, Moments] = jax.tree.map(lambda leaf: leaf.mean(axis=0), every)
-        return mean
+        return _random_step(model, statistic, estimate, score, occupancy, step, later)
 
     steps, framed = jnp.arange(model.horizon), frame(values[1:])[0]
     _, moments = jax.lax.scan(forward, model.initial, (steps, framed))
     return moments._replace(value=moments.value.sum())
+
+
+def _random_step(
+    model: Model, statistic: Statistic, estimate: Estimate, score: Score, occupancy: Array, step: Array, later: Array
+) -> tuple[Array, Moments]:
+    """:func:`_one_step` of users who act at random: the average over actions."""
+
+    def of_action(action: Array) -> tuple[Array, Moments]:
+        actions = jnp.full(model.states, action)
+        return _one_step(model, statistic, estimate, score, occupancy, step, actions, later)
+
+    every = jax.lax.map(of_action, jnp.arange(model.actions))
+    mean: tuple[Array, Moments] = jax.tree.map(lambda leaf: leaf.mean(axis=0), every)
+    return mean
 
 
 def _one_step(

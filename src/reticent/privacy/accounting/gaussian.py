@@ -126,7 +126,8 @@ def group(mu: float, times: int) -> float:
 
     Changing all g contributions moves the protected quantity by at most the sum of g single moves, so its sensitivity
     is at most gΔ at the same σ. The factor is g and not √g, because the same person's contributions may all point the
-    same way.
+    same way, in the same sum. Where no sum holds more than one of hers it is √g:
+    :mod:`reticent.privacy.participation`.
     """
     if not (isinstance(times, int | np.integer) and times >= 1):
         raise InvalidInput("times", times, "an integer of at least 1", "count how often one user may take part")

@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 import jax.numpy as jnp
 import numpy as np
 from jax import Array
+from scipy.linalg import toeplitz as toeplitz_matrix
 from scipy.signal import lfilter
 
 from reticent.errors import InvalidInput
@@ -116,6 +117,12 @@ class BltCounter:
     def exposure(self) -> np.ndarray:
         spent = column_norm(np.arange(1, self.rounds + 1, dtype=np.float64), *self.parameters) ** 2
         return np.asarray(spent / spent[-1])
+
+    def strategy(self) -> np.ndarray:
+        decays, weights = (np.array(values) for values in self.parameters)
+        later = decays ** np.arange(self.rounds - 1)[:, None] @ weights
+        columns = toeplitz_matrix(np.concatenate([[1.0], later]), np.zeros(self.rounds))
+        return np.asarray(columns / np.linalg.norm(columns, axis=0))
 
     def weights(self) -> np.ndarray | None:
         return None

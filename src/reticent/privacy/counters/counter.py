@@ -74,6 +74,11 @@ class Counter(Protocol):
         r"""The largest :math:`\|C_{1..t}\,e_i\|_2^2` over items i after release t, t = 1..n: the ledger's entries."""
         ...
 
+    def strategy(self) -> np.ndarray:
+        """C, ``(m, n)``: what the noise protects of the items of n rounds. For some hundreds of rounds; what users who
+        return are charged for (:mod:`reticent.privacy.participation`)."""
+        ...
+
     def weights(self) -> np.ndarray | None:
         """None for a plain running sum. Shape ``(n,)`` of per-round sizes if rounds are weighted (see ``epochs``)."""
         ...

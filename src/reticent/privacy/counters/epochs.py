@@ -90,6 +90,9 @@ class EpochCounter:
     def exposure(self) -> np.ndarray:
         return np.ones(self.rounds)
 
+    def strategy(self) -> np.ndarray:
+        return np.eye(self.rounds)
+
     def weights(self) -> np.ndarray | None:
         return np.array(self.sizes)
 

@@ -65,6 +65,10 @@ class RunningSum:
     def exposure(self) -> np.ndarray:
         return np.full(self.rounds, math.inf)
 
+    def strategy(self) -> np.ndarray:
+        """Infinite where an item is: releases are exact."""
+        return np.diag(np.full(self.rounds, math.inf))
+
     def weights(self) -> np.ndarray | None:
         return None
 

@@ -68,6 +68,9 @@ class SeparateRounds:
     def exposure(self) -> np.ndarray:
         return np.ones(self.rounds)
 
+    def strategy(self) -> np.ndarray:
+        return np.eye(self.rounds)
+
     def weights(self) -> np.ndarray | None:
         return None
 

@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 import jax.numpy as jnp
 import numpy as np
 from jax import Array
+from scipy.linalg import toeplitz as toeplitz_matrix
 
 from reticent.privacy.counters.checks import check_floating, check_rounds
 from reticent.privacy.counters.registry import register_counter
@@ -96,6 +97,9 @@ class ToeplitzCounter:
 
     def exposure(self) -> np.ndarray:
         return np.cumsum(square_root_coefficients(self.rounds) ** 2)
+
+    def strategy(self) -> np.ndarray:
+        return np.asarray(toeplitz_matrix(square_root_coefficients(self.rounds), np.zeros(self.rounds)))
 
     def weights(self) -> np.ndarray | None:
         return None

@@ -123,6 +123,17 @@ class TreeCounter:
         # The exponent that frexp returns for a whole t is the number of its bits.
         return np.frexp(np.arange(1, self.rounds + 1, dtype=np.float64))[1].astype(np.float64)
 
+    def strategy(self) -> np.ndarray:
+        """One row for every block that is complete within n rounds."""
+        rounds = np.arange(self.rounds)
+        return np.concatenate(
+            [
+                (rounds >> level == block).astype(np.float64)[None]
+                for level in range(self.levels)
+                for block in range(self.rounds >> level)
+            ]
+        )
+
     def weights(self) -> np.ndarray | None:
         return None
 

@@ -1,0 +1,83 @@
+r"""What one release says about a family of parameters: a Gaussian observation, linear in them.
+
+A released block is :math:`Y=J(\eta-\eta_0)+\text{noise}` with J = n·a·W·F the model's own Jacobian (a undoes the clip's
+effect) and noise of covariance :math:`\Sigma=\sigma^2I+n\,WCW^\top+n^2\,\mathrm{diag}(\text{doubt})`. Beliefs gain
+:math:`J^\top\Sigma^{-1}J` and :math:`J^\top\Sigma^{-1}(Y+J\eta_0)`.
+
+**Surprise.** If the beliefs are right, :math:`Y-J(\hat\eta-\eta_0)` has covariance :math:`\Sigma+J\,\mathrm{Cov}\,J^\top`,
+so that its squared length in that metric is χ² with as many degrees of freedom as there are numbers. That is a test of
+whether users are still those that were learned from, at a chosen rate of false alarms (as good as the Gaussian model is;
+docs/endless.md has what it really is).
+
+All of it is post-processing of releases.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import jax.numpy as jnp
+from jax import Array
+
+from reticent.agents.score.beliefs import Belief, symmetric
+from reticent.agents.score.coordinates import Coordinates
+from reticent.agents.score.small import inverse, solved_transposed
+from reticent.agents.score.sweeps import HIGHEST
+
+
+class Evidence(NamedTuple):
+    """One release of one family: J and Σ ``(T, k, k)``, Y and η₀ ``(T, k)``; groups beyond T are not observed."""
+
+    response: Array
+    noise: Array
+    released: Array
+    start: Array
+
+
+def evidence_of(
+    whiten: Array,
+    jacobian: Array,
+    spread: Array,
+    released: Array,
+    attenuation: Array,
+    doubt: Array,
+    start: Array,
+    variance: Array,
+    users: Array,
+) -> Evidence:
+    """From one user's moments F and C ``(T, k, k)``, the clip's effect, and the noise's variance."""
+    groups, size = released.shape
+    identity = jnp.eye(size, dtype=released.dtype)
+    response = users * jnp.einsum("gij,gjl,glm->gim", attenuation, whiten, jacobian, precision=HIGHEST)
+    noise = (variance + 1e-9) * identity + (users**2 * doubt)[:, :, None] * identity
+    noise = noise + users * jnp.einsum("gij,gjl,gml->gim", whiten, spread, whiten, precision=HIGHEST)
+    return Evidence(response, noise, released, start[:groups])
+
+
+def learn(before: Belief, evidence: Evidence) -> Belief:
+    """The belief after a release; groups that are not observed are left as they are."""
+    groups, size = evidence.released.shape
+    if groups * size == 0:
+        return before
+    weighted = solved_transposed(evidence.noise, evidence.response)  # JᵀΣ⁻¹
+    gained = symmetric(jnp.einsum("gij,gjl->gil", weighted, evidence.response, precision=HIGHEST))
+    target = evidence.released + jnp.einsum("gij,gj->gi", evidence.response, evidence.start, precision=HIGHEST)
+    moved = jnp.einsum("gij,gj->gi", weighted, target, precision=HIGHEST)
+    return Belief(
+        before.information.at[:groups].add(gained), before.moment.at[:groups].add(moved)
+    )  # fmt: skip
+
+
+def surprise(coordinates: Coordinates, before: Belief, evidence: Evidence) -> Array:
+    """The squared length of what was not expected: χ² with T·k degrees of freedom if the beliefs are right."""
+    groups, size = evidence.released.shape
+    if groups * size == 0:
+        return jnp.zeros((), evidence.released.dtype)
+    prior = jnp.eye(size, dtype=evidence.released.dtype) / coordinates.variance
+    covariance = inverse(before.information[:groups] + prior)
+    mean = jnp.einsum("gij,gj->gi", covariance, before.moment[:groups], precision=HIGHEST)
+    response = evidence.response
+    rest = evidence.released - jnp.einsum("gij,gj->gi", response, mean - evidence.start, precision=HIGHEST)
+    spread = evidence.noise + jnp.einsum("gij,gjl,gml->gim", response, covariance, response, precision=HIGHEST)
+    weighed = solved_transposed(symmetric(spread), rest[:, :, None])[:, 0]
+    return (weighed * rest).sum()

@@ -13,10 +13,26 @@ from typing import Annotated
 import typer
 
 from reticent import __version__
-from reticent.cli import agents, audit, bench, calibrate, compare, fit, run, serve, sweep, users, worlds
+from reticent.cli import agents, audit, bench, calibrate, compare, demo, explain, fit, run, serve, sweep, users, worlds
 from reticent.errors import ReticentError
 
+FIRST_STEPS = """\
+reticent learns from every user under a proven differential-privacy guarantee. Where to begin:
+
+  reticent demo                     see it work: the private learner, the paper's and one without privacy
+  reticent explain --epsilon 1      what an attacker's best guess gains at that ε, in words and a picture
+  reticent worlds                   what there is to learn in; `reticent agents`: who learns
+  reticent run --world tutor        an experiment of your own, with picture and report
+  reticent fit log.csv --horizon 5  candidate models from your own records
+  reticent audit                    attack a private agent, and see whether its promise holds
+  reticent serve --config FILE      the deployed agent as a service
+
+Every command has --help; most have --json. Shell completion: reticent --install-completion
+"""
+
 COMMANDS: dict[str, Callable[..., None]] = {
+    "demo": demo.demo,
+    "explain": explain.explain,
     "run": run.run,
     "worlds": worlds.worlds,
     "agents": agents.agents,
@@ -33,8 +49,7 @@ COMMANDS: dict[str, Callable[..., None]] = {
 app = typer.Typer(
     name="reticent",
     help="Online reinforcement learning that learns from every user and reveals none.",
-    no_args_is_help=True,
-    add_completion=False,
+    invoke_without_command=True,
     pretty_exceptions_enable=False,
     rich_markup_mode=None,  # rich would take as long to import as all the rest
 )
@@ -50,11 +65,14 @@ def _version(wanted: bool) -> None:
 
 @app.callback()
 def _root(
+    context: typer.Context,
     version: Annotated[
         bool, typer.Option("--version", callback=_version, is_eager=True, help="Print the version.")
     ] = False,
 ) -> None:
     del version
+    if context.invoked_subcommand is None:
+        print(FIRST_STEPS, end="")
 
 
 def main() -> None:
@@ -63,6 +81,14 @@ def main() -> None:
         app()
     except ReticentError as problem:
         print(f"error: {problem}", file=sys.stderr)
+        sys.exit(2)
+    except ModuleNotFoundError as problem:
+        from reticent.extras import missing_extra
+
+        missing = missing_extra(problem, " ".join(["reticent", *sys.argv[1:2]]))
+        if missing is None:  # not a matter of extras: a fault, with all that helps to find it
+            raise
+        print(f"error: {missing}", file=sys.stderr)
         sys.exit(2)
     except KeyboardInterrupt:
         sys.exit(130)

@@ -41,9 +41,11 @@ def compare(
         from reticent.cli.output import note, print_json
         from reticent.cli.run import default_directory
         from reticent.experiments.compare import compare as compare_agents
+        from reticent.extras import require
         from reticent.reports.progress import reporter
         from reticent.runtime import enable_compilation_cache
 
+        require("matplotlib", "reticent compare")
         enable_compilation_cache()
         directory = out if out is not None else default_directory(f"compare-{world}")
         found = compare_agents(

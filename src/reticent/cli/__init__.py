@@ -14,7 +14,6 @@ import typer
 
 from reticent import __version__
 from reticent.cli import agents, audit, bench, calibrate, compare, demo, explain, fit, run, serve, sweep, users, worlds
-from reticent.errors import ReticentError
 
 FIRST_STEPS = """\
 reticent learns from every user under a proven differential-privacy guarantee. Where to begin:
@@ -79,16 +78,24 @@ def main() -> None:
     """Run the command; what a user did wrong is one line on standard error and exit code 2."""
     try:
         app()
-    except ReticentError as problem:
-        print(f"error: {problem}", file=sys.stderr)
-        sys.exit(2)
-    except ModuleNotFoundError as problem:
-        from reticent.extras import missing_extra
-
-        missing = missing_extra(problem, " ".join(["reticent", *sys.argv[1:2]]))
-        if missing is None:  # not a matter of extras: a fault, with all that helps to find it
-            raise
-        print(f"error: {missing}", file=sys.stderr)
-        sys.exit(2)
     except KeyboardInterrupt:
         sys.exit(130)
+    except (ValueError, ImportError) as problem:
+        said = _in_one_line(problem)
+        if said is None:  # not the user's fault: everything that helps to find it
+            raise
+        print(f"error: {said}", file=sys.stderr)
+        sys.exit(2)
+
+
+def _in_one_line(problem: ValueError | ImportError) -> str | None:
+    """What a user can act on; None for a fault of the program. (Imported here: the errors bring NumPy along.)"""
+    from reticent.errors import ReticentError
+    from reticent.extras import missing_extra
+
+    if isinstance(problem, ReticentError):
+        return str(problem)
+    if isinstance(problem, ModuleNotFoundError):
+        missing = missing_extra(problem, " ".join(["reticent", *sys.argv[1:2]]))
+        return None if missing is None else str(missing)
+    return None

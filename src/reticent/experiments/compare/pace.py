@@ -1,9 +1,9 @@
 """Who is quick enough: every contestant's speed is measured on its first users, before anybody runs to the end.
 
 A comparison that is to end within a time takes contestants in the order of :data:`FIRST`, compiles each and plays a few of
-the first of :data:`PARTS` parts of its run. All parts of a run cost the same (they are cut by blocks of users, not by users), so that
-tells what the whole will take. Who would not fit into what is left of the time is left out and says so. What is measured is
-the machine, not the users: nothing here looks at regret.
+the first of :data:`PARTS` parts of its run. All parts of a run cost the same (they are cut by blocks of users, not by
+users), so that tells what the whole will take. Who would not fit into what is left of the time is left out and says so.
+What is measured is the machine, not the users: nothing here looks at regret.
 """
 
 from __future__ import annotations

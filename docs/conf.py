@@ -9,7 +9,7 @@ ROOT = Path(__file__).resolve().parents[1]
 
 project = "reticent"
 author = "The reticent authors"
-copyright = "the reticent authors"  # noqa: A001
+copyright = "the reticent authors"
 version = release = re.search(r'__version__ = "(.+)"', (ROOT / "src/reticent/__init__.py").read_text())[1]
 
 extensions = ["myst_parser", "sphinx.ext.autodoc", "sphinx.ext.napoleon", "sphinx.ext.mathjax", "sphinx.ext.viewcode"]

@@ -33,8 +33,9 @@ def test_cells_compile(name: str) -> None:
 @pytest.mark.verify
 @pytest.mark.parametrize("name", NOTEBOOKS)
 def test_a_notebook_runs_as_it_stands(name: str, tmp_path: Path) -> None:
+    program = "\n".join(cells(name))
     done = subprocess.run(
-        [sys.executable, "-c", "\n".join(cells(name))], cwd=tmp_path, capture_output=True, text=True, timeout=600, check=False
+        [sys.executable, "-c", program], cwd=tmp_path, capture_output=True, text=True, timeout=600, check=False
     )
     assert done.returncode == 0, done.stderr
     assert done.stdout

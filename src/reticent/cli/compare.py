@@ -15,7 +15,9 @@ def compare(
     world: Annotated[str, typer.Option(help="The world, such as riverswim:states=6.")] = "mobile-health",
     epsilon: Annotated[
         list[float] | None,
-        typer.Option(help="ε; repeat for more. Regret is compared at the first.", show_default="1, 0.3 and 3"),
+        typer.Option(
+            help="ε; repeat for more. Regret is compared at the first.", show_default="1; with --all 1, 0.3 and 3"
+        ),
     ] = None,
     delta: Annotated[float, typer.Option(help="δ of all approximate promises.")] = 1e-5,
     agent: Annotated[
@@ -56,7 +58,7 @@ def compare(
         enable_compilation_cache()
         directory = out if out is not None else default_directory(f"compare-{world}")
         found = compare_agents(
-            world, epsilon or (1.0, 0.3, 3.0),
+            world, epsilon or ((1.0, 0.3, 3.0) if everybody else (1.0,)),
             seconds=None if everybody or agent else 60 * minutes, tell=note,
             delta=delta, agents=agent, trusts=trust, episodes=episodes, seeds=seeds, out=directory,
             progress=reporter(), should_stop=interrupt,

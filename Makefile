@@ -9,7 +9,7 @@ PIP    := $(BIN)/python -m pip install --quiet --disable-pip-version-check -c co
 DEMO   ?= results/demo
 PACKAGES := pyproject.toml clients/python/pyproject.toml
 
-.PHONY: demo serve-demo test client-test verify verify-rest soak dependencies lint format clean
+.PHONY: demo serve-demo test client-test verify verify-rest soak dependencies docs lint format clean
 
 demo: $(VENV)/.core
 	$(BIN)/reticent run --world mobile-health --agent private-score-vi --agent private-linopt-vi:calibration=paper --episodes 20000 --seeds 8 --out $(DEMO)
@@ -44,6 +44,11 @@ dependencies: $(VENV)/.dev
 soak: $(VENV)/.dev
 	$(BIN)/python -m pytest -m soak tests/service
 
+# The documentation site, in docs/_build/html; a warning or a link within it that leads nowhere is an error.
+docs: $(VENV)/.docs
+	$(BIN)/sphinx-build -W --keep-going -q -b html docs docs/_build/html
+	@echo "site     docs/_build/html/index.html"
+
 lint: $(VENV)/.dev
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
@@ -68,6 +73,10 @@ $(VENV)/.service: $(PACKAGES) constraints.txt | $(BIN)/python
 
 $(VENV)/.dev: $(PACKAGES) constraints.txt | $(BIN)/python
 	$(PIP) -e clients/python -e '.[dev]'
+	@touch $@ $(VENV)/.core
+
+$(VENV)/.docs: $(PACKAGES) constraints.txt | $(BIN)/python
+	$(PIP) -e clients/python -e '.[docs]'
 	@touch $@ $(VENV)/.core
 
 clean:

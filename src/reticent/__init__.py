@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from reticent.simulation.simulate import Curves, simulate
     from reticent.worlds import make_world_from
 
-__version__ = "0.1.0"
+__version__ = "0.2.0"
 
 if "gymnasium" in sys.modules:
     from reticent.gymnasium_ids import register

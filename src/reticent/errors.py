@@ -19,7 +19,7 @@ class UnknownName(ReticentError):
         super().__init__(f"unknown {kind} {given!r}{hint} (known: {', '.join(known) or 'none'})")
 
 
-class MissingExtra(ReticentError):
+class MissingExtra(ReticentError, ImportError):
     """Something that needs an optional package; the message says how to get it."""
 
     def __init__(self, what: str, package: str, extra: str) -> None:

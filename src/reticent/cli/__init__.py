@@ -19,6 +19,8 @@ from reticent.cli import (
     bench,
     calibrate,
     compare,
+    demo,
+    explain,
     fit,
     init,
     rehearse,
@@ -29,9 +31,26 @@ from reticent.cli import (
     users,
     worlds,
 )
-from reticent.errors import ReticentError
+
+FIRST_STEPS = """\
+reticent learns from every user under a proven differential-privacy guarantee. Where to begin:
+
+  reticent demo                     see it work: the private learner, the paper's and one without privacy
+  reticent explain --epsilon 1      what an attacker's best guess gains at that ε, in words and a picture
+  reticent worlds                   what there is to learn in; `reticent agents`: who learns
+  reticent run --world tutor        an experiment of your own, with picture and report
+  reticent fit log.csv --horizon 5  candidate models from your own records
+  reticent rehearse model.npz       before the first user: how good, after how many, at which ε
+  reticent replay log.csv           recorded users meet the agent as it would be deployed
+  reticent audit                    attack a private agent, and see whether its promise holds
+  reticent serve --config FILE      the deployed agent as a service
+
+Every command has --help; most have --json. Shell completion: reticent --install-completion
+"""
 
 COMMANDS: dict[str, Callable[..., None]] = {
+    "demo": demo.demo,
+    "explain": explain.explain,
     "run": run.run,
     "worlds": worlds.worlds,
     "agents": agents.agents,
@@ -51,8 +70,7 @@ COMMANDS: dict[str, Callable[..., None]] = {
 app = typer.Typer(
     name="reticent",
     help="Online reinforcement learning that learns from every user and reveals none.",
-    no_args_is_help=True,
-    add_completion=False,
+    invoke_without_command=True,
     pretty_exceptions_enable=False,
     rich_markup_mode=None,  # rich would take as long to import as all the rest
 )
@@ -68,19 +86,38 @@ def _version(wanted: bool) -> None:
 
 @app.callback()
 def _root(
+    context: typer.Context,
     version: Annotated[
         bool, typer.Option("--version", callback=_version, is_eager=True, help="Print the version.")
     ] = False,
 ) -> None:
     del version
+    if context.invoked_subcommand is None:
+        print(FIRST_STEPS, end="")
 
 
 def main() -> None:
     """Run the command; what a user did wrong is one line on standard error and exit code 2."""
     try:
         app()
-    except ReticentError as problem:
-        print(f"error: {problem}", file=sys.stderr)
-        sys.exit(2)
     except KeyboardInterrupt:
         sys.exit(130)
+    except (ValueError, ImportError) as problem:
+        said = _in_one_line(problem)
+        if said is None:  # not the user's fault: everything that helps to find it
+            raise
+        print(f"error: {said}", file=sys.stderr)
+        sys.exit(2)
+
+
+def _in_one_line(problem: ValueError | ImportError) -> str | None:
+    """What a user can act on; None for a fault of the program. (Imported here: the errors bring NumPy along.)"""
+    from reticent.errors import ReticentError
+    from reticent.extras import missing_extra
+
+    if isinstance(problem, ReticentError):
+        return str(problem)
+    if isinstance(problem, ModuleNotFoundError):
+        missing = missing_extra(problem, " ".join(["reticent", *sys.argv[1:2]]))
+        return None if missing is None else str(missing)
+    return None

@@ -74,10 +74,13 @@ def audit(
         return
     from reticent.audit import audit as run_audit
     from reticent.cli.output import print_json
+    from reticent.extras import require
     from reticent.runtime import enable_compilation_cache
     from reticent.simulation.rollout import rollout
     from reticent.worlds import make_world_from
 
+    if out is not None:
+        require("matplotlib", "the picture of an audit (--out)")
     enable_compilation_cache()
     built = make_world_from(world)
     flags = {"trust": trust, "counter": counter, "calibration": calibration, "epsilon": epsilon, "delta": delta}

@@ -15,7 +15,9 @@ def compare(
     world: Annotated[str, typer.Option(help="The world, such as riverswim:states=6.")] = "mobile-health",
     epsilon: Annotated[
         list[float] | None,
-        typer.Option(help="ε; repeat for more. Regret is compared at the first.", show_default="1, 0.3 and 3"),
+        typer.Option(
+            help="ε; repeat for more. Regret is compared at the first.", show_default="1; with --all 1, 0.3 and 3"
+        ),
     ] = None,
     delta: Annotated[float, typer.Option(help="δ of all approximate promises.")] = 1e-5,
     agent: Annotated[
@@ -27,10 +29,17 @@ def compare(
     ] = None,
     episodes: Annotated[int | None, typer.Option(help="Number of users.", show_default="the world's")] = None,
     seeds: Annotated[int, typer.Option(help="Number of independent repetitions.")] = 8,
+    minutes: Annotated[float, typer.Option(help="About how long it may take; slower agents are left out.")] = 2.5,
+    everybody: Annotated[
+        bool, typer.Option("--all", help="Run every agent to the end, however long it takes (hours on a CPU).")
+    ] = False,
     out: Annotated[Path | None, typer.Option(help="Directory.", show_default="results/compare-WORLD-TIME")] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object and nothing else.")] = False,
 ) -> None:
     """Run all applicable agents in one world and recommend one for each trust model.
+
+    Each agent's speed is measured on its first users; who would not fit into --minutes is left out and says what it
+    would take. Agents named by --agent are all run.
 
     Writes two pictures (regret against users; final gap against ε), a page and the numbers to a directory. Agents that do
     not apply say why. Ctrl-C keeps what is finished, and the same command with the same --out goes on from there.
@@ -41,13 +50,16 @@ def compare(
         from reticent.cli.output import note, print_json
         from reticent.cli.run import default_directory
         from reticent.experiments.compare import compare as compare_agents
+        from reticent.extras import require
         from reticent.reports.progress import reporter
         from reticent.runtime import enable_compilation_cache
 
+        require("matplotlib", "reticent compare")
         enable_compilation_cache()
         directory = out if out is not None else default_directory(f"compare-{world}")
         found = compare_agents(
-            world, epsilon or (1.0, 0.3, 3.0),
+            world, epsilon or ((1.0, 0.3, 3.0) if everybody else (1.0,)),
+            seconds=None if everybody or agent else 60 * minutes, tell=note,
             delta=delta, agents=agent, trusts=trust, episodes=episodes, seeds=seeds, out=directory,
             progress=reporter(), should_stop=interrupt,
         )  # fmt: skip
@@ -93,6 +105,8 @@ def print_comparison(found: Comparison, directory: Path) -> None:
     print("final gap: loss per user over the last 5% of the users, as a share of what acting at random loses")
     for one in found.absent:
         print(f"does not apply: {one.name}: {one.reason}")
+    for one in found.left_out:
+        print(f"left out: {one.name} {one.reason}")
     if found.standings:
         print("recommended, by trust model:")
         for advice in found.advice:

@@ -11,8 +11,6 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from reticent.errors import InvalidInput
-
 if TYPE_CHECKING:
     from reticent.worlds.provenance import Provenance
 
@@ -71,6 +69,7 @@ def fit(
 
     with listening() as interrupt:
         from reticent.cli.output import note, print_json
+        from reticent.errors import InvalidInput
         from reticent.worlds.records import Columns, Stopped
         from reticent.worlds.records import fit as fit_log
 
@@ -115,6 +114,8 @@ def span(text: str) -> int | tuple[int, int]:
     >>> span("4"), span("2-8")
     (4, (2, 8))
     """
+    from reticent.errors import InvalidInput
+
     low, dash, high = text.partition("-")
     try:
         return (int(low), int(high)) if dash else int(low)
@@ -124,6 +125,8 @@ def span(text: str) -> int | tuple[int, int]:
 
 def pairs(option: str, texts: list[str] | None) -> list[tuple[str, str]]:
     """``COLUMN=…`` options as pairs."""
+    from reticent.errors import InvalidInput
+
     parts = [text.partition("=") for text in texts or []]
     for column, equals, content in parts:
         if not (column and equals and content):
@@ -134,6 +137,8 @@ def pairs(option: str, texts: list[str] | None) -> list[tuple[str, str]]:
 
 def numbers(option: str, text: str) -> list[float]:
     """``1,2.5`` as numbers."""
+    from reticent.errors import InvalidInput
+
     try:
         return [float(part) for part in text.split(",")]
     except ValueError:

@@ -30,6 +30,9 @@ def run(
     calibration: Annotated[str | None, typer.Option(help="Privacy: how noise is chosen: paper or exact.")] = None,
     theory: Annotated[bool, typer.Option("--theory", help="Draw the theorems' regret bounds too.")] = False,
     precision: Annotated[str, typer.Option(help="Of the simulation: float64, or float32 on a GPU.")] = "float64",
+    companions: Annotated[
+        bool, typer.Option(help="Let every private agent bring its learner without privacy along.")
+    ] = True,
 ) -> None:
     """Run agents in a world and measure what learning costs.
 
@@ -60,6 +63,7 @@ def run(
             counter=counter,
             calibration=calibration,
             theory=theory,
+            companions=companions,
             precision=precision,
             progress=reporter(),
             should_stop=interrupt,
@@ -96,7 +100,7 @@ def interruption(result: RunResult) -> str:
 def print_result(result: RunResult, directory: Path) -> None:
     """The table of results and where the files are."""
     from reticent.cli.output import print_table
-    from reticent.experiments.storage import CONFIG, METADATA, PICTURE, REPORT, RESULTS
+    from reticent.experiments.storage import CONFIG, METADATA, REPORT, picture_file, results_file
 
     users = f"{result.config.episodes:,} users, {len(result.config.seeds)} seeds"
     print(f"{result.config.world}: {users}; best value {result.optimal_value:.4f}, random {result.uniform_value:.4f}")
@@ -116,6 +120,6 @@ def print_result(result: RunResult, directory: Path) -> None:
         ],
     )
     print("final gap: mean loss per user over the last 5% of the users; share: of what acting at random loses")
-    print(f"picture  {directory / PICTURE}")
+    print(f"picture  {directory / picture_file()}")
     print(f"report   {directory / REPORT}")
-    print(f"data     {directory / RESULTS}, {CONFIG}, {METADATA}")
+    print(f"data     {directory / results_file()}, {CONFIG}, {METADATA}")

@@ -28,7 +28,7 @@ def serve(
     import warnings
 
     from reticent.cli.output import note
-    from reticent.errors import MissingExtra
+    from reticent.extras import missing_extra
 
     try:
         import fastapi  # noqa: F401
@@ -38,7 +38,7 @@ def serve(
         from reticent.service import app
         from reticent.service.config import DevelopmentSecrets
     except ModuleNotFoundError as missing:
-        raise MissingExtra("reticent serve", str(missing.name), "service") from None
+        raise missing_extra(missing, "reticent serve") or missing from None
     from reticent.runtime import enable_compilation_cache
 
     enable_compilation_cache()

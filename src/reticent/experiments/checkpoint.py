@@ -95,13 +95,15 @@ def simulate_kept(
     seeds: Sequence[int],
     *,
     every: float,
+    parts: int = 40,
     clock: Callable[[], float],
     progress: Callable[[int], None],
     stop: Callable[[], bool],
 ) -> list[Curves]:
     """:func:`simulate_settings`, from the last checkpoint on if there is one, with a checkpoint ``every`` so many seconds.
 
-    ``names`` are the agents' file names. A simulation that is stopped or finished is kept too.
+    ``names`` are the agents' file names, ``parts`` into how many the run is cut. A simulation that is stopped or finished
+    is kept too.
     """
     found = [checkpoints.load(name, agent, world, seeds) for name, agent in zip(names, agents, strict=True)]
     curves = [one for one in found if one is not None]
@@ -112,6 +114,7 @@ def simulate_kept(
         due = clock() + every
         part = simulate_settings(
             agents, world, seeds,
+            segments=parts,
             progress=progress,
             should_stop=lambda due=due: stop() or clock() >= due,  # type: ignore[misc]
             resume=[one.carry for one in curves] if curves else None,

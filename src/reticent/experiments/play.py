@@ -15,6 +15,7 @@ from jax import Array
 
 from reticent.agents import make_agent
 from reticent.errors import InvalidInput
+from reticent.extras import require
 from reticent.learning.learner import AgentState, AnyLearner
 from reticent.learning.plan import Plan
 from reticent.runtime import double_precision
@@ -65,6 +66,7 @@ def play(
       InvalidInput: the spaces do not match the model, an episode is not H steps long, a reward is outside [0, 1], or
         there are more episodes than the agent was planned for.
     """
+    require("gymnasium", "reticent.play")
     from reticent.worlds.gymnasium_env import check_matches
 
     check_matches(env, model)

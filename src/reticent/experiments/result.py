@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from reticent.experiments.config import AgentConfig, RunConfig
+from reticent.extras import require
 from reticent.learning.learner import AnyLearner
 from reticent.simulation.simulate import Curves
 from reticent.worlds import World
@@ -110,6 +111,7 @@ class RunResult:
 
     def to_frame(self) -> polars.DataFrame:
         """All curves in long form: agent, seed, episode, value, regret."""
+        require("polars", "a table of the curves")
         import polars
 
         parts = [

@@ -36,6 +36,7 @@ def run(
     progress: Progress | None = None,
     should_stop: Callable[[], bool] | None = None,
     checkpoint_seconds: float = checkpoint.EVERY,
+    parts: int = 40,
 ) -> RunResult:
     """Run agents in a world and measure their regret.
 
@@ -57,6 +58,7 @@ def run(
       progress: is told how far the run is.
       should_stop: asked now and then; on True the run ends and keeps what is finished.
       checkpoint_seconds: how often a checkpoint is written: what a killed run loses at most.
+      parts: into how many parts each agent's run is cut, between which it can be stopped.
 
     Raises:
       ReticentError: a name or a number is wrong; nothing has been computed or written then.
@@ -108,7 +110,7 @@ def run(
             curves = checkpoint.simulate_kept(
                 kept, [f"{number}" for number in numbers], [cast(made[number], precision) for number in numbers],
                 place, config.seeds,
-                every=checkpoint_seconds, clock=time.monotonic, progress=progress.advance, stop=stop,
+                every=checkpoint_seconds, parts=parts, clock=time.monotonic, progress=progress.advance, stop=stop,
             )  # fmt: skip
             progress.finish()
             for number, curve in zip(numbers, curves, strict=True):

@@ -1,10 +1,14 @@
 """The directory of a run: ``config.yaml``, ``results.parquet``, ``metadata.json``, ``regret.png``, ``report.html``.
 
+Without Polars the results are ``results.csv``, without Matplotlib the picture is a plain ``regret.svg``.
+
 Every file is written under another name first and then renamed, so that none is ever half there.
 """
 
 from __future__ import annotations
 
+import csv
+import importlib.util
 import json
 import os
 from collections.abc import Iterator
@@ -17,11 +21,12 @@ import yaml
 import reticent
 from reticent.errors import InvalidInput
 from reticent.experiments.config import RunConfig
-from reticent.experiments.result import RunResult
+from reticent.experiments.result import FRAME_SCHEMA, RunResult
 
 CONFIG, RESULTS, METADATA, PICTURE, REPORT = (
     "config.yaml", "results.parquet", "metadata.json", "regret.png", "report.html",
 )  # fmt: skip
+RESULTS_WITHOUT_POLARS, PICTURE_WITHOUT_MATPLOTLIB = "results.csv", "regret.svg"
 
 
 def prepare(directory: Path, config: RunConfig) -> Path:
@@ -58,29 +63,64 @@ def metadata_of(result: RunResult) -> dict[str, Any]:
     }
 
 
+def results_file() -> str:
+    """The name of the results' file: what is installed decides its format."""
+    return RESULTS if importlib.util.find_spec("polars") is not None else RESULTS_WITHOUT_POLARS
+
+
+def picture_file() -> str:
+    """The name of the picture's file: what is installed decides who draws it."""
+    return PICTURE if importlib.util.find_spec("matplotlib") is not None else PICTURE_WITHOUT_MATPLOTLIB
+
+
 def write_results(result: RunResult, directory: Path) -> None:
     """Write the curves alone; called after every agent."""
-    with replacing(directory / RESULTS) as path:
-        result.to_frame().write_parquet(path)
+    with replacing(directory / results_file()) as path:
+        if path.suffix == ".csv":
+            _write_csv(result, path)
+        else:
+            result.to_frame().write_parquet(path)
+
+
+def _write_csv(result: RunResult, path: Path) -> None:
+    """The same rows as :meth:`RunResult.to_frame`, by the standard library."""
+    with path.open("w", newline="", encoding="utf-8") as file:
+        writer = csv.writer(file)
+        writer.writerow(FRAME_SCHEMA)
+        for label, curves in result.curves.items():
+            for seed, values, regrets in zip(curves.seeds, curves.value, curves.regret, strict=True):
+                rows = zip(curves.episodes.tolist(), values.tolist(), regrets.tolist(), strict=True)
+                writer.writerows((label, int(seed), *row) for row in rows)
+
+
+def _draw(result: RunResult, path: Path) -> None:
+    if path.suffix == ".svg":
+        from reticent.reports.sketch import sketch_run
+
+        path.write_text(sketch_run(result), encoding="utf-8")
+        return
+    from reticent.reports.guarantee import theory
+
+    result.plot(path, theory(result)[0] if result.config.theory else ())
 
 
 def write_run(result: RunResult, directory: Path) -> Path:
     """Write all five files of a run."""
-    from reticent.reports.guarantee import theory
     from reticent.reports.report import report_html
 
     prepare(directory, result.config)
     write_results(result, directory)
     with replacing(directory / METADATA) as path:
         path.write_text(json.dumps(metadata_of(result), indent=2, allow_nan=False) + "\n", encoding="utf-8")
-    with replacing(directory / PICTURE) as path:
-        result.plot(path, theory(result)[0] if result.config.theory else ())
+    picture = directory / picture_file()
+    with replacing(picture) as path:
+        _draw(result, path)
     with replacing(directory / REPORT) as path:
         folded = {
             "Configuration": config_text(result.config),
             "Circumstances": json.dumps(metadata_of(result), indent=2, ensure_ascii=False),
         }
-        path.write_text(report_html(result, (directory / PICTURE).read_bytes(), folded), encoding="utf-8")
+        path.write_text(report_html(result, picture.read_bytes(), folded, picture.suffix), encoding="utf-8")
     return directory
 
 

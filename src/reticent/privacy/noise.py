@@ -35,6 +35,7 @@ from jax.typing import ArrayLike
 from numpy.typing import NDArray
 
 from reticent.errors import InvalidInput
+from reticent.extras import require
 from reticent_client.wire.grid import MINIMUM_BITS, quantize, require_fine, require_grid, whole
 
 __all__ = [
@@ -234,10 +235,6 @@ def _discrete_gaussian(scale: float, size: int) -> NDArray[np.int64]:
 
 
 def _opendp() -> Any:
-    try:
-        import opendp.prelude as dp
-    except ImportError as error:
-        message = "SecureNoise needs OpenDP, which is not installed; run pip install 'reticent[secure]'"
-        raise ImportError(message) from error
+    dp = require("opendp.prelude", "SecureNoise")
     dp.enable_features("contrib")  # OpenDP's flag for all mechanisms whose proofs are public but not yet vetted
     return dp

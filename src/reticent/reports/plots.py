@@ -11,12 +11,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
-from matplotlib.axes import Axes
-from matplotlib.backends.backend_agg import FigureCanvasAgg
-from matplotlib.figure import Figure
-from matplotlib.ticker import FuncFormatter, MaxNLocator, PercentFormatter
+
+from reticent.extras import require
 
 if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
     from reticent.experiments.config import AgentConfig
     from reticent.experiments.result import RunResult
     from reticent.simulation.simulate import Curves
@@ -90,6 +90,10 @@ def gaps(curves: Curves) -> tuple[np.ndarray, np.ndarray]:
 
 def draw_run(result: RunResult, path: Path, references: Sequence[Reference] = ()) -> Path:
     """Draw both panels of a run to ``path``; see :meth:`RunResult.plot`."""
+    require("matplotlib", "the picture of a run")
+    from matplotlib.backends.backend_agg import FigureCanvasAgg
+    from matplotlib.figure import Figure
+
     figure = Figure(figsize=(WIDTH, HEIGHT), dpi=DPI, facecolor="white")
     FigureCanvasAgg(figure)
     # The left panel's labels stand between the panels and get as much room as the longest line needs.
@@ -121,6 +125,8 @@ def _subtitle(result: RunResult) -> str:
 
 
 def _regret_panel(axes: Axes, result: RunResult, references: Sequence[Reference]) -> None:
+    from matplotlib.ticker import FuncFormatter, MaxNLocator
+
     axes.set_title("Return lost so far", loc="left", fontsize=11, color=INK)
     axes.set_xlabel("users (episodes)")
     axes.set_ylabel("cumulative regret (sum of returns)")
@@ -154,6 +160,8 @@ def _regret_panel(axes: Axes, result: RunResult, references: Sequence[Reference]
 
 
 def _gap_panel(axes: Axes, result: RunResult) -> None:
+    from matplotlib.ticker import FuncFormatter, PercentFormatter
+
     axes.set_title("Distance of the policy in force from the best", loc="left", fontsize=11, color=INK)
     axes.set_xlabel("users (episodes), logarithmic")
     scale = result.scale if result.scale > 0 else 1.0

@@ -103,8 +103,8 @@ def _listed(parts: list[str]) -> str:
     return " and ".join(filter(None, [", ".join(parts[:-1]), parts[-1]]))
 
 
-def report_html(result: RunResult, picture: bytes, folded: Mapping[str, str]) -> str:
-    """The whole page; ``picture`` is a PNG and goes into it, ``folded`` are texts by title that open on request."""
+def report_html(result: RunResult, picture: bytes, folded: Mapping[str, str], suffix: str = ".png") -> str:
+    """The whole page; ``picture`` (a PNG or SVG) goes into it, ``folded`` are texts by title that open on request."""
     encoded = base64.b64encode(picture).decode("ascii")
     title = f"reticent: {result.config.world}"
     alternative = f"Cumulative regret and gap to the best policy. {band_words(len(result.config.seeds))}"
@@ -126,7 +126,7 @@ def report_html(result: RunResult, picture: bytes, folded: Mapping[str, str]) ->
 <h1>{escape(result.config.world)}</h1>
 <p class=lead>{escape(summary_sentence(result))}</p>
 {stopped}
-<figure><img alt="{escape(alternative)}" src="data:image/png;base64,{encoded}"></figure>
+<figure><img alt="{escape(alternative)}" src="data:{IMAGES[suffix]};base64,{encoded}"></figure>
 {sections}
 {AUDIT_PLACE}
 {"".join(_folded(title, text) for title, text in folded.items())}
@@ -137,6 +137,7 @@ def report_html(result: RunResult, picture: bytes, folded: Mapping[str, str]) ->
 
 
 AUDIT_PLACE = "<!-- audit -->"
+IMAGES = {".png": "image/png", ".svg": "image/svg+xml"}
 
 
 def with_audit(page: str, body: str) -> str:

@@ -13,6 +13,7 @@ from collections.abc import Callable
 from typing import Any
 
 from reticent.errors import MissingExtra
+from reticent.extras import missing_extra
 from reticent.naming import Registry, join, split
 from reticent.runtime import double_precision
 from reticent.worlds.world import World
@@ -54,8 +55,11 @@ def make_world_from(spec: str, **overrides: Any) -> World:
     16
     """
     load_zoo()
-    world = WORLDS.make(spec, **overrides)
     name, raw = split(spec)
+    try:
+        world = WORLDS.make(spec, **overrides)
+    except ModuleNotFoundError as missing:
+        raise missing_extra(missing, f"the world {name}") or missing from None
     given = {key: value for key, value in overrides.items() if value is not None}
     return dataclasses.replace(world, name=join(name, {**given, **raw}))
 

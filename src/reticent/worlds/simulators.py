@@ -12,6 +12,7 @@ past release of another private mechanism, never the episodes of the users that 
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
@@ -36,6 +37,7 @@ from reticent.worlds.world import World
 
 if TYPE_CHECKING:
     import gymnasium
+    from typing_extensions import TypeIs
 
 
 class Trajectory(NamedTuple):
@@ -128,8 +130,6 @@ def blend_from_simulators(
     >>> model.d1, model.states, report.samples
     (2, 16, 4000)
     """
-    import gymnasium
-
     _check_options(sources, horizon, samples, smoothing, prior, confidence, reward_range, seed, outcomes)
     states, actions = _sizes(sources, states, actions)
     labels = [_label(source, number) for number, source in enumerate(sources)] if names is None else list(names)
@@ -141,7 +141,7 @@ def blend_from_simulators(
         zip(sources, np.random.SeedSequence(seed).spawn(len(sources)), strict=True)
     ):
         told = None if progress is None else _offset(progress, number * samples, len(sources) * samples)
-        if isinstance(source, gymnasium.Env):
+        if _is_environment(source):
             sample = explore(source, samples, horizon, stream, place, told)
         else:
             sample = read(source, number, states, actions)
@@ -282,11 +282,11 @@ def _scaled(sample: Sample, number: int, reward_range: tuple[float, float]) -> S
 
 def _sizes(sources: Sequence[Source], states: int | None, actions: int | None) -> tuple[int, int]:
     """S and A as all environments, or else the caller, have them."""
-    import gymnasium
-
     sizes = {"observation_space": states, "action_space": actions}
     for number, source in enumerate(sources):
-        for field in sizes if isinstance(source, gymnasium.Env) else ():
+        for field in sizes if _is_environment(source) else ():
+            import gymnasium
+
             space = getattr(source, field)
             if not isinstance(space, gymnasium.spaces.Discrete) or int(space.start) != 0:
                 raise InvalidInput(
@@ -337,10 +337,14 @@ def _check_options(
             raise InvalidInput(field, value, bound, remedy)
 
 
-def _label(source: Source, number: int) -> str:
-    import gymnasium
+def _is_environment(source: Source) -> TypeIs[gymnasium.Env[Any, Any]]:
+    """Whether a source is a Gymnasium environment; without Gymnasium, which is optional, none can be."""
+    loaded = sys.modules.get("gymnasium")
+    return loaded is not None and isinstance(source, loaded.Env)
 
-    known = source.spec if isinstance(source, gymnasium.Env) else None
+
+def _label(source: Source, number: int) -> str:
+    known = source.spec if _is_environment(source) else None
     return f"{number}: {known.id}" if known is not None else f"{number}"
 
 

@@ -80,11 +80,13 @@ class ScorePlan(NamedTuple):
 
     Attributes:
       curious, hoped: the explorers' choices ``(H, S)`` and values ``(H + 1, S)``.
-      explorers, share: how many of the round's first places explore, and which share of its users that is. at_random:
-      whether they act at random (the first round). reference: what vectors are made of. eta, reward_eta: coordinates of
-      the reference, ``(G, k)`` and ``(G, r)``. moments: of one user of the round, by the estimate before it. tables: of
-      all pairs under the greedy and the curious values, where it pays to compute them once; else None. exploring: in a
-      plan as one user is served it, whether she explores.
+      explorers, share: how many of the round's first places explore, and which share of its users that is.
+      at_random: whether they act at random (the first round).
+      reference: what vectors are made of.
+      eta, reward_eta: coordinates of the reference, ``(G, k)`` and ``(G, r)``.
+      moments: of one user of the round, by the estimate before it.
+      tables: of all pairs under the greedy and the curious values, where it pays to compute them once; else None.
+      exploring: in a plan as one user is served it, whether she explores.
     """
 
     curious: Array

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import dataclasses
 import math
+import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
@@ -17,6 +18,7 @@ import numpy as np
 
 from reticent.errors import InvalidInput
 from reticent.experiments.compare.field import Absent, Contestant, gather, whom_to_trust
+from reticent.experiments.compare.pace import PARTS, Told, pace_of, who_fits
 from reticent.experiments.result import AgentRun, RunResult
 from reticent.experiments.run import run
 from reticent.reports.progress import Progress
@@ -79,6 +81,8 @@ class Comparison:
     delta: float
     standings: tuple[Standing, ...]
     absent: tuple[Absent, ...]
+    left_out: tuple[Absent, ...] = ()
+    """Who applies but was too slow for the time that was given."""
 
     @property
     def advice(self) -> list[Advice]:
@@ -132,6 +136,7 @@ class Comparison:
             "recommended": {one.trust: one.best.contestant.label for one in self.advice},
             "advice": [one.words for one in self.advice],
             "absent": [dataclasses.asdict(one) for one in self.absent],
+            "left_out": [dataclasses.asdict(one) for one in self.left_out],
         }
 
 
@@ -145,7 +150,9 @@ def compare(
     episodes: int | None = None,
     seeds: int = 8,
     out: Path | None = None,
+    seconds: float | None = None,
     progress: Progress | None = None,
+    tell: Told | None = None,
     should_stop: Callable[[], bool] | None = None,
 ) -> Comparison:
     """Run every agent that applies to ``world`` under every trust model, at equal (ε, δ).
@@ -154,20 +161,32 @@ def compare(
       epsilons: the first is where regret is compared; the final gap is measured at all of them.
       agents, trusts: narrow the field; by default all there are.
       out: a directory for the runs; results that are there already are gone on with.
+      seconds: about how long it may take. Everybody's speed is measured first (:mod:`.pace`), and who is too slow is left
+        out; None runs everybody to the end.
+      tell: is told what each will take.
 
     Raises:
       ReticentError: a name or a number is wrong, or nobody is left to compare.
     """
+    started = time.monotonic()
     built = make_world_from(world)
     users = default_episodes(world) if episodes is None else episodes
     contestants, absent = gather(built.model, users, epsilons, delta, agents=agents, trusts=trusts)
     if not contestants:
         reasons = "; ".join(f"{one.name}: {one.reason}" for one in absent)
         raise InvalidInput("agents", "none that applies", "at least one", f"choose others ({reasons})")
+    left_out: list[Absent] = []
+    if seconds is not None:
+        contestants, left_out = who_fits(
+            contestants, lambda one: pace_of(one, built, users, seeds), started + seconds - time.monotonic(),
+            time.monotonic, tell or (lambda _: None),
+        )  # fmt: skip
+        if not contestants:
+            raise InvalidInput("seconds", seconds, "enough for one agent", "allow more, or give fewer users or seeds")
     specs = list(dict.fromkeys(spec for one in contestants for spec in one.specs.values()))
     result = run(
         world, specs, users, seeds, out=None if out is None else out / "runs", companions=False,
-        progress=progress, should_stop=should_stop,
+        progress=progress, should_stop=should_stop, parts=PARTS,
     )  # fmt: skip
     done = {one.config.label: one for one in result.runs}
     standings = [
@@ -176,7 +195,7 @@ def compare(
         if all(spec in done and done[spec].curves.finished for spec in one.specs.values())
     ]
     standings.sort(key=_by_regret)
-    return Comparison(result, tuple(epsilons), delta, tuple(standings), tuple(absent))
+    return Comparison(result, tuple(epsilons), delta, tuple(standings), tuple(absent), tuple(left_out))
 
 
 def _standing(one: Contestant, done: dict[str, AgentRun], epsilons: Sequence[float]) -> Standing:

@@ -45,6 +45,8 @@ def comparison_html(found: Comparison, regret: bytes, gaps: bytes) -> str:
     )
     absent = "".join(f"<dt>{agent_name(one.name)}</dt><dd>{escape(one.reason)}</dd>" for one in found.absent)
     missing = f"<section><h2>Do not apply here</h2><dl>{absent}</dl></section>" if absent else ""
+    slow = "".join(f"<dt>{agent_name(one.name)}</dt><dd>{escape(one.reason)}</dd>" for one in found.left_out)
+    missing += f"<section><h2>Left out for time</h2><dl>{slow}</dl></section>" if slow else ""
     stopped = "<p class=warning>Stopped early; agents that were not finished are left out.</p>"
     return f"""<!doctype html>
 <html lang="en">

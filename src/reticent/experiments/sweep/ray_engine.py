@@ -8,7 +8,6 @@ again finds what is stored and goes on with the rest.
 
 from __future__ import annotations
 
-import importlib
 import itertools
 import os
 import socket
@@ -19,6 +18,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from reticent.errors import InvalidInput
+from reticent.extras import require
 
 if TYPE_CHECKING:
     from reticent.experiments.sweep.cells import Cell
@@ -96,15 +96,10 @@ def import_ray() -> Any:
     """Ray, if it is there.
 
     Raises:
-      InvalidInput: it is not installed.
+      MissingExtra: it is not installed.
     """
     os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")  # before the import, which reads it
-    try:
-        return importlib.import_module("ray")
-    except ImportError:
-        raise InvalidInput(
-            "--engine", "ray", "one whose library is installed", "pip install 'reticent[ray]', or use --engine local"
-        ) from None
+    return require("ray", "--engine ray")
 
 
 @contextmanager

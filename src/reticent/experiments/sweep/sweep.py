@@ -18,6 +18,7 @@ from reticent.experiments.sweep.local import run_locally
 from reticent.experiments.sweep.ray_engine import run_on_ray
 from reticent.experiments.sweep.summary import Setting, settings_of
 from reticent.experiments.sweep.work import Outcome
+from reticent.extras import require
 
 ENGINES = ("local", "ray")
 LOST = "was reported finished, but its file is not in the sweep's directory; is that on storage that all nodes share?"
@@ -111,6 +112,8 @@ def run_sweep(
     """
     if engine not in ENGINES:
         raise UnknownName("engine", engine, list(ENGINES))
+    for package in ("polars", "matplotlib"):
+        require(package, "a sweep")
     directory, started = Path(directory), time.perf_counter()
     cells = cells_of(grid)
     storage.prepare(directory, grid)

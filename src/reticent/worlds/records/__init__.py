@@ -5,6 +5,8 @@ from __future__ import annotations
 import importlib
 from typing import TYPE_CHECKING, Any
 
+from reticent.extras import missing_extra
+
 if TYPE_CHECKING:
     from reticent.worlds.records.coding import Bins, Categories, Coding
     from reticent.worlds.records.fitting import Fitted, Stopped, fit
@@ -32,7 +34,11 @@ __all__ = ["Bins", "Categories", "Coding", "Columns", "FitReport", "Fitted", "Lo
 def __getattr__(name: str) -> Any:
     if name not in _HOMES:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return getattr(importlib.import_module(f"{__name__}.{_HOMES[name]}"), name)
+    try:
+        home = importlib.import_module(f"{__name__}.{_HOMES[name]}")
+    except ModuleNotFoundError as missing:
+        raise missing_extra(missing, "reading records") or missing from None
+    return getattr(home, name)
 
 
 def __dir__() -> list[str]:

@@ -1,0 +1,73 @@
+"""The first commands of a newcomer: nothing at all, the demonstration, and what an ε means."""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+
+import pytest
+from scipy.stats import norm
+from typer.testing import CliRunner
+
+from reticent.cli import COMMANDS, app
+from reticent.privacy.accounting.gaussian import mu_of
+
+
+def call(*line: object) -> str:
+    done = CliRunner().invoke(app, [str(part) for part in line])
+    assert done.exit_code == 0, done.output
+    return done.stdout
+
+
+def test_the_command_alone_says_what_to_do_first() -> None:
+    said = call()
+    named = {line.split()[1] for line in said.splitlines() if line.startswith("  reticent ")}
+    assert {"demo", "explain", "run", "fit", "audit", "serve"} <= named <= set(COMMANDS)
+
+
+def test_a_shell_can_complete_it() -> None:
+    assert "--install-completion" in call("--help")
+
+
+def test_explain_is_exact_in_json_and_the_same_in_words() -> None:
+    content = json.loads(call("explain", "--epsilon", 2, "--delta", 1e-6, "--json"))
+    mu = mu_of(2.0, 1e-6)
+    assert content["mu"] == mu
+    assert content["right_after"] == pytest.approx(norm.cdf(mu / 2))
+    assert content["caught"]["0.05"] == pytest.approx(norm.sf(norm.isf(0.05) - mu))
+    said = call("explain", "--epsilon", 2, "--delta", 1e-6)
+    assert f"right at most {100 * norm.cdf(mu / 2):.1f} times in a hundred" in said
+    assert sum("<- asked" in line for line in said.splitlines()) == 1
+
+
+def test_who_comes_twice_is_protected_half_as_well() -> None:
+    once, twice = (json.loads(call("explain", "--times", times, "--json")) for times in (1, 2))
+    assert twice["mu"] == pytest.approx(2 * once["mu"])
+
+
+def test_explain_draws(tmp_path: Path) -> None:
+    call("explain", "--prior", 0.2, "--out", tmp_path / "new" / "explain.png")
+    assert (tmp_path / "new" / "explain.png").read_bytes().startswith(b"\x89PNG")
+
+
+def test_explain_refuses_what_is_no_promise(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    from reticent.cli import main
+
+    monkeypatch.setattr(sys, "argv", ["reticent", "explain", "--epsilon", "-1"])
+    with pytest.raises(SystemExit) as stopped:
+        main()
+    assert stopped.value.code == 2
+    assert capsys.readouterr().err.startswith("error: epsilon is -1.0, but must be")
+
+
+@pytest.mark.verify
+def test_the_demonstration_runs_the_three_learners(tmp_path: Path) -> None:
+    out = tmp_path / "demo"
+    content = json.loads(call("demo", "--episodes", 300, "--seeds", 2, "--out", out, "--json"))
+    assert [row["agent"].partition(":")[0] for row in content["results"]] == [
+        "private-score-vi", "private-linopt-vi", "score-vi",
+    ]  # fmt: skip
+    assert {path.name for path in out.iterdir()} >= {"regret.png", "report.html"}

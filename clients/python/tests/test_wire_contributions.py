@@ -18,7 +18,7 @@ from make_vectors import example_billboard, example_model, example_trajectory
 from reticent_client import InvalidInput
 from reticent_client.report import noised_report
 from reticent_client.wire import FORMS, Billboard, Model, Trajectory
-from reticent_client.wire.arrays import fits
+from reticent_client.wire.arrays import fits, to_json
 from reticent_client.wire.clipping import clip_interval, clip_norm
 from reticent_client.wire.grid import (
     LARGEST_STEPS,
@@ -210,6 +210,35 @@ def test_what_does_not_fit_is_refused_when_it_is_read() -> None:
         board = dataclasses.replace(example_billboard(model), report=wrong)
         with pytest.raises(InvalidInput, match="framed_values"):
             model.contribution(board, example_trajectory(model, 1))
+
+
+def test_one_number_is_never_noised_many_times_nor_many_numbers_by_one_draw() -> None:
+    """Differences of numbers under one draw are exact, and the mean of one number under many draws is nearly so."""
+    model = example_model("score")
+    content, report = model.to_json(), model.to_json()["report"]
+    short = {**content, "report": {**report, "noise_scale": to_json(np.full((1, 1), 0.5))}}
+    with pytest.raises(InvalidInput, match=r"noise_scale .*shape \(1, 1\)"):
+        Model.read(short)
+    board, seen = example_billboard(model), example_trajectory(model, 1)
+    whiten = board.report["whiten"]
+    narrow = {"whiten": whiten[:, :1], "whiten_rewards": np.zeros((0, *board.report["whiten_rewards"].shape[1:]))}
+    hostile = dataclasses.replace(board, report={**board.report, **narrow})
+    with pytest.raises(InvalidInput, match="billboard"):
+        noised_report(model, hostile, seen)
+
+
+def test_numbers_of_states_and_actions_that_there_are_not_are_refused_when_read() -> None:
+    model = example_model("score")
+    listed = np.zeros(model.transition_features.shape[1:], dtype=np.int32)
+    listed[0, 0, 0] = model.states
+    with pytest.raises(InvalidInput, match="successors"):
+        Model.read({**model.to_json(), "successors": to_json(listed)})
+    board = example_billboard(model)
+    assert board.greedy
+    policy = np.array(board.policy)
+    policy[0, 0] = model.actions
+    with pytest.raises(InvalidInput, match="policy"):
+        Billboard.read(dataclasses.replace(board, policy=policy, actions=model.actions).to_json())
 
 
 # -- noise and promise ------------------------------------------------------------------------------------------------

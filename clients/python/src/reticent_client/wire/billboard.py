@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from reticent_client.wire.arrays import from_json, to_json
+from reticent_client.wire.errors import InvalidInput
 from reticent_client.wire.forms import form_named
 
 Floats = NDArray[np.float64]
@@ -43,6 +44,10 @@ class Billboard:
         greedy = content["method"] == "value-iteration"
         shape = (horizon, states) if greedy else (horizon, states, int(content["actions"]))
         policy = from_json("policy", content["policy"], dtype="<i4" if greedy else "<f8", shape=shape)
+        actions = int(content["actions"])
+        # Refused when it is read: an action that there is not would stop those users only who come to its state.
+        if greedy and actions and not (policy.min() >= 0 and policy.max() < actions):
+            raise InvalidInput("policy", "an action that there is not", f"0 to {actions - 1}", "ask the operator")
         report = {
             str(name): from_json(f"report.{name}", array, dtype="<f8", shape=tuple(array["shape"]))
             for name, array in content["report"].items()
@@ -50,7 +55,7 @@ class Billboard:
         form = content.get("form")
         return cls(
             int(content["version"]), policy, report, str(content["model"]),
-            None if form is None else str(form), int(content["actions"]),
+            None if form is None else str(form), actions,
         )  # fmt: skip
 
     def to_json(self) -> dict[str, Any]:

@@ -65,13 +65,17 @@ class Rules:
             grid = require_grid(float(content["grid"]))
         except InvalidInput as wrong:
             raise InvalidInput("report.grid", wrong.value, wrong.bound, "ask the service's operator") from None
-        return cls(
-            form,
-            grid,
-            from_json("report.noise_scale", content["noise_scale"], dtype="<f8", shape=shape),
-            form.read_bounds(content, sizes),
-            ShuffleRules.read(content["shuffle"], shape) if content.get("shuffle") else None,
-        )
+        bounds = form.read_bounds(content, sizes)
+        # One scale for every number of a contribution: fewer would be stretched over them, and with them the noise.
+        noise_scale = from_json("report.noise_scale", content["noise_scale"], dtype="<f8", shape=shape)
+        numbers = form.largest(sizes, bounds).shape
+        if noise_scale.shape != numbers:
+            raise InvalidInput(
+                "report.noise_scale", f"of shape {noise_scale.shape}", f"of shape {numbers}, as a contribution",
+                "do not take part; ask the service's operator",
+            )  # fmt: skip
+        shuffle = ShuffleRules.read(content["shuffle"], shape) if content.get("shuffle") else None
+        return cls(form, grid, noise_scale, bounds, shuffle)
 
     def to_json(self) -> dict[str, Any]:
         """What :meth:`read` reads."""
@@ -110,11 +114,16 @@ class Model:
         pairs, listed = (sizes.states, sizes.actions), content["successors"]
         entries = sizes.states if listed is None else int(listed["shape"][-1])
         psi, phi = ((sizes.d1, *pairs, entries), (sizes.d2, *pairs))
+        successors = None if listed is None else from_json("successors", listed, dtype="<i4", shape=(*pairs, entries))
+        if successors is not None and not (successors.min() >= 0 and successors.max() < sizes.states):
+            raise InvalidInput(
+                "successors", "a state that there is not", f"states from 0 to {sizes.states - 1}", "ask the operator"
+            )
         return cls(
             str(content["digest"]), sizes.horizon, sizes.states, sizes.actions,
             from_json("transition_features", content["transition_features"], dtype="<f8", shape=psi),
             from_json("reward_features", content["reward_features"], dtype="<f8", shape=phi),
-            None if listed is None else from_json("successors", listed, dtype="<i4", shape=(*pairs, entries)),
+            successors,
             Rules.read(content["report"], sizes),
         )  # fmt: skip
 
@@ -142,8 +151,19 @@ class Model:
         return int(self.reward_features.shape[0])
 
     def contribution(self, billboard: Billboard, seen: Trajectory) -> Floats:
-        """What the user of ``seen``, who was served ``billboard``, adds: clipped, before any rounding. Raw data."""
-        return self.rules.form.contribution(self, billboard, seen)
+        """What the user of ``seen``, who was served ``billboard``, adds: clipped, before any rounding. Raw data.
+
+        Raises:
+          InvalidInput: the billboard gives it another shape than its noise has. Shapes are public; of the user it says
+            nothing.
+        """
+        added = self.rules.form.contribution(self, billboard, seen)
+        if added.shape != self.rules.noise_scale.shape:  # else NumPy would repeat one number under many draws of noise
+            raise InvalidInput(
+                "billboard", f"one of contributions of shape {added.shape}", f"of {self.rules.noise_scale.shape}",
+                "do not take part; ask the service's operator",
+            )  # fmt: skip
+        return added
 
     def steps(self, billboard: Billboard, seen: Trajectory) -> NDArray[np.int64]:
         """The contribution in whole steps of the grid, the nearest ones, without noise. Raw data."""

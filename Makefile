@@ -9,7 +9,7 @@ PIP    := $(BIN)/python -m pip install --quiet --disable-pip-version-check -c co
 DEMO   ?= results/demo
 PACKAGES := pyproject.toml clients/python/pyproject.toml
 
-.PHONY: demo serve-demo test client-test verify verify-rest soak dependencies docs lint format clean
+.PHONY: demo serve-demo test client-test typescript-test verify verify-rest soak dependencies docs lint format clean
 
 demo: $(VENV)/.core
 	$(BIN)/reticent run --world mobile-health --agent private-score-vi --agent private-linopt-vi:calibration=paper --episodes 20000 --seeds 8 --out $(DEMO)
@@ -27,6 +27,10 @@ client-test:
 	$(PYTHON) -m venv $(CLIENT_VENV)
 	$(CLIENT_VENV)/bin/python -m pip install --quiet --disable-pip-version-check -c constraints.txt './clients/python[test]'
 	cd clients/python && ../../$(CLIENT_VENV)/bin/python -m pytest
+
+# The client for browsers and Node, by itself: needs Node 20 and installs the compiler beside it.
+typescript-test:
+	cd clients/typescript && npm install --no-audit --no-fund && npm test
 
 verify: $(VENV)/.dev
 	$(BIN)/python -m pytest -n 2 --optimized -m "not soak" tests/privacy tests/mutants tests/golden tests/agents tests/audit tests/service
@@ -64,11 +68,11 @@ $(BIN)/python:
 	$(PYTHON) -m venv $(VENV)
 
 $(VENV)/.core: $(PACKAGES) constraints.txt | $(BIN)/python
-	$(PIP) -e clients/python -e .
+	$(PIP) -e clients/python -e '.[plots,people]'
 	@touch $@
 
 $(VENV)/.service: $(PACKAGES) constraints.txt | $(BIN)/python
-	$(PIP) -e clients/python -e '.[service]'
+	$(PIP) -e clients/python -e '.[plots,people,service]'
 	@touch $@ $(VENV)/.core
 
 $(VENV)/.dev: $(PACKAGES) constraints.txt | $(BIN)/python
@@ -80,4 +84,4 @@ $(VENV)/.docs: $(PACKAGES) constraints.txt | $(BIN)/python
 	@touch $@ $(VENV)/.core
 
 clean:
-	rm -rf $(VENV) $(CLIENT_VENV) results .pytest_cache .ruff_cache .mypy_cache .hypothesis
+	rm -rf $(VENV) $(CLIENT_VENV) clients/typescript/node_modules clients/typescript/dist clients/typescript/build results .pytest_cache .ruff_cache .mypy_cache .hypothesis

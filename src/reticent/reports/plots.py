@@ -228,8 +228,13 @@ def label_ends(axes: Axes, ends: Sequence[tuple[str, float, str]]) -> None:
         axes.annotate(
             label, (1.0, min(value / ceiling, 1.0)), xytext=(1.035, place), xycoords="axes fraction",
             textcoords="axes fraction", color=colour, fontsize=9, fontweight="bold", va="center", ha="left",
-            annotation_clip=False, arrowprops={"arrowstyle": "-", "color": colour, "linewidth": 0.8, "shrinkA": 0},
+            annotation_clip=False, arrowprops={"arrowstyle": "-", "color": colour, "linewidth": 0.8, "shrinkA": 0,
+                                               "relpos": (0.0, 0.5)},
         )  # fmt: skip
+
+
+MOST_OPTIONS = 3
+"""Lines of options under a name; the report has all of them."""
 
 
 def _label(config: AgentConfig) -> str:
@@ -238,6 +243,8 @@ def _label(config: AgentConfig) -> str:
     given = [option for option in options.split(",") if option and not option.startswith(("trust=", "epsilon="))]
     if "epsilon" in config.options:
         given.insert(0, f"{config.options.get('trust', '')} ε = {config.options['epsilon']:g}".strip())
+    if len(given) > MOST_OPTIONS:
+        given = [*given[: MOST_OPTIONS - 1], f"and {len(given) - MOST_OPTIONS + 1} more options"]
     return "\n".join([name, *given])
 
 

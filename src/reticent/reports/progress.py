@@ -53,14 +53,21 @@ class _Pace:
     def __init__(self, episodes: int, seeds: int, now: float) -> None:
         self.episodes, self.seeds, self.started = episodes, seeds, now
         self.first: tuple[float, int] | None = None
+        self.latest: float | None = None
         self.per_second = 0.0
 
     def advance(self, done: int, now: float) -> None:
+        self.latest = now
         if self.first is None:
             self.first = (now, done)
             self.per_second = done / max(now - self.started, 1e-9)
         else:
             self.per_second = (done - self.first[1]) / max(now - self.first[0], 1e-9)
+
+    @property
+    def steady(self) -> bool:
+        """Whether speed has been measured; of the first report most was compilation."""
+        return self.latest is not None and self.first is not None and self.latest > self.first[0]
 
     def speed(self) -> str:
         return f"{self.per_second * self.seeds:,.0f} episodes/s"
@@ -87,7 +94,7 @@ class Lines:
         pace.advance(done, now)
         quarter = 4 * done // pace.episodes
         due = quarter > self._quarter or now - self._spoken >= 30
-        soon = now - pace.started < PATIENCE or pace.seconds_left(done) < PATIENCE
+        soon = now - pace.started < PATIENCE or pace.seconds_left(done) < PATIENCE or not pace.steady
         if soon or not due:
             return
         self._quarter, self._spoken = quarter, now
@@ -137,7 +144,8 @@ class Bars:
 
     def advance(self, done: int) -> None:
         self._pace.advance(done, time.monotonic())
-        self._bars.update(self._task, completed=done, note=f"{self._pace.speed()}, {self._pace.left(done)}")
+        note = f"{self._pace.speed()}, {self._pace.left(done)}" if self._pace.steady else "compiled"
+        self._bars.update(self._task, completed=done, note=note)
 
     def finish(self) -> None:
         elapsed = duration(time.monotonic() - self._pace.started)

@@ -10,6 +10,7 @@ See docs/client.md of reticent. ::
             episode.observe(reward, state)
 """
 
+from reticent_client.budget import Budget
 from reticent_client.client import Client
 from reticent_client.connection import Connection
 from reticent_client.episode import Episode, EpisodeAbandoned
@@ -20,6 +21,7 @@ from reticent_client.wire import Billboard, InvalidInput, Model, ReticentError
 
 __all__ = [
     "Billboard",
+    "Budget",
     "Client",
     "Connection",
     "Episode",

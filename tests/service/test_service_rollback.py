@@ -177,7 +177,7 @@ def test_every_option_of_the_agent_is_kept(tmp_path: Path, agent: str, changed: 
 
 def test_the_clocks_settings_are_kept_too(tmp_path: Path) -> None:
     deployment(tmp_path).store.close()
-    with pytest.raises(InvalidInput, match=r"another deployment .finish_after"):
+    with pytest.raises(InvalidInput, match=r"another deployment \(finish_after\)"):
         deployment(tmp_path, finish_after=1.0)
 
 

@@ -16,6 +16,7 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from reticent_client.budget import Budget
     from reticent_client.client import Client
     from reticent_client.connection import Connection
     from reticent_client.episode import Episode, EpisodeAbandoned
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
 # Imported when first used: who needs the errors alone, as a command's help does, does not wait for NumPy.
 _HOMES = {
     "Billboard": "reticent_client.wire",
+    "Budget": "reticent_client.budget",
     "Client": "reticent_client.client",
     "Connection": "reticent_client.connection",
     "Episode": "reticent_client.episode",
@@ -43,6 +45,7 @@ _HOMES = {
 
 __all__ = [
     "Billboard",
+    "Budget",
     "Client",
     "Connection",
     "Episode",

@@ -8,6 +8,7 @@ import threading
 from types import TracebackType
 from typing import Any, Literal, get_args
 
+from reticent_client.budget import Budget
 from reticent_client.connection import Connection, Observer
 from reticent_client.episode import Episode
 from reticent_client.messages import Handover, require_shuffle
@@ -39,6 +40,8 @@ class Client:
         device works it out itself (:mod:`reticent_client.wire.promise`). It cannot with a shuffler: others flip the coins.
       shuffler: in the shuffle model, who gets an episode's messages: a :class:`~reticent_client.shuffler.Shuffler` or any
         callable ``(round, place, ones, messages)``. Whoever gives one demands the shuffle model.
+      budget: the device's own count of reports (:class:`~reticent_client.budget.Budget`): a user whose budget is spent is
+        served without a report, whatever the service asks for. Without one, the service is trusted to ask once.
       deadline, timeout, plain_http, observer: of the connection (:class:`~reticent_client.connection.Connection`).
     """
 
@@ -52,6 +55,7 @@ class Client:
         epsilon: float | None = None,
         delta: float = 1e-5,
         shuffler: Handover | None = None,
+        budget: Budget | None = None,
         deadline: float = 30.0,
         timeout: float = 10.0,
         plain_http: bool = False,
@@ -64,6 +68,7 @@ class Client:
         if not 0 < delta < 1:
             raise InvalidInput("delta", delta, "in (0, 1)", "give the δ that was promised")
         self.act: Acting = act
+        self.budget = budget
         self.connection = Connection(
             url, key, deadline=deadline, timeout=timeout, plain_http=plain_http, observer=observer
         )
@@ -74,9 +79,12 @@ class Client:
         self._billboards: collections.OrderedDict[int, Billboard] = collections.OrderedDict()
         self._lock = threading.Lock()
 
-    def episode(self, user: str, *, episode: str | None = None) -> Episode:
-        """An episode of ``user``, to be used in a ``with`` statement; an id of your own makes a restart safe too."""
-        return Episode(self, user, episode)
+    def episode(self, user: str, *, episode: str | None = None, enrolment: str | None = None) -> Episode:
+        """An episode of ``user``, to be used in a ``with`` statement; an id of your own makes a restart safe too.
+
+        ``enrolment`` is the token of the app's backend for her, where the service asks for one.
+        """
+        return Episode(self, user, episode, enrolment)
 
     def send(self, submission: Submission) -> Receipt:
         """Send what an episode formed, now or after a restart; sending twice counts once.

@@ -29,6 +29,10 @@ if TYPE_CHECKING:
 Status = Literal["new", "open", "counted", "sent", "served", "empty", "abandoned"]
 
 
+SPENT = "device-budget-spent"
+"""Why a user is not learned from whom the service would learn from."""
+
+
 class EpisodeAbandoned(UserWarning):
     """An episode was left before its last step; nothing of it was submitted."""
 
@@ -52,12 +56,13 @@ class Episode:
       receipt: what the service answered, if it was counted.
     """
 
-    def __init__(self, client: Client, user: str, episode: str | None = None) -> None:
-        self._client, self.user = client, user
+    def __init__(self, client: Client, user: str, episode: str | None = None, enrolment: str | None = None) -> None:
+        self._client, self.user, self._enrolment = client, user, enrolment
         self.id = uuid.uuid4().hex if episode is None else episode
         self.status: Status = "new"
         self.version = self.horizon = -1
-        self.learning, self.reason = False, None
+        self.learning = False
+        self.reason: str | None = None
         self.clipped = 0
         self.receipt: Receipt | None = None
         self._token = ""
@@ -84,7 +89,9 @@ class Episode:
             raise InvalidInput("episode", self.status, "new", "start another one with client.episode(user)")
         client = self._client
         client.require_trustworthy()
-        opened = client.connection.post("/v1/episodes", {"user": self.user, "episode": self.id})
+        named = {"user": self.user, "episode": self.id}
+        vouched = {} if self._enrolment is None else {"enrolment": self._enrolment}
+        opened = client.connection.post("/v1/episodes", named | vouched)
         if opened["trust"] != client.trust:
             raise InvalidInput(
                 "trust", opened["trust"], f"{client.trust}, as the service said before", "do not send; start again"
@@ -97,6 +104,8 @@ class Episode:
         if self.learning:
             self._round, self.place = int(opened["round"]), int(opened["place"])
             self._reference = opened["reference"]
+        if self.learning and client.budget is not None and not client.budget.left(self.user):
+            self.learning, self.reason = False, SPENT
         self.status = "open"
         return self
 
@@ -182,6 +191,8 @@ class Episode:
             if not ((self.complete or self._empty) and self.learning):
                 raise InvalidInput("episode", "not complete, or not learned from", "both", "see .step and .learning")
             client, place = self._client, -1 if self.place is None else self.place
+            if client.budget is not None:  # before anything is formed, so that no crash gives it back
+                client.budget.spend(self.user)
             board = None
             if client.trust != "joint":
                 own = self._reference if client.trust == "shuffle" else None

@@ -73,6 +73,7 @@ def measure(world: World, number: int, truths: int, users: int, epsilon: float, 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--worlds", type=int, default=50)
+    parser.add_argument("--first", type=int, default=0, help="begin with this one, as the rest of an earlier run")
     parser.add_argument("--truths", type=int, default=200)
     parser.add_argument("--users", type=int, default=5_000)
     parser.add_argument("--epsilon", type=float, default=1.0)
@@ -81,7 +82,7 @@ def main() -> None:
     arguments = parser.parse_args()
     began = time.perf_counter()
     rows = []
-    for number in range(arguments.worlds):
+    for number in range(arguments.first, arguments.worlds):
         # Shape by shape, so that each is compiled once.
         shape = SHAPES[number * len(SHAPES) // max(arguments.worlds, len(SHAPES))]
         world = random_world(shape, FIRST_SEED + number)

@@ -11,7 +11,7 @@ import numpy as np
 import polars as pl
 import pytest
 import yaml
-from service_process import KEY, Service
+from service_process import KEY, serving
 
 from reticent.cli import main
 from reticent.service.config import read_settings
@@ -82,16 +82,12 @@ def test_five_commands(reticent, records, tmp_path, monkeypatch) -> None:
         "the same learner without privacy", "private, from scratch (tabular)",
     }  # fmt: skip
 
-    service = Service(yaml.safe_load(Path("deployment.yaml").read_text()))
-    try:
-        service.start()
+    with serving(yaml.safe_load(Path("deployment.yaml").read_text())) as service:
         monkeypatch.setenv("RETICENT_APP_KEY", KEY)
         url = f"http://127.0.0.1:{service.port}"
         code, out, err = reticent("users", "--url", url, "--model", "model.npz", "--users", 60, "--json")
         assert code == 0, err
         assert json.loads(out)["counted"] == 60
-    finally:
-        service.kill()
 
 
 def replayed(reticent, records, tmp_path, table: pl.DataFrame, *arguments):

@@ -46,7 +46,7 @@ empty.
 
 *Rolling promises.* The theorem is about the rounds in which the two data sets differ. If :func:`allowed` is applied
 to every window of w rounds, what a user did within any one window is protected as promised, for ever, whatever she
-did before. """
+did before."""
 
 from __future__ import annotations
 

@@ -13,6 +13,7 @@ def serve(
     host: Annotated[str | None, typer.Option(help="Address to listen on.", show_default="as configured")] = None,
     port: Annotated[int | None, typer.Option(help="Port to listen on.", show_default="as configured")] = None,
     check: Annotated[bool, typer.Option("--check", help="Check the configuration, say the promise, and stop.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="With --check: the promise as one JSON object.")] = False,
 ) -> None:
     """Serve users over HTTP and learn from them, durably and under the promise of the configuration.
 
@@ -22,7 +23,7 @@ def serve(
     import os
     import warnings
 
-    from reticent.cli.output import note
+    from reticent.cli.output import note, print_json
     from reticent.extras import missing_extra
 
     try:
@@ -48,6 +49,8 @@ def serve(
     deployment = application.state.deployment
     note(deployment.mechanism.guarantee.sentence())
     if check:
+        if as_json:
+            print_json(deployment.mechanism.guarantee.to_dict())
         deployment.store.close()
         return
     note(f"serving on http://{settings.host}:{settings.port} with {settings.workers} worker(s)")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pytest
@@ -29,6 +30,13 @@ def test_check_says_the_promise_and_warns_of_development_secrets(config: Path) -
     assert done.exit_code == 0, done.output
     assert "(1, 1e-05)-indistinguishable" in done.output
     assert done.output.count("RETICENT_USER_SECRET is not set") == 1
+
+
+def test_check_says_the_promise_to_programs_too(config: Path) -> None:
+    done = CliRunner().invoke(app, ["serve", "--config", str(config), "--check", "--json"])
+    assert done.exit_code == 0, done.output
+    promise = json.loads(done.stdout)
+    assert (promise["epsilon"], promise["delta"]) == (1.0, 1e-5)
 
 
 def test_it_does_not_start_on_an_open_address_with_default_secrets(config: Path) -> None:

@@ -105,8 +105,10 @@ def print_comparison(found: Comparison, directory: Path) -> None:
     print("final gap: loss per user over the last 5% of the users, as a share of what acting at random loses")
     for one in found.absent:
         print(f"does not apply: {one.name}: {one.reason}")
-    for one in found.left_out:
-        print(f"left out: {one.name} {one.reason}")
+    for reason in dict.fromkeys(one.reason for one in found.left_out):
+        print(f"left out: {', '.join(one.name for one in found.left_out if one.reason == reason)}: {reason}")
+    if found.left_out:
+        print("Programs that were compiled are kept: the same command gets further the next time.")
     if found.standings:
         print("recommended, by trust model:")
         for advice in found.advice:

@@ -19,6 +19,7 @@ def serve(
         bool, typer.Option("--init", help="Begin the deployment if its store is empty; for demonstrations.")
     ] = False,
     check: Annotated[bool, typer.Option("--check", help="Check the configuration, say the promise, and stop.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="With --check: the promise as one JSON object.")] = False,
 ) -> None:
     """Serve users over HTTP and learn from them, durably and under the promise of the configuration.
 
@@ -27,7 +28,7 @@ def serve(
     """
     import warnings
 
-    from reticent.cli.output import note
+    from reticent.cli.output import note, print_json
     from reticent.extras import missing_extra
 
     try:
@@ -52,6 +53,8 @@ def serve(
         note(warning)
     note(mechanism.guarantee.sentence())
     if application is None:
+        if as_json:
+            print_json(mechanism.guarantee.to_dict())
         return
     note(f"serving on http://{settings.host}:{settings.port} with {settings.workers} worker(s)")
     # Access logs would tell who came back when, so there are none.

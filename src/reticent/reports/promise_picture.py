@@ -33,11 +33,11 @@ def draw_promise(content: dict[str, Any], path: Path) -> Path:
     )
     for place, share in zip(places, shares.values(), strict=True):
         bars.annotate(f"{100 * share:.1f}%", (place, 100 * share + 1), ha="center", fontsize=9, color=INK)
-    bars.axhline(100 * content["right_before"], color=FAINT, linestyle="--", linewidth=1.2)
-    bars.annotate("without looking", (0.005, 100 * content["right_before"] + 0.8),
-                  xycoords=("axes fraction", "data"), fontsize=8.5, color=FAINT)  # fmt: skip
+    before = 100 * content["right_before"]
+    bars.axhline(before, color=FAINT, linestyle="--", linewidth=1.2, label=f"without looking: {before:g}%")
+    bars.legend(loc="upper left", frameon=False, fontsize=8.5, labelcolor=FAINT)
     bars.set_xticks(list(places), [f"ε = {key}" for key in shares])
-    bars.set_ylim(40 if content["right_before"] == 0.5 else 0, 106)
+    bars.set_ylim(0, 106)
     bars.set_ylabel("his best guess is right, % of the time")
     bars.set_title("What looking gains an attacker", loc="left", fontsize=11, color=INK)
     alarms = np.linspace(1e-4, 1 - 1e-4, 400)

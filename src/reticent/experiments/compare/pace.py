@@ -92,7 +92,7 @@ def who_fits(
         label = f"{one.label} ({one.trust})"
         spare = deadline - clock() - promised
         if spare <= longest and not _always(one):
-            left_out.append(Absent(label, "was not tried, as the time was used up; --all runs it"))
+            left_out.append(Absent(label, "not tried, as the time was used up; --all runs it"))
             continue
         pace = measure(one)
         longest = max(longest, pace.trial)

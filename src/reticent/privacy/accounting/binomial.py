@@ -11,7 +11,7 @@ coordinates. One user moves x by an integer vector k. Write :math:`c_i=(N_i+1)/2
 
 Proof. (1) *The loss.* With p the law of one :math:`Y_i`, :math:`p(y)/p(y-1)=(N/2-y+1)/(N/2+y)=(c-t)/(c+t)` for
 :math:`t=y-\tfrac12`, whose logarithm is :math:`-2\,\mathrm{artanh}(t/c)`. The loss :math:`\ln p(y)/p(y-k)` is a sum of
-|k| such terms, with :math:`t_j=y-j-\tfrac12`, j < k, for k > 0 (and by symmetry for k < 0). As
+:math:`|k|` such terms, with :math:`t_j=y-j-\tfrac12`, j < k, for k > 0 (and by symmetry for k < 0). As
 :math:`|\mathrm{artanh}(u)-u|\le|u|^3/3(1-u^2)` and :math:`-\tfrac2c\sum_jt_j=-\tfrac2c(ky-k^2/2)`, the loss of the
 vector is
 

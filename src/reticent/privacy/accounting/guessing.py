@@ -7,11 +7,11 @@ large (Neyman and Pearson), so that of false alarms at rate α it catches at mos
 
 .. math:: 1-G_\mu(\alpha)=\Phi\bigl(\Phi^{-1}(\alpha)+\mu\bigr)
 
-(Dong, Roth and Su 2022, Theorem 2.7 and Section 2.2).
+(Dong, Roth and Su 2022, on Gaussian differential privacy).
 
 Formal guarantee. :func:`right_guesses` and :func:`caught` are upper bounds for every attacker, whatever he knows and
 computes, against whatever is accounted for by μ; they are attained by the Gaussian mechanism itself. :func:`right_at_most`
-is the like for a mechanism of which only (ε, δ) is known (Kairouz, Oh and Viswanath 2015, Theorem 2.1), and never less.
+is the like for a mechanism of which only (ε, δ) is known (Kairouz, Oh and Viswanath 2015), and never less.
 """
 
 from __future__ import annotations

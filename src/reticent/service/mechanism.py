@@ -36,7 +36,7 @@ from reticent.naming import join, split
 from reticent.privacy.accounting.gaussian import epsilon_of, mu_of
 from reticent.privacy.counters import COUNTERS, make_counter
 from reticent.privacy.guarantee import Guarantee, guarantee_of
-from reticent.privacy.noise import SecureNoise, require_deployable
+from reticent.privacy.noise import SecureNoise, delta_for_gaussian, require_deployable, touched_draws
 from reticent.privacy.sums import PrivateSums, private_sums
 from reticent.runtime import double_precision, double_precision_methods
 from reticent.service.batches import batch_rules
@@ -368,7 +368,12 @@ def make_deployable(spec: str, model: Model, episodes: int, factor: float) -> An
     chosen = entry.read(raw)
     if factor > 1:
         epsilon, delta = (chosen.get(key, entry.options[key].default) for key in ("epsilon", "delta"))
-        chosen["epsilon"] = epsilon_of(mu_of(epsilon, delta) / factor, delta)
+        # What discrete noise costs is reserved at her own ε and for all her draws, of which there are at most factor² times
+        # those of one contribution (g of them, in two halves each where the store is pan-private).
+        once = private_sums(make_agent(join(name, {**chosen, "deployment": True}), model, episodes))
+        draws = touched_draws(int(np.size(once.noise_scale)), once.counter.sensitivity**2) * math.ceil(factor**2)
+        kept = delta_for_gaussian(delta, epsilon, draws)
+        chosen["epsilon"] = epsilon_of(mu_of(epsilon, kept) / factor, delta)
     agent = make_agent(join(name, {**chosen, "deployment": True}), model, episodes)
     agent = dataclasses.replace(agent, name=spec)
     guarantee, sums = _guarantee(agent), private_sums(agent)

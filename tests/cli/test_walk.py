@@ -82,7 +82,8 @@ def test_five_commands(reticent, records, tmp_path, monkeypatch) -> None:
         "the same learner without privacy", "private, from scratch (tabular)",
     }  # fmt: skip
 
-    with serving(yaml.safe_load(Path("deployment.yaml").read_text())) as service:
+    settings = yaml.safe_load(Path("deployment.yaml").read_text())
+    with serving(settings | {"database": f"sqlite:///{Path('store.db').absolute()}"}) as service:
         monkeypatch.setenv("RETICENT_APP_KEY", KEY)
         url = f"http://127.0.0.1:{service.port}"
         code, out, err = reticent("users", "--url", url, "--model", "model.npz", "--users", 60, "--json")

@@ -121,7 +121,7 @@ def test_report_escapes_names_and_takes_further_sections(result, monkeypatch):
     monkeypatch.setattr(
         report, "SECTIONS", [*report.SECTIONS, ("Guarantee", lambda r: "<p>ε</p>"), ("Audit", lambda r: "")]
     )
-    page = report.report_html(named, b"png")
+    page = report.report_html(named, b"png", {})
     assert "<script>" not in page
     assert "<h2>Guarantee</h2><p>ε</p>" in page
     assert "Audit" not in page
@@ -182,7 +182,8 @@ def test_a_private_agent_brings_its_non_private_learner():
 
 def test_trusting_nobody_else_means_the_non_private_learner():
     config, _ = resolve(TINY, ["private-linopt-vi", "ucrl-vtr", "private-linopt-po"], 10, flags={"trust": "none"})
-    assert [agent.label for agent in config.agents] == ["ucrl-vtr", "oppo"]
+    fair = "centred=True,span=seen,pool=default,normalize=default"
+    assert [agent.label for agent in config.agents] == [f"ucrl-vtr:{fair}", "ucrl-vtr", f"oppo:{fair}"]
 
 
 def test_repeated_agents_are_run_once():

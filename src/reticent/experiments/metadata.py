@@ -11,7 +11,6 @@ import subprocess
 from typing import Any
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 
 import reticent
@@ -34,7 +33,6 @@ def device() -> dict[str, Any]:
         "backend": jax.default_backend(),
         "device": devices[0].device_kind,
         "devices": len(devices),
-        "double_precision": jnp.zeros(()).dtype == jnp.float64,
     }
 
 

@@ -32,11 +32,14 @@ from reticent.runtime import double_precision
 from reticent.simulation.engine import Carry
 from reticent.worlds import Model, make_model
 from reticent.worlds.continuous import ContinuousModel
+from reticent.worlds.model import About
 
 FORMAT = 1
 """Version of the file format; a file of a later one is refused."""
 
-_DECLARED = [field.name for field in dataclasses.fields(Model) if field.metadata.get("static")]
+_DECLARED = [
+    field.name for field in dataclasses.fields(Model) if field.metadata.get("static") and field.name != "about"
+]
 _FEATURES = [field.name for field in dataclasses.fields(Model) if not field.metadata.get("static")]
 
 
@@ -121,6 +124,7 @@ def save(
         "seeds": None if seeds is None else [int(seed) for seed in seeds],
         "world": world,
         "model": {field: getattr(agent.model, field) for field in _DECLARED},
+        "about": agent.model.about.to_dict(),
         "structure": _structure(agent),
         "arrays": {key: {"shape": list(leaf.shape), "dtype": str(leaf.dtype)} for key, leaf in arrays.items()},
         "sha256": hashlib.sha256(packed.getvalue()).hexdigest(),
@@ -140,7 +144,7 @@ def load(path: str | Path) -> Saved:
     """
     manifest, arrays = _read(Path(path))
     try:
-        model = _model(manifest["model"], arrays)
+        model = _model(manifest["model"], About.from_dict(manifest["about"]), arrays)
         agent = make_agent(manifest["agent"], model, manifest["episodes"])
         if _structure(agent) != manifest["structure"]:
             raise DamagedFile(_other_agent(path, manifest))
@@ -178,13 +182,13 @@ def _read(path: Path) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
         return manifest, {key: content[key] for key in content.files}
 
 
-def _model(stated: dict[str, Any], arrays: dict[str, np.ndarray]) -> Model:
+def _model(stated: dict[str, Any], about: About, arrays: dict[str, np.ndarray]) -> Model:
     declared: dict[str, Any] = {field: stated[field] for field in _DECLARED}
     stored = {field: arrays.get(f"agent.model.{field}") for field in _FEATURES}  # a dense model has no successors
     features: dict[str, Any] = {field: jnp.asarray(array) for field, array in stored.items() if array is not None}
-    make_model(**features, **declared)
+    make_model(**features, **declared, names=about.names, provenance=about.provenance)
     # That was the check, which casts to double precision; the features stay in the precision they were saved in.
-    return Model(**features, **declared)
+    return Model(**features, **declared, about=about)
 
 
 def _carry(agent: AnyLearner, seeds: Array) -> Carry:

@@ -41,6 +41,22 @@ class About(Statement):
     names: Names | None = None
     provenance: Provenance | None = None
 
+    def to_dict(self) -> dict[str, Any]:
+        """As plain values, for a file."""
+        return {
+            "names": None if self.names is None else self.names.to_dict(),
+            "provenance": None if self.provenance is None else self.provenance.to_dict(),
+        }
+
+    @classmethod
+    def from_dict(cls, content: dict[str, Any]) -> About:
+        """What :meth:`to_dict` gave."""
+        names, provenance = content["names"], content["provenance"]
+        return cls(
+            None if names is None else Names.from_dict(names),
+            None if provenance is None else Provenance.from_dict(provenance),
+        )
+
 
 class Sizes(Protocol):
     """What radii and noise depend on: dimensions and declared bounds, without any features. A :class:`Model` has them."""

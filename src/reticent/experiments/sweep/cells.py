@@ -118,12 +118,13 @@ def agent_specs(grid: Grid) -> list[str]:
         point = {axis.option: value for axis, value in zip(grid.axes, values, strict=True)}
         for spec in grid.agents:
             name, raw = split(spec)
+            fair: dict[str, str] = {}
             if point.get("trust") == NO_PRIVACY and "trust" not in raw and name in NOT_PRIVATE:
-                name = NOT_PRIVATE[name]
+                name, fair = split(NOT_PRIVATE[name])
             known = AGENTS.find(name).options
             # Options in the private agent's spec mean nothing to the learner that takes its place.
             own = {key: value for key, value in raw.items() if key in known}
-            specs[join(name, {key: value for key, value in point.items() if key in known} | own)] = None
+            specs[join(name, fair | {key: value for key, value in point.items() if key in known} | own)] = None
     return list(specs)
 
 

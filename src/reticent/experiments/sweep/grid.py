@@ -149,7 +149,8 @@ def _axes(content: Mapping[str, Any], agents: tuple[str, ...]) -> tuple[Axis, ..
     if content.get("bonus_scales") is not None:
         given.append(("bonus_scales", "bonus_scale", content["bonus_scales"]))
     names = {split(spec)[0] for spec in agents}
-    entries = [AGENTS.find(name) for name in sorted(names | {NOT_PRIVATE[name] for name in names & NOT_PRIVATE.keys()})]
+    beside = {split(NOT_PRIVATE[name])[0] for name in names & NOT_PRIVATE.keys()}
+    entries = [AGENTS.find(name) for name in sorted(names | beside)]
     known = sorted({key for entry in entries for key in entry.options})
     axes: list[Axis] = []
     for place, option, value in given:

@@ -92,7 +92,6 @@ def _world(spec: str) -> World:
 
 @functools.cache
 def _made_with() -> str:
-    """What decides the last digits: versions, device and precision."""
+    """What decides the last digits: versions and device. Sweeps simulate in double precision."""
     versions, device = metadata.versions(), metadata.device()
-    precision = "float64" if device["double_precision"] else "float32"
-    return f"reticent {versions['reticent']}, jax {versions['jax']}, {device['device']}, {precision}"
+    return f"reticent {versions['reticent']}, jax {versions['jax']}, {device['device']}, float64"

@@ -20,7 +20,7 @@ QUOTED = re.compile(r"`([^`\n]+)`")
 DOTTED = re.compile(r"[A-Za-z_]\w*(?:\.[A-Za-z_]\w*)+(?:\(\))?")
 PATH = re.compile(r"(?:src|tests|docs|examples|benchmarks|clients|results)/[\w./*<>-]*[\w*>]|[\w/-]+\.(?:py|md|toml)")
 FILE = re.compile(
-    r".*\.(?:py|md|toml|json|html|png|svg|csv|npz|txt|yaml|yml|db|js|parquet|sqlite|pem|ipynb|dat|gz|zip|log)"
+    r".*\.(?:py|md|toml|json|html|png|svg|csv|npz|txt|yaml|yml|db|js|mjs|ts|parquet|sqlite|pem|ipynb|dat|gz|zip|log)"
 )
 OF_OTHERS = {
     "jax",
@@ -36,8 +36,13 @@ OF_OTHERS = {
     "psycopg",
     "math",
     "uvicorn",
+    "navigator",
+    "crypto",
 }
 """Packages that are not ours."""
+
+ENTRY_POINTS = {"reticent.agents", "reticent.worlds", "reticent.counters"}
+"""Groups of entry points that third parties register in; names, not modules."""
 
 VALUES = {
     "agent",
@@ -97,7 +102,7 @@ def defined() -> dict[str, set[str]]:
 def resolves(name: str) -> bool:
     """Whether a dotted name is one of ours: a module, or something in one, or a member of a class."""
     parts = name.removesuffix("()").split(".")
-    if parts[0] in OF_OTHERS or FILE.fullmatch(name):
+    if parts[0] in OF_OTHERS or name in ENTRY_POINTS or FILE.fullmatch(name):
         return True
     for cut in range(len(parts), 0, -1):
         module = modules().get(".".join(parts[:cut]))

@@ -98,7 +98,7 @@ def test_a_model_is_read_from_a_file(tmp_path: Path) -> None:
         "transition_features": MODEL.transition_features, "reward_features": MODEL.reward_features,
         "initial": MODEL.initial, "horizon": MODEL.horizon, "transition_bound": MODEL.transition_bound,
         "transition_theta_bound": MODEL.transition_theta_bound, "reward_theta_bound": MODEL.reward_theta_bound,
-        "sums_to_one": MODEL.sums_to_one, "stationary": MODEL.stationary,
+        "sums_to_one": MODEL.sums_to_one, "stationary": MODEL.stationary, "reward_total": MODEL.reward_total,
     }  # fmt: skip
     np.savez(path, **given)
     assert fingerprint(deployment_model(Settings(model_file=path))) == fingerprint(MODEL)

@@ -37,7 +37,9 @@ def test_every_user_is_served_once_and_rounds_close_at_their_end(
     assert table.users.max() <= (1 if alone else width)
 
     round_of_user = np.repeat(np.arange(schedule.rounds), schedule.round_sizes)
-    for first, users, closes, number, size in zip(*table, strict=True):
+    starts = schedule.ends - schedule.round_sizes
+    for first, users, closes, number, size, place in zip(*table, strict=True):
+        assert place == first - starts[number]
         inside = round_of_user[first : first + users]
         assert (inside == number).all()
         assert size == schedule.round_sizes[number]

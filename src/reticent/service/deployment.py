@@ -244,6 +244,9 @@ class Deployment(Rounds):
             records.open_episode(
                 tx, id=identity, user=name, admission=admission, version=version, expires_at=until
             )  # fmt: skip
+            number, place = self.mechanism.agent.schedule.round_and_place(admission)
+            if place == 0:  # the first of a round fixes what it refers to
+                records.refer(tx, number, version)
             opened = self._admitted(tx, identity, version, until, admission)
         if ended:
             self.sealed.set()
@@ -360,10 +363,8 @@ class Deployment(Rounds):
         return None
 
     def _admitted(self, tx: Connection, identity: str, version: int, until: float, admission: int) -> Opened:
-        """What a user is told who came as number ``admission``; the first of a round fixes what it refers to."""
+        """What a user is told who came as number ``admission``."""
         number, place = self.mechanism.agent.schedule.round_and_place(admission)
-        if place == 0:
-            records.refer(tx, number, version)
         row = records.round_of(tx, number) if self.mechanism.formed_when_counted else None
         token = self.secrets.sign(EpisodeToken(identity, version, True, until, place))
         return Opened(

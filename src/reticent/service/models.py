@@ -22,8 +22,10 @@ SCALARS = {
     "reward_theta_bound": float,
     "sums_to_one": bool,
     "stationary": bool,
+    "reward_total": float,
+    "initial_known": bool,
 }
-ARRAYS = ("transition_features", "reward_features", "initial", "successors")
+ARRAYS = ("transition_features", "reward_features", "initial", "successors", "known_rewards")
 
 
 def deployment_model(settings: Settings) -> Model:

@@ -193,7 +193,8 @@ def test_every_name_makes_its_counter():
         counter = make_counter(name, (10, 20, 40, 30))
         assert counter.name == name
         assert counter.rounds == 4
-        assert groups_users(name) == (counter.weights() is not None)
+        assert groups_users(name) == (name in ("epochs", "separate"))
+        assert (counter.weights() is not None) == (name == "epochs")
 
 
 # -- capabilities ---------------------------------------------------------------------------------------------------------

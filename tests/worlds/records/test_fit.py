@@ -84,7 +84,7 @@ def test_states_of_no_record_do_nothing():
     table = recorded(200, [0.5, 0.3, 0.2])
     fitted = fit(table, horizon=3, candidates=2, starts=2, categories={"state": [f"s{n}" for n in range(6)]})
     assert "1 of 6 states were never met" in " ".join(fitted.report.warnings())
-    rows = np.asarray(make_world(fitted.model, [0.5, 0.5], [0, 0]).transitions[0, 5])
+    rows = np.asarray(make_world(fitted.model, [0.5, 0.5], [fitted.model.reward_total, 0]).transitions[0, 5])
     np.testing.assert_allclose(rows[:, 5], 1)
 
 

@@ -44,9 +44,30 @@ SPECS = [
 ]
 
 
-@pytest.fixture(scope="module", params=SPECS)
+QUICK = {
+    "private-score-vi",
+    "private-linopt-vi",
+    "private-linopt-vi:trust=local",
+    "private-linopt-vi:trust=shuffle",
+    "private-ucb-vi",
+    "private-lsvi-ucb",
+    "private-linucb",
+}
+"""One of each family and trust model; the others play in the long verification. What all of them promise is quick."""
+
+
+@pytest.fixture(
+    scope="module",
+    params=[pytest.param(spec, marks=() if spec in QUICK else pytest.mark.verify) for spec in SPECS],
+)
 def spec(request: pytest.FixtureRequest) -> str:
     """Module scope: pytest then runs all checks of one agent in a row, and what they share is computed once."""
+    return str(request.param)
+
+
+@pytest.fixture(params=SPECS)
+def promising(request: pytest.FixtureRequest) -> str:
+    """Every agent and variant."""
     return str(request.param)
 
 
@@ -243,11 +264,11 @@ def test_the_schedule_is_respected(spec: str) -> None:
 # -- promises -------------------------------------------------------------------------------------------------------------
 
 
-def test_every_agent_says_what_it_promises(spec: str) -> None:
-    promise = agent_of(spec).promise
+def test_every_agent_says_what_it_promises(promising: str) -> None:
+    promise = agent_of(promising).promise
     assert isinstance(promise, Promise)
     assert promise.sentence().endswith(".")
-    guarantee = guarantee_of(agent_of(spec))
+    guarantee = guarantee_of(agent_of(promising))
     if guarantee is None:
         assert isinstance(promise, NoPromise)
         assert re.search(r"no privacy|nothing about users", promise.sentence())
@@ -261,8 +282,8 @@ def test_every_agent_says_what_it_promises(spec: str) -> None:
     assert json.loads(json.dumps(guarantee.to_dict()))["sentence"] == sentence
 
 
-def test_a_guarantee_is_kept_by_its_ledger_and_made_of_its_noise(spec: str) -> None:
-    agent = agent_of(spec)
+def test_a_guarantee_is_kept_by_its_ledger_and_made_of_its_noise(promising: str) -> None:
+    agent = agent_of(promising)
     guarantee = guarantee_of(agent)
     if guarantee is None:
         assert not isinstance(agent.aggregator, PrivateSums)
@@ -282,9 +303,9 @@ def test_a_guarantee_is_kept_by_its_ledger_and_made_of_its_noise(spec: str) -> N
         assert (scale[silent] == 0).all()
 
 
-def test_what_is_promised_is_no_part_of_the_program(spec: str) -> None:
+def test_what_is_promised_is_no_part_of_the_program(promising: str) -> None:
     """Agents that differ in their promise alone are one compiled program."""
-    agent = agent_of(spec)
+    agent = agent_of(promising)
     silent = dataclasses.replace(agent, promise=NoPromise("Nothing at all."))
     assert program_of(silent) == program_of(agent)
     assert agent.promise.sentence() != silent.promise.sentence()

@@ -10,7 +10,7 @@ import pytest
 from reticent.cli import main
 from reticent.experiments.bench import CONTESTANTS
 
-TINY = "random-blend:states=2,actions=2,horizon=1,d=1"
+TINY = "random-blend:states=2,actions=2,horizon=1,d=2"
 SMALL = ("--quick", "--world", TINY, "--episodes", 60, "--seeds", 2, "--repeats", 1)
 
 

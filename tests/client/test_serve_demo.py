@@ -46,6 +46,7 @@ def test_it_starts_serves_and_leaves_nothing_behind(tmp_path) -> None:
         probe.bind(("127.0.0.1", port))
 
 
+@pytest.mark.verify
 @pytest.mark.slow
 def test_a_port_that_is_taken_is_said_so(tmp_path) -> None:
     with socket.socket() as taken:

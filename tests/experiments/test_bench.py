@@ -113,6 +113,7 @@ def test_time_of_an_episode_is_measured() -> None:
     assert 0 < seconds_per_episode(EPOCHS, sizes, repeats=1, seconds=0.0) < 1
 
 
+@pytest.mark.verify
 def test_memory_does_not_grow_with_the_number_of_users() -> None:
     """Ten times the users: the same peak but for the thinned curve and the allocator's mood (64 MiB).
 

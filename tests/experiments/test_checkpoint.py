@@ -12,6 +12,7 @@ from pathlib import Path
 
 import numpy as np
 import polars
+import pytest
 
 import reticent
 from reticent.experiments import checkpoint
@@ -37,6 +38,7 @@ def frame(directory: Path) -> polars.DataFrame:
     return polars.read_parquet(directory / RESULTS)
 
 
+@pytest.mark.verify
 def test_a_stopped_run_goes_on(tmp_path: Path) -> None:
     whole = reticent.run(**SHORT, out=tmp_path / "whole")
     stopped = reticent.run(**SHORT, out=tmp_path / "parts", should_stop=StopsAfter(30), checkpoint_seconds=0.0)
@@ -51,6 +53,7 @@ def test_a_stopped_run_goes_on(tmp_path: Path) -> None:
     assert list(gone_on.curves) == list(whole.curves)
 
 
+@pytest.mark.verify
 def test_a_checkpoint_of_another_run_is_not_used(tmp_path: Path) -> None:
     reticent.run(**SHORT, out=tmp_path, should_stop=StopsAfter(20), checkpoint_seconds=0.0)
     other = {**SHORT, "episodes": 2000}

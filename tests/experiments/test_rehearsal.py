@@ -127,6 +127,7 @@ def test_the_command_writes_what_can_be_served(tmp_path: Path, monkeypatch, caps
     assert "data:image/png;base64," in (tmp_path / "rehearsal.html").read_text()
 
 
+@pytest.mark.verify
 def test_truths_in_several_calls_are_the_same_truths(monkeypatch) -> None:
     options = {"users": 40, "truths": 3, "epsilons": (2.0,), "trusts": ("joint",), "floor": False}
     together = rehearse(MODEL, **options).outcomes[0]

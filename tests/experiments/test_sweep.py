@@ -15,7 +15,7 @@ import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 
-from reticent.errors import InvalidInput, ReticentError, UnknownName
+from reticent.errors import InvalidInput, MissingExtra, ReticentError, UnknownName
 from reticent.experiments.run import run
 from reticent.experiments.sweep import storage, work
 from reticent.experiments.sweep.cells import Cell, cells_of, chunks, full_world, short_world
@@ -404,5 +404,5 @@ def test_engine_and_directory_are_checked_first(tmp_path):
 
 def test_without_ray_the_remedy_is_named(tmp_path, monkeypatch):
     monkeypatch.setitem(sys.modules, "ray", None)
-    with pytest.raises(InvalidInput, match=r"pip install 'reticent\[ray\]'"):
+    with pytest.raises(MissingExtra, match=r"pip install 'reticent\[ray\]'"):
         run_sweep(grid_of(GRID), tmp_path, "ray")

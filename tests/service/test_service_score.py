@@ -65,6 +65,7 @@ def simulated(agent: Any, users: int) -> list[tuple[np.ndarray, Any]]:
     return [*rounds, (np.zeros(0), agent.plan(state))]
 
 
+@pytest.mark.verify
 def test_service_embedded_agent_and_simulation_have_the_same_sums_and_plans(tmp_path: Path, silent: None) -> None:
     service = deployment(tmp_path, AGENT, USERS)
     agent = service.mechanism.agent

@@ -55,6 +55,7 @@ def test_single_precision_is_single_throughout(spec: str) -> None:
     assert np.isfinite(curves.regret).all()
 
 
+@pytest.mark.verify
 def test_single_precision_tells_the_same_story() -> None:
     """Same users, same noise but for its last digits: mean regret within 2% or three paired standard errors."""
     agent = make_agent("private-linopt-vi", WORLD.model, EPISODES)

@@ -305,6 +305,7 @@ def test_values_agree_with_simulated_users():
     assert WORLD.uniform_value < WORLD.optimal_value
 
 
+@pytest.mark.verify
 def test_values_converge_in_the_nodes():
     fine = movers(judge=120)
     assert WORLD.optimal_value == pytest.approx(fine.optimal_value, abs=1e-4)
@@ -354,6 +355,7 @@ def test_weights_may_change_from_step_to_step():
 # -- glucose ----------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.verify
 def test_glucose_numbers():
     """Against V* and the uniform value of 128 × 100 nodes (benchmarks/quadrature_error.py)."""
     world = make_world_from("glucose")

@@ -64,6 +64,7 @@ def test_a_world_is_registered_with_its_number_of_users(monkeypatch):
         register_world("point")(point)
 
 
+@pytest.mark.verify
 def test_every_registered_world_has_a_number_of_users():
     for row in world_rows():
         assert default_episodes(row["name"]) > 0

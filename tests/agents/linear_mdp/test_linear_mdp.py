@@ -151,6 +151,7 @@ def test_features_are_declared_or_one_hot():
         features_of(make_world_from("random-blend:states=20,actions=4").model)
 
 
+@pytest.mark.verify
 def test_regret_is_sublinear_and_privacy_has_its_price():
     world = make_world_from("linear-mdp")
     episodes = 6000

@@ -139,6 +139,7 @@ def test_with_next_to_no_noise_they_learn_a_short_river(spec: str) -> None:
     assert np.asarray(curves.value)[:, -1].min() > 0.8 * world.optimal_value
 
 
+@pytest.mark.verify
 def test_less_privacy_costs_less() -> None:
     world = make_world_from("riverswim:states=3,features=blend")
     ends = [

@@ -32,12 +32,15 @@ client-test:
 typescript-test:
 	cd clients/typescript && npm install --no-audit --no-fund && npm test
 
+# The long privacy verification, with what `make test` has of it. Regrets are compared bit by bit with every pass of XLA.
 verify: $(VENV)/.dev
-	$(BIN)/python -m pytest -n 2 --optimized -m "not soak" tests/privacy tests/mutants tests/golden tests/agents tests/audit tests/service
+	$(BIN)/python -m pytest -n 2 -m "not soak" tests/privacy tests/mutants tests/agents tests/audit tests/service
+	$(BIN)/python -m pytest -n 2 --optimized -m "not soak" tests/golden
 
-# What `make verify` does beyond `make test`.
+# What `make verify` does beyond `make test`, and all other long tests.
 verify-rest: $(VENV)/.dev
-	$(BIN)/python -m pytest -n 2 --optimized -m verify
+	$(BIN)/python -m pytest -n 2 -m verify --ignore tests/golden
+	$(BIN)/python -m pytest -n 2 --optimized -m verify tests/golden
 
 # What is known against the pinned versions; a package that cannot be looked up is listed as such.
 dependencies: $(VENV)/.dev

@@ -1,7 +1,8 @@
 """How the suite uses JAX: most of its time would be compilation, and most of its memory compiled programs.
 
 * Programs here run for milliseconds and take seconds to compile, so XLA's costly passes are left out: a quarter of the
-  processor time. ``--optimized`` (``make verify``) and tests that compare numbers bit by bit (``tests/golden``) keep them.
+  processor time. ``--optimized`` keeps them, for numbers that are
+  compared bit by bit (``tests/golden``).
 * Compiled programs are kept on disk for the other workers and for processes that tests start.
 * In memory they are let go of when there are many: workers stay small, and every program takes some of the process's
   memory maps, of which the system allows 65 530 and XLA does not survive the one after.

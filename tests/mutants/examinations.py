@@ -177,7 +177,7 @@ def deployed_noise(wire: str) -> Examination:
         else:
             episode = Episode(np.array([0, 1, 2]), np.array([0, 1]), np.array([1.0, 0.0]))
             reports = np.stack([made.contribution(board, episode) for _ in range(300)])
-            silent = made.agent.report(board.plan, episode, jnp.zeros_like(sums.noise_scale))
+            silent = made.agent.report(made.plan_of(board), episode, jnp.zeros_like(sums.noise_scale))
             drawn = reports - np.rint(np.asarray(silent) / made.grid)
         return noise_findings(drawn * made.grid, expected, on_a_grid=True)
 

@@ -29,8 +29,7 @@ python_display_short_literal_types = True
 
 html_theme = "furo"  # light and dark, as the reader's system says
 html_title = f"reticent {release}"
-html_static_path = ["_static"]
-html_extra_path = []
+
 html_theme_options = {"source_directory": "docs/"}
 
 

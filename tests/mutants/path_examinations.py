@@ -123,7 +123,7 @@ def _with_noise(known: Any, factor: float) -> Any:
     return dataclasses.replace(known, rules=rules)
 
 
-def device_law(draws: int = 400) -> Examination:
+def device_law(draws: int = 2000) -> Examination:
     """The law of what a device adds to its vector, in the units of the guarantee."""
 
     def examine() -> list[str]:

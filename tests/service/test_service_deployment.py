@@ -16,10 +16,11 @@ from durable import AGENT, MODEL, SECRET, deployment, episode
 
 from reticent.agents import make_agent
 from reticent.errors import InvalidInput
-from reticent.privacy.accounting.gaussian import mu_of
+from reticent.privacy.accounting.gaussian import delta_of, mu_of
+from reticent.privacy.noise import GRID_BITS, SecureNoise, discretization_delta, touched_draws
 from reticent.service import published
 from reticent.service.deployment import Deployment
-from reticent.service.mechanism import Mechanism
+from reticent.service.mechanism import Mechanism, make_mechanism
 from reticent.service.refusals import Refusal
 from reticent.service.secrets import Secrets
 from reticent.service.storage import records
@@ -172,6 +173,21 @@ def test_several_contributions_are_paid_for(tmp_path: Path) -> None:
     assert mechanism.agent.promise.mu * 3 == pytest.approx(mu_of(1.0, 1e-5), rel=1e-6)
     assert published.status(service)["epsilon"] == 1.0
     assert mechanism.spent(3)[1] == pytest.approx(1.0, rel=1e-6)
+
+
+@pytest.mark.parametrize("settings", [{"contributions": 3}, {"pan_private": True}], ids=str)
+@pytest.mark.parametrize("agent", ["private-score-vi", "private-linopt-vi"])
+@pytest.mark.parametrize("trust", ["joint", "local"])
+def test_all_discrete_draws_of_a_user_are_within_delta(agent: str, trust: str, settings: dict) -> None:
+    """At ε = 12 discrete noise costs a visible part of δ. The Gaussian part must leave room for every draw she touches:
+    those of g contributions, each in two halves where the store is pan-private."""
+    epsilon, delta = 12.0, 1e-5
+    made = make_mechanism(f"{agent}:trust={trust},epsilon={epsilon}", MODEL, 100, SecureNoise(), **settings)
+    sums, halves = made.sums, 2 if settings.get("pan_private") and trust == "joint" else 1
+    draws = touched_draws(sums.noise_scale.size, sums.trust.sensitivity(sums.counter) ** 2)
+    draws *= halves * settings.get("contributions", 1)
+    gaussian = delta_of(made.guarantee.mu, epsilon)
+    assert gaussian + discretization_delta(draws, epsilon, GRID_BITS - 1) <= delta * (1 + 1e-9)
 
 
 @pytest.mark.parametrize(

@@ -371,7 +371,8 @@ def make_deployable(spec: str, model: Model, episodes: int, factor: float) -> An
         # What discrete noise costs is reserved at her own ε and for all her draws, of which there are at most factor² times
         # those of one contribution (g of them, in two halves each where the store is pan-private).
         once = private_sums(make_agent(join(name, {**chosen, "deployment": True}), model, episodes))
-        draws = touched_draws(int(np.size(once.noise_scale)), once.counter.sensitivity**2) * math.ceil(factor**2)
+        blocks = once.trust.sensitivity(once.counter) ** 2
+        draws = touched_draws(int(np.size(once.noise_scale)), blocks) * math.ceil(factor**2)
         kept = delta_for_gaussian(delta, epsilon, draws)
         chosen["epsilon"] = epsilon_of(mu_of(epsilon, kept) / factor, delta)
     agent = make_agent(join(name, {**chosen, "deployment": True}), model, episodes)

@@ -24,7 +24,7 @@ from reticent.learning.plan import Plan
 from reticent.learning.schedule import Schedule
 from reticent.privacy.accounting.gaussian import mu_of
 from reticent.privacy.clipping import clip_norm
-from reticent.privacy.counters import make_counter
+from reticent.privacy.counters import SeparateRounds
 from reticent.privacy.guarantee import DeclaredGroup, Guarantee, NoisySum
 from reticent.privacy.ledger import CounterShare, Ledger
 from reticent.privacy.neighbours import Pair
@@ -112,7 +112,7 @@ def subject(factor: float = 1.0, clipped: bool = True) -> Subject:
         groups=(DeclaredGroup("vector", 1, slice(0, NUMBERS), 2 * RADIUS),),
     )  # fmt: skip
     scale = jnp.full((1, NUMBERS), factor * sigma)
-    sums = ClippedVectors(scale, jnp.zeros(()), make_counter("separate", (2, 2, 2)), clipped=clipped)
+    sums = ClippedVectors(scale, jnp.zeros(()), SeparateRounds(3), clipped=clipped)
     return Subject(
         VectorLearner(
             model=world().model, aggregator=sums, schedule=schedule, method="value-iteration", name="vectors",

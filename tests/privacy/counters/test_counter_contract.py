@@ -188,12 +188,12 @@ def test_running_sum_claims_nothing():
 
 
 def test_every_name_makes_its_counter():
-    assert set(COUNTERS) == {"blt", "epochs", "separate", "toeplitz", "tree", "tree-reduced"}
+    assert set(COUNTERS) == {"blt", "epochs", "toeplitz", "tree", "tree-reduced"}
     for name in COUNTERS:
         counter = make_counter(name, (10, 20, 40, 30))
         assert counter.name == name
         assert counter.rounds == 4
-        assert groups_users(name) == (name in ("epochs", "separate"))
+        assert groups_users(name) == (name == "epochs")
         assert (counter.weights() is not None) == (name == "epochs")
 
 

@@ -10,7 +10,6 @@ import numpy as np
 from jax import Array
 
 from reticent.privacy.counters.checks import check_rounds
-from reticent.privacy.counters.registry import register_counter
 
 
 class SeparateState(NamedTuple):
@@ -29,7 +28,8 @@ class SeparateRounds:
     composition; Denisov et al., arXiv 2202.08312). For learners that combine rounds themselves, each with what was known
     when it was planned; as post-processing that is free.
 
-    Rounds closed after the last are ignored.
+    It has no name among the counters that one may choose: a learner that expects running sums would take the last round for
+    all of them. Rounds closed after the last are ignored.
     """
 
     rounds: int
@@ -83,9 +83,3 @@ class SeparateRounds:
 
     def release(self, state: SeparateState) -> Array:
         return state.last
-
-
-@register_counter("separate", grouped=True)
-def separate(sizes: tuple[int, ...]) -> SeparateRounds:
-    """Every round's sum by itself, for learners that combine rounds themselves."""
-    return SeparateRounds(len(sizes))

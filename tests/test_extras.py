@@ -21,14 +21,14 @@ PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["
 WITHOUT = f"""
 import importlib.util
 import sys
-missing = {sorted(set(EXTRAS) - {"pydantic"})}  # (which newer versions of typer bring)
+absent = {sorted(set(EXTRAS) - {"pydantic"})}  # (which newer versions of typer bring)
 class Missing:
     def find_spec(self, name, path=None, target=None):
-        if name.split(".")[0] in missing:
+        if name.split(".")[0] in absent:
             raise ModuleNotFoundError(f"No module named {{name!r}}", name=name)
 sys.meta_path.insert(0, Missing())
 found = importlib.util.find_spec
-importlib.util.find_spec = lambda name, package=None: None if name in missing else found(name, package)
+importlib.util.find_spec = lambda name, package=None: None if name in absent else found(name, package)
 """
 """A process in which no optional package can be imported."""
 

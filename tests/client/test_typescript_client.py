@@ -12,7 +12,7 @@ import headless_browser
 import numpy as np
 import pytest
 import typescript_client
-from running_service import APP_KEY, running_service
+from running_service import APP_KEY, SHUFFLER_KEY, running_service
 from scipy.stats import chi2
 
 from reticent_client import Client
@@ -167,7 +167,7 @@ def test_the_joint_model_sends_the_trajectory(tmp_path: Path, act: str) -> None:
 def test_the_shuffle_model_hands_messages_to_the_shuffler(tmp_path: Path) -> None:
     agent = "private-score-vi:epsilon=20,trust=shuffle,first=0.4,growth=1"
     with running_service(tmp_path, world=WORLD, agent=agent, episodes=12, rate_limit=0) as url:
-        job = {"url": url, "key": APP_KEY, "store": str(tmp_path / "budget"), "options": {}, "shuffle": True}
+        job = {"url": url, "key": APP_KEY, "store": str(tmp_path / "budget"), "options": {}, "shuffler": SHUFFLER_KEY}
         visits = typescript_client.visit(**job, users=people(8))
         assert {visit["status"] for visit in visits} == {"sent"}
         assert not any("/report" in route for visit in visits for route in visit["routes"])

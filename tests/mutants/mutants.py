@@ -555,7 +555,7 @@ def simulated_noise_deploys(patch: Patch) -> None:
     "a joint deployment takes ready-made statistics, unclipped (we had this one)", DEPLOYED, "ready-made statistics"
 )
 def ready_made_statistics(patch: Patch) -> None:
-    def reported(self: Any, board: Any, contribution: Any) -> Any:
+    def reported(self: Any, board: Any, place: int, contribution: Any, reference: int | None) -> Any:
         return self.report(contribution) if isinstance(contribution, Episode) else contribution
 
     patch.setattr(deployed.DeployedAgent, "_reported", reported)

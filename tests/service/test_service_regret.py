@@ -18,7 +18,7 @@ from reticent.worlds.registry import make_world_from
 
 WORLD = "random-blend:states=6,actions=3,horizon=4,d=2"
 AGENTS = (
-    "private-linopt-vi:first=40,growth=1.5,epsilon=50,bonus_scale=0.05",
+    "private-linopt-vi:first=40,growth=1.5,epsilon=20,bonus_scale=0.05",
     "private-score-vi:epsilon=4",
 )
 USERS = 400

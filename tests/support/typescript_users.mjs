@@ -1,8 +1,8 @@
 /**
  * Users of the TypeScript client, for tests: reads a job as JSON from the standard input, writes one line per user.
  *
- * The job: `url`, `key`, `options` of the client, `store` (a directory), `shuffle` (whether there is a shuffler in this
- * process), and `users`: `name`, `states`, `rewards`, and `leaves` (after how many steps, or null).
+ * The job: `url`, `key`, `options` of the client, `store` (a directory), `shuffler` (the key of the
+ * shuffler in this process, if there is one), and `users`: `name`, `states`, `rewards`, and `leaves` (after how many steps, or null).
  * A line: what the episode says of itself, its actions, the submission, and, which no device would tell, its exact steps.
  */
 
@@ -15,7 +15,7 @@ const { Client, Connection, Shuffler } = await part("index.js");
 const { FileStore } = await part("node.js");
 
 const job = JSON.parse(readFileSync(0, "utf8"));
-const shuffler = job.shuffle ? new Shuffler(new Connection(job.url, job.key)).take : undefined;
+const shuffler = job.shuffler ? new Shuffler(new Connection(job.url, job.shuffler)).take : undefined;
 const routes = [];
 const client = new Client(job.url, job.key, {
   ...job.options,

@@ -18,7 +18,7 @@ import time
 from pathlib import Path
 from typing import Any
 
-WORLDS = ("mobile-health", "tutor", "glucose")
+WORLDS = ("mobile-health", "tutor")
 TRUSTS = ("joint", "shuffle", "local")
 EPSILONS = (0.3, 1.0, 3.0, 10.0)
 DELTA = 1e-5

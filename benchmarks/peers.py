@@ -8,8 +8,8 @@ promises. Nothing is tuned; every agent has its defaults. rlberry 0.7 cannot be 
 ``--rlberry`` names a Python that has it (``pip install rlberry rlberry-scool`` in an environment of its own).
 
 A *learner-episode* is one user of one learner, and a *step* one of her H decisions; both are counted over all learners that
-run side by side, after compilation. rlberry runs one learner, and does not evaluate its policies: it has no regret here, and
-less to do.
+run side by side, after compilation. rlberry runs one learner, and does not evaluate its policies: it has no regret here,
+and less to do.
 """
 
 from __future__ import annotations
@@ -96,9 +96,8 @@ def main() -> None:
     for peer in PEERS:
         lines.append(row(peer, world, chosen.episodes, chosen.seeds))
         print(f"{len(lines)} of {len(PEERS) + 2}: {' | '.join(lines[-1])}", file=sys.stderr, flush=True)
-    print(
-        f"{machine.in_words(machine.describe())}; {WORLD}, {chosen.episodes:,} users\n\n{markdown(HEAD, lines, left=2)}"
-    )
+    print(f"{machine.in_words(facts)}; {WORLD}, {chosen.episodes:,} users", "", markdown(HEAD, lines, left=2), sep="\n")
+    print(f"\nLoad average before the start: {facts['load_average']}.")
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""The interactive page in a real browser: it answers from the curves it carries, by keyboard, on a phone and in the dark."""
+"""The interactive page in a real browser: it answers from the curves it carries, by keyboard and on a phone."""
 
 from __future__ import annotations
 

@@ -11,7 +11,6 @@
   const WORLDS = {
     "mobile-health": "An app that helps people to move more: six times a day a strong prompt, a gentle one, or none.",
     tutor: "A lesson of eight exercises in arithmetic: what next, how hard, and when to rest.",
-    glucose: "A day with six meals: how much insulin before each.",
   };
   const TRUSTS = {
     joint: "The server sees raw data; hidden is what others are shown and what is published.",

@@ -1,4 +1,4 @@
-"""axe-core in a real browser: what keeps people from using a page. Installed beside the TypeScript client, at its version."""
+"""axe-core in a real browser: what keeps people from using a page. Installed beside the TypeScript client."""
 
 from __future__ import annotations
 

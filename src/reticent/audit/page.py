@@ -38,7 +38,8 @@ def audit_body(result: Audit, picture: bytes) -> str:
 <p class="{"good" if good else "bad"}">Claimed: ε = {result.claimed_epsilon:g} at δ = {result.delta:g}. Proven by attack:
 ε is at least {result.lower_bound_epsilon:.3f}. Verdict: <b>{result.verdict}</b>
 (confidence {100 * result.confidence:g}%).</p>
-<figure tabindex=0><img alt="Scores of the adversary without and with the user" src="data:image/png;base64,{encoded}"></figure>
+<figure tabindex=0><img alt="Scores of the adversary without and with the user"
+src="data:image/png;base64,{encoded}"></figure>
 
 <h2>What was promised</h2>
 <p>{_promise(result)} In plain odds: whatever someone believed about a person before, seeing what the system publishes may

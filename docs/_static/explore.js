@@ -25,6 +25,7 @@
 
   const grouped = (value) => Math.round(value).toLocaleString("en-US");
   const digits = (value) => (value >= 100 ? grouped(value) : String(Number(value.toPrecision(2))));
+  const about = (users) => grouped(Number(users.toPrecision(2)));
   const percent = (share) => {
     if (share <= 0.00005) return "below 0.01 %";
     return `${share >= 0.1 ? Math.round(100 * share) : Number((100 * share).toPrecision(2))} %`;
@@ -51,8 +52,8 @@
     const most = data.settings.users;
     put("world", WORLDS[now.world]);
     put("trust", TRUSTS[now.trust]);
-    put("count", `${grouped(users)} users`);
-    slider.setAttribute("aria-valuetext", `${grouped(users)} users`);
+    put("count", `about ${about(users)} users`);
+    slider.setAttribute("aria-valuetext", `about ${about(users)} users`);
 
     const lost = median(curve.regret, place);
     put("regret", digits(lost));
@@ -66,14 +67,14 @@
     const needed = (value) => (value === null ? `more than ${grouped(most)}` : grouped(value));
     put("until", needed(until.median));
     put("until-note", `in half of the runs; in nine of ten ${needed(until.high)}; without privacy ${needed(floor.until.median)}` +
-      (until.median === null || until.median > users ? `. Not reached with ${grouped(users)} users` : ""));
+      (until.median === null || until.median > users ? `. Not reached with ${about(users)} users` : ""));
 
-    const right = `${Number((100 * now.attacker.right).toFixed(1))} times in 100`;
+    const right = `at most ${Number((100 * now.attacker.right).toFixed(1))} %`;
     put("right", right);
-    put("right-note", `at most, against 50 by tossing a coin. Accusing one innocent in a hundred, he finds at most ` +
+    put("right-note", `of the time, against 50 % by tossing a coin. Accusing one innocent in a hundred, he finds at most ` +
       `${percent(now.attacker.found)} of the true stories. ${FROM[now.trust]}`);
-    put("said", `${now.world}, ${now.trust}, ε ${now.epsilon}, ${grouped(users)} users: regret ${digits(lost)}, gap ` +
-      `${percent(median(curve.gap, place))}, best guess right ${right}.`);
+    put("said", `${now.world}, ${now.trust}, ε ${now.epsilon}, about ${about(users)} users: regret ${digits(lost)}, gap ` +
+      `${percent(median(curve.gap, place))}, an attacker's best guess right ${right} of the time.`);
   }
 
   // -- the picture -----------------------------------------------------------------------------------------------------
@@ -98,7 +99,7 @@
     const width = Math.max(280, chart.clientWidth), height = Math.round(Math.min(420, Math.max(260, 0.6 * width)));
     const left = 64, right = 16, top = 28, bottom = 46;
     // The same axes for every choice in a world, so that pictures can be compared.
-    const low = isGap ? 1e-4 : 1, high = isGap ? 2 : 2 * now.random * points[points.length - 1];
+    const low = isGap ? 1e-4 : now.random * points[0] / 2, high = isGap ? 2 : 2 * now.random * points[points.length - 1];
     const from = Math.log(points[0]), to = Math.log(points[points.length - 1]);
     const x = (users) => left + (width - left - right) * (Math.log(users) - from) / (to - from);
     const inside = (value) => Math.min(high, Math.max(low, value));
@@ -120,7 +121,7 @@
     for (const users of decades(points[0], points[points.length - 1])) {
       make(svg, "path", { class: "explore-grid", d: `M${x(users)} ${top}V${height - bottom}` });
       const anchor = users === points[points.length - 1] ? "end" : "middle";
-      make(svg, "text", { x: x(users), y: height - bottom + 18, "text-anchor": anchor }, grouped(users));
+      make(svg, "text", { x: x(users), y: height - bottom + 18, "text-anchor": anchor }, width < 480 && users >= 1000 ? `${grouped(users / 1000)}k` : grouped(users));
     }
     make(svg, "text", { x: left + (width - left - right) / 2, y: height - 6, "text-anchor": "middle" }, "users so far");
     make(svg, "text", { x: 4, y: 14 }, isGap ? "gap (100 % is acting at random)" : "regret (reward lost so far)");

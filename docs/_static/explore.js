@@ -27,8 +27,8 @@
   const digits = (value) => (value >= 100 ? grouped(value) : String(Number(value.toPrecision(2))));
   const about = (users) => grouped(Number(users.toPrecision(2)));
   const percent = (share) => {
-    if (share <= 0.00005) return "below 0.01 %";
-    return `${share >= 0.1 ? Math.round(100 * share) : Number((100 * share).toPrecision(2))} %`;
+    if (share <= 0.00005) return "below 0.01\u00a0%";
+    return `${share >= 0.1 ? Math.round(100 * share) : Number((100 * share).toPrecision(2))}\u00a0%`;
   };
   const median = (many, place) => many.median[place];
 
@@ -69,7 +69,7 @@
     put("until-note", `in half of the runs; in nine of ten ${needed(until.high)}; without privacy ${needed(floor.until.median)}` +
       (until.median === null || until.median > users ? `. Not reached with ${about(users)} users` : ""));
 
-    const right = `at most ${Number((100 * now.attacker.right).toFixed(1))} %`;
+    const right = `at most ${Number((100 * now.attacker.right).toFixed(1))}\u00a0%`;
     put("right", right);
     put("right-note", `of the time, against 50 % by tossing a coin. Accusing one innocent in a hundred, he finds at most ` +
       `${percent(now.attacker.found)} of the true stories. ${FROM[now.trust]}`);

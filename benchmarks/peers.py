@@ -66,8 +66,12 @@ def row(peer: Peer, world: World, episodes: int, seeds: int) -> tuple[str, ...]:
     rate = seeds * episodes / curves.seconds
     return (
         f"`{peer.agent}` ({peer.source})", promise, f"{seeds}", f"{rate:,.0f}", f"{rate * world.model.horizon:,.0f}",
-        f"{regret.mean():,.0f} ± {error:,.0f}", f"{100 * regret.mean() / chance:.0f} %",
+        f"{regret.mean():,.0f} ± {error:,.0f}", _percent(float(regret.mean() / chance)),
     )  # fmt: skip
+
+
+def _percent(share: float) -> str:
+    return f"{100 * share:.0f} %" if share >= 0.01 else f"{100 * share:.1g} %"
 
 
 def outside(world: World, python: str | None, repeats: int) -> list[tuple[str, ...]]:

@@ -27,7 +27,7 @@
   const digits = (value) => (value >= 100 ? grouped(value) : String(Number(value.toPrecision(2))));
   const about = (users) => grouped(Number(users.toPrecision(2)));
   const percent = (share) => {
-    if (share <= 0.00005) return "below 0.01\u00a0%";
+    if (share < 0.0001) return "below 0.01\u00a0%";
     return `${share >= 0.1 ? Math.round(100 * share) : Number((100 * share).toPrecision(2))}\u00a0%`;
   };
   const median = (many, place) => many.median[place];

@@ -24,6 +24,7 @@ def test_every_agent_applies_and_is_in_the_page(peer: Peer) -> None:
     assert f"| `{peer.agent}` ({peer.source}) |" in page
 
 
+@pytest.mark.verify
 def test_a_row_counts_steps_beside_learner_episodes() -> None:
     line = row(Peer("somebody", "score-vi"), WORLD, episodes=40, seeds=2)
     assert len(line) == len(HEAD)

@@ -31,6 +31,7 @@ html_theme = "furo"  # light and dark, as the reader's system says
 html_title = f"reticent {release}"
 
 html_theme_options = {"source_directory": "docs/"}
+html_static_path = ["_static"]  # what explore.md loads
 
 
 def setup(app):  # type: ignore[no-untyped-def]

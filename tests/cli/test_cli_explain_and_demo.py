@@ -64,3 +64,8 @@ def test_the_demonstration_runs_the_three_learners(tmp_path: Path) -> None:
         "private-score-vi", "private-linopt-vi", "score-vi",
     ]  # fmt: skip
     assert {path.name for path in out.iterdir()} >= {"regret.png", "report.html"}
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_every_command_speaks_to_programs_too(name: str) -> None:
+    assert "--json" in call(name, "--help")

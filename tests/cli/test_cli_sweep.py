@@ -14,10 +14,12 @@ import polars
 import pytest
 import yaml
 
-from reticent.cli.sweep import Bar, Lines, seed_words
+from reticent.cli.sweep import Cells, seed_words
 from reticent.experiments.sweep.grid import grid_of
 from reticent.experiments.sweep.sweep import run_sweep
 from reticent.experiments.sweep.work import Outcome
+from reticent.reports import progress
+from reticent.reports.progress import Bars, Lines
 
 GRID = {
     "worlds": "random-blend:states=3,actions=2,horizon=2,d=2",
@@ -138,21 +140,24 @@ def test_seeds_in_short():
     assert [seed_words(seeds) for seeds in ((0,), (3, 4, 5), (1, 7), (2, 1))] == ["0", "3–5", "1, 7", "2, 1"]
 
 
-def test_lines_and_bars_say_how_far_a_sweep_is(capsys, monkeypatch):
+def test_it_is_told_how_far_a_sweep_is(capsys, monkeypatch):
     now = [0.0]
-    monkeypatch.setattr(time, "monotonic", lambda: now[0])
-    lines = Lines()
-    lines.start(20, 10)
+    cells = Cells(Lines(clock=lambda: now[0]))
+    cells.start(20, 10)
     for number in range(10):
         now[0] += 3.0
-        lines.advance(Outcome("x", "failed" if number == 2 else "finished"))
+        cells.advance(Outcome("x", "failed" if number == 2 else "finished"))
+    cells.close()
     said = capsys.readouterr().err.splitlines()
     assert said[0] == "10 of 20 cells were finished before"
-    assert "14 of 20 cells, 1 failed, 18 s left" in said
-    monkeypatch.undo()
-    bar = Bar()
-    bar.start(3, 1)
-    bar.advance(Outcome("x", "failed"))
-    bar.advance(Outcome("y", "finished"))
-    bar.close()
+    assert "sweep: 15 of 20 cells (75%), 1 failed, 0.33 cells/s, 15 s left" in said
+    assert said[-1] == "sweep: done in 30 s"
+    monkeypatch.setattr(progress, "PATIENCE", 0.0)
+    bars = Bars()
+    bars._timer.join()
+    cells = Cells(bars)
+    cells.start(3, 1)
+    cells.advance(Outcome("x", "failed"))
+    cells.advance(Outcome("y", "finished"))
+    cells.close()
     assert "3/3 1 failed" in capsys.readouterr().err

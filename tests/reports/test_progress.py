@@ -6,7 +6,7 @@ import io
 import sys
 
 from reticent.reports import progress
-from reticent.reports.progress import Bars, Lines, Silence, duration, reporter
+from reticent.reports.progress import Bars, Lines, Silence, Telling, duration, reporter
 
 
 class Clock:
@@ -76,6 +76,26 @@ def test_the_reporter_suits_the_stream(monkeypatch):
     chosen = reporter()
     chosen.close()
     assert isinstance(chosen, Bars)
+
+
+def test_work_that_names_itself_is_told_piece_by_piece():
+    clock, stream = Clock(), io.StringIO()
+    with Telling("trials", Lines(stream, clock)) as tell:
+        for what in ("weak canary", "strong canary"):
+            for done in range(1, 5):
+                clock.now += 4
+                tell(what, 5 * done, 20, "of two" if what.startswith("s") else "")
+    lines = stream.getvalue().splitlines()
+    assert "weak canary: 10 of 20 trials (50%), 1.2 trials/s, 8.0 s left" in lines
+    assert "strong canary: 10 of 20 trials (50%), of two, 1.2 trials/s, 8.0 s left" in lines
+    assert [line for line in lines if "done in" in line] == ["weak canary: done in 16 s", "strong canary: done in 12 s"]
+
+
+def test_work_that_says_nothing_gets_no_line():
+    stream = io.StringIO()
+    with Telling("trials", Lines(stream, Clock())):
+        pass
+    assert stream.getvalue() == ""
 
 
 def test_silence_takes_everything():

@@ -1,4 +1,4 @@
-"""``reticent serve``: what it says before it serves, and what it refuses to serve."""
+"""``reticent init`` and ``serve``: what they say before serving, and what they refuse to begin or to serve."""
 
 from __future__ import annotations
 
@@ -44,3 +44,14 @@ def test_it_does_not_start_on_an_open_address_with_default_secrets(config: Path)
     assert isinstance(done.exception, InvalidInput)
     assert "RETICENT_APP_KEY" in str(done.exception)
     assert not (config.parent / "service.db").exists()
+
+
+def test_a_deployment_is_begun_once_and_says_what_to_keep(config: Path) -> None:
+    done = CliRunner().invoke(app, ["init", "--config", str(config), "--json", "--dev"])
+    assert done.exit_code == 0, done.output
+    begun = json.loads(done.stdout)
+    assert begun.keys() == {"deployment", "witness", "public_key", "promise"}
+    assert begun["promise"]["epsilon"] == 1.0
+    assert Path(begun["witness"]).exists()
+    again = CliRunner().invoke(app, ["init", "--config", str(config), "--json", "--dev"])
+    assert "this deployment was begun" in str(again.exception)

@@ -38,7 +38,8 @@ def audit_body(result: Audit, picture: bytes) -> str:
 <p class="{"good" if good else "bad"}">Claimed: ε = {result.claimed_epsilon:g} at δ = {result.delta:g}. Proven by attack:
 ε is at least {result.lower_bound_epsilon:.3f}. Verdict: <b>{result.verdict}</b>
 (confidence {100 * result.confidence:g}%).</p>
-<figure><img alt="Scores of the adversary without and with the user" src="data:image/png;base64,{encoded}"></figure>
+<figure tabindex=0><img alt="Scores of the adversary without and with the user"
+src="data:image/png;base64,{encoded}"></figure>
 
 <h2>What was promised</h2>
 <p>{_promise(result)} In plain odds: whatever someone believed about a person before, seeing what the system publishes may
@@ -50,8 +51,9 @@ change the odds of that belief by a factor of at most {_factor(odds)}, except wi
 <em>canary</em>, an invented user chosen to be as conspicuous as possible, and {result.trials:,} times with her
 {_instead(result)}.
 {_adversary(result)} No real person's data were used.</p>
-<div class=scroll><table><thead><tr><th>canary</th><th>ε proven at least</th><th>method</th><th>wrongly accused</th>
-<th>wrongly missed</th></tr></thead><tbody>{rows}</tbody></table></div>
+<div class=scroll role=region tabindex=0 aria-label="Table of attacks"><table><thead><tr><th scope=col>canary</th>
+<th scope=col>ε proven at least</th><th scope=col>method</th><th scope=col>wrongly accused</th>
+<th scope=col>wrongly missed</th></tr></thead><tbody>{rows}</tbody></table></div>
 <p class=note>“Wrongly accused” is how often the adversary says “she took part” when she did not, and “wrongly missed” the
 reverse; guessing blindly gives two numbers that add up to 100%. The closer they are to that, the less can be
 learned.</p>
@@ -67,7 +69,7 @@ mathematical argument, and the attack checks that the program does what the argu
 <li>The audit covers what the system publishes. It does not cover who can read the server's memory{_database(result)},
 nor what a person tells others.</li>
 </ul>
-<details><summary>All numbers</summary><pre>{numbers}</pre></details>
+<details><summary>All numbers</summary><pre tabindex=0>{numbers}</pre></details>
 """
 
 
@@ -151,7 +153,7 @@ main { max-width: 62rem; margin: 0 auto; padding: 1.5rem 1rem 4rem; }
 h1 { font-size: 1.8rem; line-height: 1.2; margin: 0 0 .6rem; }
 h2 { font-size: 1.15rem; margin: 2rem 0 .6rem; }
 p, ul { max-width: 46rem; }
-.brand { color: #777; font-size: .9rem; margin: 0 0 .4rem; }
+.brand { color: #666; font-size: .9rem; margin: 0 0 .4rem; }
 .lead { font-size: 1.1rem; overflow-wrap: anywhere; }
 .note { color: #555; font-size: .92rem; }
 .good, .bad { padding: .6rem .9rem; border-left: 4px solid #009e73; background: #e8f5f0; }

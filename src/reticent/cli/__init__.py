@@ -45,7 +45,7 @@ reticent learns from every user under a proven differential-privacy guarantee. W
   reticent audit                    attack a private agent, and see whether its promise holds
   reticent serve --config FILE      the deployed agent as a service
 
-Every command has --help; most have --json. Shell completion: reticent --install-completion
+Every command has --help and --json. Shell completion: reticent --install-completion
 """
 
 COMMANDS: dict[str, Callable[..., None]] = {

@@ -5,9 +5,6 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import datetime
-import sys
-import time
-from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -75,6 +72,7 @@ def audit(
     from reticent.audit import audit as run_audit
     from reticent.cli.output import print_json
     from reticent.extras import require
+    from reticent.reports.progress import Telling
     from reticent.runtime import enable_compilation_cache
     from reticent.simulation.rollout import rollout
     from reticent.worlds import make_world_from
@@ -88,7 +86,7 @@ def audit(
     if sequential:
         watch(subject, built, adversary=adversary, trials=trials, alpha=1 - confidence, seed=seed, as_json=as_json)
         return
-    with progress_bar() as tell:
+    with Telling("trials") as tell:
         result = run_audit(
             subject, built, adversary=adversary, trials=trials, seed=seed, confidence=confidence,  # type: ignore[arg-type]
             rollout=rollout, progress=tell,
@@ -110,10 +108,11 @@ def watch(
     from reticent.audit.monitoring import monitor
     from reticent.cli.output import print_json
     from reticent.errors import InvalidInput
+    from reticent.reports.progress import Telling
 
     if adversary != "releases":
         raise InvalidInput("adversary", adversary, "'releases' with --sequential", "leave --adversary out")
-    with progress_bar() as tell:
+    with Telling("trials") as tell:
         state = monitor(subject, world, trials=trials, alpha=round(alpha, 12), seed=seed, progress=tell)
     if as_json:
         print_json(state.to_dict())
@@ -209,33 +208,3 @@ def print_audit(result: Audit, out: Path | None) -> None:
     )
     if out is not None:
         print(f"picture  {out / 'audit.png'}\nreport   {out / 'audit.html'}\ndata     {out / 'audit.json'}")
-
-
-class progress_bar:
-    """A bar on a terminal, a line every ten seconds elsewhere; on standard error."""
-
-    def __enter__(self) -> Callable[[str, int, int], None]:
-        self._bars: Any = None
-        self._tasks: dict[str, Any] = {}
-        self._spoken = time.monotonic()
-        if sys.stderr.isatty():
-            from rich.console import Console
-            from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
-
-            columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
-            self._bars = Progress(*columns, console=Console(stderr=True))
-            self._bars.start()
-        return self._tell
-
-    def _tell(self, what: str, done: int, total: int) -> None:
-        if self._bars is not None:
-            if what not in self._tasks:
-                self._tasks[what] = self._bars.add_task(what, total=total)
-            self._bars.update(self._tasks[what], completed=done)
-        elif time.monotonic() - self._spoken > 10:
-            self._spoken = time.monotonic()
-            print(f"{what}: {done:,} of {total:,} trials", file=sys.stderr, flush=True)
-
-    def __exit__(self, *_: object) -> None:
-        if self._bars is not None:
-            self._bars.stop()

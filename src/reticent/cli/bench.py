@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Annotated, Any
@@ -40,11 +41,8 @@ def bench(
     """
     from reticent.cli.output import note
 
-    def told(what: str) -> None:
-        note(f"measuring {what}")
-
     if scaling:
-        run_scaling(quick, repeats, out, as_json, told)
+        run_scaling(quick, repeats, out, as_json, lambda what: note(f"measuring {what}"))
         return
     from reticent.cli.output import print_json, print_table
     from reticent.experiments.bench import bench as compare
@@ -52,7 +50,8 @@ def bench(
     from reticent.experiments.bench.rows import HEAD
 
     work = default_work(quick, seeds=seeds, episodes=episodes, world=world, repeats=repeats, precision=precision)
-    found = compare(work, contestants=with_agents(agent or []), tell=told)
+    contestants = with_agents(agent or [])
+    found = compare(work, contestants=contestants, tell=row_teller(len(contestants)))
     keep(out, "bench.json", found.to_dict())
     if as_json:
         print_json(found.to_dict())
@@ -60,6 +59,23 @@ def bench(
     print(machine.in_words(found.machine))
     print_table(HEAD, found.lines())
     print("\n".join(found.notes()))
+
+
+def row_teller(rows: int) -> Callable[[str], None]:
+    """Says which row is being measured, and how long the others will take if they take as long as those before."""
+    from reticent.cli.output import note
+    from reticent.reports.progress import duration
+
+    started, begun = time.monotonic(), 0
+
+    def told(what: str) -> None:
+        nonlocal begun
+        each = (time.monotonic() - started) / max(begun, 1)
+        left = f", about {duration(each * (rows - begun))} left" if begun else ""
+        begun += 1
+        note(f"measuring {what} ({begun} of {rows}{left})")
+
+    return told
 
 
 def run_scaling(quick: bool, repeats: int, out: Path | None, as_json: bool, told: Callable[[str], None]) -> None:

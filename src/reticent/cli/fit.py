@@ -2,10 +2,6 @@
 
 from __future__ import annotations
 
-import sys
-import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -13,9 +9,6 @@ import typer
 
 if TYPE_CHECKING:
     from reticent.worlds.provenance import Provenance
-
-PATIENCE = 2.0
-"""Seconds for which a user needs no word."""
 
 
 def fit(
@@ -70,6 +63,7 @@ def fit(
     with listening() as interrupt:
         from reticent.cli.output import note, print_json
         from reticent.errors import InvalidInput
+        from reticent.reports.progress import Telling
         from reticent.worlds.records import Columns, Stopped
         from reticent.worlds.records import fit as fit_log
 
@@ -77,7 +71,7 @@ def fit(
         if len(range_of_rewards) != 2:
             raise InvalidInput("--reward-range", reward_range, "LEAST,MOST", "give two numbers")
         try:
-            with telling() as told:
+            with Telling("starts") as tell:
                 fitted = fit_log(
                     log,
                     horizon=horizon,
@@ -93,7 +87,7 @@ def fit(
                     holdout=holdout,
                     seed=seed,
                     provenance=_provenance(origin, source or log.name, epsilon, delta),
-                    progress=told,
+                    progress=lambda done, total, what: tell("fit", done, total, what),
                     should_stop=interrupt,
                 )
         except Stopped as stopped:
@@ -149,35 +143,3 @@ def _provenance(kind: str, source: str, epsilon: float | None, delta: float | No
     from reticent.worlds.provenance import Provenance
 
     return Provenance(kind, source, epsilon, delta)  # type: ignore[arg-type]  # it checks its kind itself
-
-
-@contextmanager
-def telling() -> Iterator[Callable[[int, int, str], None]]:
-    """A bar on a terminal and plain lines elsewhere, once the work has taken :data:`PATIENCE`."""
-    began = spoken = time.monotonic()
-    bar = None
-
-    def told(done: int, total: int, what: str) -> None:
-        nonlocal bar, spoken
-        now = time.monotonic()
-        if now - began < PATIENCE:
-            return
-        if sys.stderr.isatty():
-            from rich.console import Console
-            from rich.progress import Progress
-
-            if bar is None:
-                bar = Progress(console=Console(stderr=True))
-                bar.start()
-                bar.add_task("fit", total=total)
-            bar.update(bar.task_ids[0], completed=done, description=what)
-        elif now - spoken >= 5 * PATIENCE:
-            spoken = now
-            left = (now - began) / done * (total - done)
-            print(f"fit: {what}, {100 * done // total}%, about {left:.0f} s left", file=sys.stderr, flush=True)
-
-    try:
-        yield told
-    finally:
-        if bar is not None:
-            bar.stop()

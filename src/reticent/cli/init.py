@@ -13,6 +13,7 @@ def init(
     dev: Annotated[
         bool, typer.Option("--dev", help="Let well-known secrets stand in for missing ones, on this machine only.")
     ] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object and nothing else.")] = False,
 ) -> None:
     """Begin a deployment: make its store, its witness and the first entry of its public ledger.
 
@@ -21,7 +22,7 @@ def init(
     """
     import warnings
 
-    from reticent.cli.output import note
+    from reticent.cli.output import note, print_json
     from reticent.errors import InvalidInput, MissingExtra
 
     try:
@@ -37,6 +38,17 @@ def init(
         )
     deployment = app.make_deployment(settings, begin=True)
     deployment.store.close()
-    note(deployment.mechanism.guarantee.sentence())
+    guarantee = deployment.mechanism.guarantee
+    if as_json:
+        print_json(
+            {
+                "deployment": deployment.identity,
+                "witness": str(settings.witness_file),
+                "public_key": deployment.secrets.public_key,
+                "promise": guarantee.to_dict(),
+            }
+        )
+        return
+    note(guarantee.sentence())
     print(f"deployment  {deployment.identity}\nwitness     {settings.witness_file}")
     print(f"public key  {deployment.secrets.public_key}")

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import sys
-import time
-from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -12,9 +9,6 @@ import typer
 
 if TYPE_CHECKING:
     from reticent.service.log_replay import LogReplay
-
-PATIENCE = 5.0
-"""Seconds between two words on how far it is."""
 
 
 def replay(
@@ -53,6 +47,7 @@ def replay(
         raise MissingExtra("reticent replay", str(missing.name), "service") from None
     import numpy as np
 
+    from reticent.reports.progress import Telling
     from reticent.runtime import enable_compilation_cache
     from reticent.worlds.records import Columns, read_log
     from reticent.worlds.records.replayable import replayable
@@ -72,26 +67,12 @@ def replay(
     users = replayable(records, horizon, states_unaffected=states_unaffected)
     logged = np.bincount(records.user, weights=records.reward * (records.step < horizon), minlength=records.users)
     note(f"{records.users:,} recorded users: {users.why}")
-    found = replay_log(
-        settings, loaded, users, logged, source=log.name, orders=orders, seed=seed, told=_teller()
-    )  # fmt: skip
+    with Telling("records") as tell:
+        found = replay_log(settings, loaded, users, logged, source=log.name, orders=orders, seed=seed, told=tell)
     if as_json:
         print_json(found.to_dict())
     else:
         print_replay(found)
-
-
-def _teller() -> Callable[[str, int, int], None]:
-    """Tells how far it is, now and then, on standard error."""
-    spoken = time.monotonic()
-
-    def told(what: str, done: int, total: int) -> None:
-        nonlocal spoken
-        if time.monotonic() - spoken >= PATIENCE:
-            spoken = time.monotonic()
-            print(f"replay: {what}, {done:,} of {total:,} records", file=sys.stderr, flush=True)
-
-    return told
 
 
 def print_replay(found: LogReplay) -> None:

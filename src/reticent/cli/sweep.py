@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import sys
-import time
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -14,6 +13,7 @@ if TYPE_CHECKING:
     from reticent.experiments.sweep.grid import Grid
     from reticent.experiments.sweep.sweep import SweepResult
     from reticent.experiments.sweep.work import Outcome
+    from reticent.reports.progress import Progress
 
 MOST_FAILURES = 20
 """How many failed cells are named on the terminal; all are in the sweep's directory and report."""
@@ -58,7 +58,7 @@ def sweep(
             show_cells(grid, directory, as_json)
             return
         result = run_sweep(
-            grid, directory, engine, address=address, progress=reporter(), should_stop=interrupt,
+            grid, directory, engine, address=address, progress=Cells(), should_stop=interrupt,
         )  # fmt: skip
         if result.interrupted:
             note(f"interrupted; {len(result.finished)} of {len(result.cells)} cells are finished; run again to go on")
@@ -162,68 +162,26 @@ def say_failures(result: SweepResult, directory: Path) -> None:
         print(f"  … all of them are in {directory / storage.FAILED}", file=sys.stderr)
 
 
-class Bar:
-    """A bar over the cells, with the time left, on a terminal."""
+class Cells:
+    """How far a sweep is, in cells."""
 
-    def __init__(self) -> None:
-        from rich.console import Console
-        from rich.progress import (
-            BarColumn,
-            MofNCompleteColumn,
-            Progress,
-            TextColumn,
-            TimeElapsedColumn,
-            TimeRemainingColumn,
-        )
+    def __init__(self, progress: Progress | None = None) -> None:
+        from reticent.reports.progress import reporter
 
-        self._bar = Progress(
-            TextColumn("cells"), BarColumn(), MofNCompleteColumn(), TextColumn("{task.fields[note]}"),
-            TimeElapsedColumn(), TextColumn("elapsed,"), TimeRemainingColumn(), TextColumn("left"),
-            console=Console(stderr=True),
-        )  # fmt: skip
-        self._task: Any = None
-        self._failed = 0
+        self._progress = progress or reporter()
 
     def start(self, cells: int, finished: int) -> None:
-        self._bar.start()
-        self._task = self._bar.add_task("cells", total=cells, completed=finished, note="")
-
-    def advance(self, outcome: Outcome) -> None:
-        self._failed += outcome.status == "failed"
-        note = f"{self._failed} failed" if self._failed else ""
-        self._bar.update(self._task, advance=outcome.status != "stopped", note=note)
-
-    def close(self) -> None:
-        self._bar.stop()
-
-
-class Lines:
-    """A plain line at each tenth of the cells, but not more often than every two seconds, and one every half minute."""
-
-    def start(self, cells: int, finished: int) -> None:
-        self._cells, self._before, self._done, self._failed, self._tenth = cells, finished, finished, 0, 0
-        self._started = self._spoken = time.monotonic()
+        self._done, self._failed = finished, 0
         if finished:
             print(f"{finished} of {cells} cells were finished before", file=sys.stderr, flush=True)
+        self._progress.start("sweep", cells, 1, "cells")
+        self._progress.advance(finished)
 
     def advance(self, outcome: Outcome) -> None:
-        from reticent.reports.progress import PATIENCE, duration
-
         self._done += outcome.status != "stopped"
         self._failed += outcome.status == "failed"
-        now, tenth = time.monotonic(), 10 * self._done // self._cells
-        quiet = now - self._spoken
-        if quiet < PATIENCE or (tenth == self._tenth and quiet < 30):
-            return
-        self._tenth, self._spoken = tenth, now
-        each = (now - self._started) / max(self._done - self._before, 1)
-        left = duration(each * (self._cells - self._done))
-        failed = f", {self._failed} failed" if self._failed else ""
-        print(f"{self._done} of {self._cells} cells{failed}, {left} left", file=sys.stderr, flush=True)
+        self._progress.advance(self._done, f"{self._failed} failed" if self._failed else "")
 
-    def close(self) -> None: ...
-
-
-def reporter() -> Bar | Lines:
-    """What suits standard error."""
-    return Bar() if sys.stderr.isatty() else Lines()
+    def close(self) -> None:
+        self._progress.finish()
+        self._progress.close()

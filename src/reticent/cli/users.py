@@ -53,7 +53,7 @@ def users(
             truth = Truth(built)
             require_same_sizes(client, truth)
             traffic, progress = Traffic(client, truth, crowd), reporter()
-            progress.start("users", number, 1)
+            progress.start("traffic", number, 1, "users")
             try:
                 traffic.run(progress.advance, interrupt)
                 progress.finish()

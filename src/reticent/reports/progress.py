@@ -1,4 +1,8 @@
-"""How far a run is: a bar on a terminal, a few plain lines elsewhere, nothing if it is over at once."""
+"""How far a command is: a bar on a terminal, a few plain lines elsewhere, nothing if it is over at once.
+
+Whatever takes longer than :data:`PATIENCE` seconds is told through a :class:`Progress` with the time left. Runs call it
+themselves; work that names itself at every word (an audit, a fit, a replay) is told through :class:`Telling`.
+"""
 
 from __future__ import annotations
 
@@ -15,16 +19,16 @@ PATIENCE = 2.0
 class Progress(Protocol):
     """Who is told how far a run is."""
 
-    def start(self, label: str, episodes: int, seeds: int) -> None:
-        """An agent begins: so many episodes in each of so many seeds."""
+    def start(self, label: str, total: int, seeds: int, unit: str = "episodes") -> None:
+        """A piece of work begins: so many episodes (or other units) in each of so many seeds."""
         ...
 
-    def advance(self, done: int) -> None:
-        """So many episodes of the agent are finished."""
+    def advance(self, done: int, remark: str = "") -> None:
+        """So many of them are finished; ``remark`` is shown beside."""
         ...
 
     def finish(self) -> None:
-        """The agent is done, or was stopped."""
+        """The piece is done, or was stopped."""
         ...
 
     def close(self) -> None:
@@ -35,9 +39,9 @@ class Progress(Protocol):
 class Silence:
     """Tells nobody."""
 
-    def start(self, label: str, episodes: int, seeds: int) -> None: ...
+    def start(self, label: str, total: int, seeds: int, unit: str = "episodes") -> None: ...
 
-    def advance(self, done: int) -> None: ...
+    def advance(self, done: int, remark: str = "") -> None: ...
 
     def finish(self) -> None: ...
 
@@ -45,13 +49,13 @@ class Silence:
 
 
 class _Pace:
-    """Speed and time left of one agent, in learner-episodes: episodes times seeds.
+    """Speed and time left of one piece of work, in units times seeds: for an agent, learner-episodes.
 
     Before the first report time goes into compilation, so speed is measured from there where possible.
     """
 
-    def __init__(self, episodes: int, seeds: int, now: float) -> None:
-        self.episodes, self.seeds, self.started = episodes, seeds, now
+    def __init__(self, total: int, seeds: int, unit: str, now: float) -> None:
+        self.total, self.seeds, self.unit, self.started = total, seeds, unit, now
         self.first: tuple[float, int] | None = None
         self.latest: float | None = None
         self.per_second = 0.0
@@ -70,48 +74,50 @@ class _Pace:
         return self.latest is not None and self.first is not None and self.latest > self.first[0]
 
     def speed(self) -> str:
-        return f"{self.per_second * self.seeds:,.0f} episodes/s"
+        rate = self.per_second * self.seeds
+        return f"{f'{rate:,.0f}' if rate >= 10 else f'{rate:.2g}'} {self.unit}/s"
 
     def left(self, done: int) -> str:
         return f"{duration(self.seconds_left(done))} left"
 
     def seconds_left(self, done: int) -> float:
-        return (self.episodes - done) / max(self.per_second, 1e-9)
+        return (self.total - done) / max(self.per_second, 1e-9)
 
 
 class Lines:
-    """A few plain lines: at each quarter of an agent's episodes, and at least every half minute, while it lasts."""
+    """A few plain lines: at each quarter of a piece of work, and at least every half minute, while it lasts."""
 
     def __init__(self, stream: TextIO | None = None, clock: Callable[[], float] = time.monotonic) -> None:
         self._stream, self._clock = stream or sys.stderr, clock
 
-    def start(self, label: str, episodes: int, seeds: int) -> None:
+    def start(self, label: str, total: int, seeds: int, unit: str = "episodes") -> None:
         self._label, self._quarter, self._done, self._spoken = label, 0, 0, self._clock()
-        self._pace = _Pace(episodes, seeds, self._spoken)
+        self._pace = _Pace(total, seeds, unit, self._spoken)
 
-    def advance(self, done: int) -> None:
+    def advance(self, done: int, remark: str = "") -> None:
         now, pace, self._done = self._clock(), self._pace, done
         pace.advance(done, now)
-        quarter = 4 * done // pace.episodes
+        quarter = 4 * done // pace.total
         due = quarter > self._quarter or now - self._spoken >= 30
         soon = now - pace.started < PATIENCE or pace.seconds_left(done) < PATIENCE or not pace.steady
         if soon or not due:
             return
         self._quarter, self._spoken = quarter, now
-        of = f"{done:,} of {pace.episodes:,} episodes ({100 * done // pace.episodes}%)"
-        print(f"{self._label}: {of}, {pace.speed()}, {pace.left(done)}", file=self._stream, flush=True)
+        of = f"{done:,} of {pace.total:,} {pace.unit} ({100 * done // pace.total}%)"
+        beside = f"{remark}, " if remark else ""
+        print(f"{self._label}: {of}, {beside}{pace.speed()}, {pace.left(done)}", file=self._stream, flush=True)
 
     def finish(self) -> None:
         elapsed = self._clock() - self._pace.started
         if elapsed >= PATIENCE:
-            how = "done in" if self._done >= self._pace.episodes else "stopped after"
+            how = "done in" if self._done >= self._pace.total else "stopped after"
             print(f"{self._label}: {how} {duration(elapsed)}", file=self._stream, flush=True)
 
     def close(self) -> None: ...
 
 
 class Bars:
-    """One bar per agent on a terminal. They appear once the run has taken :data:`PATIENCE`, compilation included."""
+    """One bar per piece of work on a terminal. They appear after :data:`PATIENCE` seconds, compilation included."""
 
     def __init__(self) -> None:
         from rich.console import Console
@@ -137,19 +143,20 @@ class Bars:
             if not self._closed:
                 self._bars.start()
 
-    def start(self, label: str, episodes: int, seeds: int) -> None:
-        self._pace = _Pace(episodes, seeds, time.monotonic())
+    def start(self, label: str, total: int, seeds: int, unit: str = "episodes") -> None:
+        self._pace, self._remark = _Pace(total, seeds, unit, time.monotonic()), ""
         short = label if len(label) <= 24 else label[:23] + "…"
-        self._task = self._bars.add_task(short.replace("[", r"\["), total=episodes, note="compiling")
+        self._task = self._bars.add_task(short.replace("[", r"\["), total=total, note="compiling")
 
-    def advance(self, done: int) -> None:
+    def advance(self, done: int, remark: str = "") -> None:
         self._pace.advance(done, time.monotonic())
+        self._remark = f"{remark}, " if remark else ""
         note = f"{self._pace.speed()}, {self._pace.left(done)}" if self._pace.steady else "compiled"
-        self._bars.update(self._task, completed=done, note=note)
+        self._bars.update(self._task, completed=done, note=self._remark + note)
 
     def finish(self) -> None:
         elapsed = duration(time.monotonic() - self._pace.started)
-        self._bars.update(self._task, note=f"{self._pace.speed()}, took {elapsed}")
+        self._bars.update(self._task, note=f"{self._remark}{self._pace.speed()}, took {elapsed}")
 
     def close(self) -> None:
         self._timer.cancel()
@@ -161,6 +168,35 @@ class Bars:
 def reporter() -> Progress:
     """What suits standard error: bars on a terminal, lines elsewhere."""
     return Bars() if sys.stderr.isatty() else Lines()
+
+
+class Telling:
+    """For work that names itself at every word: each name is a piece of work of the reporter's.
+
+    ``with Telling("trials") as tell: work(progress=tell)``, where the work calls ``tell(what, done, total)``, with a remark
+    if it has one.
+    """
+
+    def __init__(self, unit: str, progress: Progress | None = None) -> None:
+        self._unit, self._progress = unit, progress
+        self._what: str | None = None
+
+    def __enter__(self) -> Callable[..., None]:
+        self._to = self._progress or reporter()
+        return self._tell
+
+    def _tell(self, what: str, done: int, total: int, remark: str = "") -> None:
+        if what != self._what:
+            if self._what is not None:
+                self._to.finish()
+            self._what = what
+            self._to.start(what, max(total, 1), 1, self._unit)
+        self._to.advance(done, remark)
+
+    def __exit__(self, *_: object) -> None:
+        if self._what is not None:
+            self._to.finish()
+        self._to.close()
 
 
 def duration(seconds: float) -> str:

@@ -61,7 +61,9 @@ def rehearsal_html(found: Rehearsal, answer: str, deployment: str | None, pictur
     )
     missing = f"<section><h2>Does not apply here</h2><dl>{absent}</dl></section>" if absent else ""
     served = (
-        f"<section><h2>deployment.yaml</h2><pre>{escape(deployment)}</pre></section>" if deployment is not None else ""
+        f"<section><h2>deployment.yaml</h2><pre tabindex=0>{escape(deployment)}</pre></section>"
+        if deployment is not None
+        else ""
     )
     stopped = "<p class=warning>Stopped early; what was not finished is left out.</p>" if found.interrupted else ""
     return f"""<!doctype html>
@@ -78,7 +80,7 @@ def rehearsal_html(found: Rehearsal, answer: str, deployment: str | None, pictur
 <h1>{escape(found.name)}</h1>
 <p class=lead>{escape(answer)}</p>
 {stopped}
-<figure><img alt="Gap against users, and final gap against ε; bands hold nine in ten truths."
+<figure tabindex=0><img alt="Gap against users, and final gap against ε; bands hold nine in ten truths."
 src="data:image/png;base64,{encoded}"></figure>
 <section><h2>Every promise that was tried</h2>{table(HEAD, body)}
 <p class=note><b>Regret</b> is the return lost to the best policy, summed over all {found.users:,} users: mean over

@@ -72,10 +72,15 @@ def agent_name(label: str) -> str:
 
 
 def table(head: tuple[str, ...], rows: Sequence[tuple[str, ...]]) -> str:
-    """An HTML table that scrolls within itself on a narrow screen. Cells are HTML: escape what a user wrote."""
-    top = "".join(f"<th>{escape(cell)}</th>" for cell in head)
+    """An HTML table that scrolls within itself on a narrow screen, by keyboard too. Cells are HTML: escape what a user
+    wrote."""
+    top = "".join(f"<th scope=col>{escape(cell)}</th>" for cell in head)
     body = "".join("<tr>" + "".join(f"<td>{cell}</td>" for cell in row) + "</tr>" for row in rows)
-    return f"<div class=scroll><table><thead><tr>{top}</tr></thead><tbody>{body}</tbody></table></div>"
+    label = escape(f"Table of {', '.join(head)}")
+    return (
+        f'<div class=scroll role=region tabindex=0 aria-label="{label}"><table><thead><tr>{top}</tr></thead>'
+        f"<tbody>{body}</tbody></table></div>"
+    )
 
 
 def summary_sentence(result: RunResult) -> str:
@@ -126,7 +131,7 @@ def report_html(result: RunResult, picture: bytes, folded: Mapping[str, str], su
 <h1>{escape(result.config.world)}</h1>
 <p class=lead>{escape(summary_sentence(result))}</p>
 {stopped}
-<figure><img alt="{escape(alternative)}" src="data:{IMAGES[suffix]};base64,{encoded}"></figure>
+<figure tabindex=0><img alt="{escape(alternative)}" src="data:{IMAGES[suffix]};base64,{encoded}"></figure>
 {sections}
 {AUDIT_PLACE}
 {"".join(_folded(title, text) for title, text in folded.items())}
@@ -150,7 +155,7 @@ def with_audit(page: str, body: str) -> str:
 
 
 def _folded(title: str, content: str) -> str:
-    return f"<details><summary>{escape(title)}</summary><pre>{escape(content)}</pre></details>"
+    return f"<details><summary>{escape(title)}</summary><pre tabindex=0>{escape(content)}</pre></details>"
 
 
 CSS = """
@@ -159,7 +164,7 @@ body { margin: 0; background: #f6f6f4; color: #222; font: 16px/1.55 system-ui, s
 main { max-width: 62rem; margin: 0 auto; padding: 1.5rem 1rem 4rem; }
 h1 { font-size: 1.8rem; line-height: 1.2; margin: 0 0 .6rem; overflow-wrap: anywhere; }
 h2 { font-size: 1.15rem; margin: 2rem 0 .6rem; }
-.brand { color: #777; font-size: .9rem; margin: 0 0 .4rem; }
+.brand { color: #666; font-size: .9rem; margin: 0 0 .4rem; }
 .lead { font-size: 1.1rem; max-width: 46rem; margin: 0 0 1.2rem; }
 .note { color: #555; font-size: .92rem; max-width: 46rem; }
 .warning { background: #fff3e0; border-left: 4px solid #d55e00; padding: .6rem .9rem; }
@@ -175,5 +180,6 @@ th { color: #555; font-weight: 600; font-size: .9rem; }
 tbody tr:last-child td { border-bottom: 0; }
 details { margin-top: 1rem; background: #fff; border: 1px solid #ddd; border-radius: 6px; padding: .6rem .9rem; }
 summary { cursor: pointer; font-weight: 600; }
+:focus-visible { outline: 3px solid #0067a3; outline-offset: 2px; }
 pre { overflow-x: auto; font-size: .85rem; line-height: 1.45; }
 """

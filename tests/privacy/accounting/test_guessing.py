@@ -12,7 +12,7 @@ from scipy.stats import norm
 
 from reticent.errors import InvalidInput
 from reticent.privacy.accounting.gaussian import epsilon_of, mu_of
-from reticent.privacy.accounting.guessing import caught, right_at_most, right_guesses
+from reticent.privacy.accounting.guessing import caught, caught_at_most, right_at_most, right_guesses
 
 strengths = st.floats(1e-3, 8.0)
 shares = st.floats(0.001, 0.999)
@@ -45,6 +45,21 @@ def test_the_curve_keeps_its_epsilon_promise(mu: float, alarms: float, delta: fl
 @given(st.floats(0.01, 20.0), st.floats(1e-9, 0.1))
 def test_a_known_mechanism_gives_away_no_more_than_its_promise(epsilon: float, delta: float) -> None:
     assert 0.5 <= right_guesses(mu_of(epsilon, delta)) <= right_at_most(epsilon, delta) + 1e-12 <= 1 + 1e-12
+
+
+@given(st.floats(0.01, 20.0), st.floats(1e-9, 0.1), shares)
+def test_nor_lets_more_be_caught(epsilon: float, delta: float, alarms: float) -> None:
+    assert caught(mu_of(epsilon, delta), alarms) <= caught_at_most(epsilon, delta, alarms) + 1e-12 <= 1 + 1e-12
+
+
+@given(st.floats(0.01, 20.0), st.floats(1e-9, 0.1))
+def test_the_best_guess_is_the_best_point_of_the_region(epsilon: float, delta: float) -> None:
+    """With even odds he is right half of the time he accuses rightly plus half of the time he spares rightly."""
+    corner = (1 - delta) / (1 + math.exp(epsilon))
+    right = max(
+        (1 - alarms + caught_at_most(epsilon, delta, alarms)) / 2 for alarms in (corner, *np.linspace(0.001, 0.999, 99))
+    )
+    assert right == pytest.approx(right_at_most(epsilon, delta), abs=1e-9)
 
 
 def test_nothing_released_tells_nothing() -> None:

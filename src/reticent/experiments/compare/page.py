@@ -79,4 +79,4 @@ promise (δ = 0) is a stronger one than the approximate promise it is listed bes
 
 def _figure(words: str, picture: bytes) -> str:
     encoded = base64.b64encode(picture).decode("ascii")
-    return f'<figure><img alt="{escape(words)}" src="data:image/png;base64,{encoded}"></figure>'
+    return f'<figure tabindex=0><img alt="{escape(words)}" src="data:image/png;base64,{encoded}"></figure>'

@@ -40,7 +40,7 @@ def sweep_html(result: SweepResult, picture: bytes) -> str:
 <h1>{len(result.settings)} settings in {len(worlds)} world{"s" * (len(worlds) != 1)}</h1>
 <p class=lead>{escape(_lead(result))}</p>
 {_missing(result)}
-<figure><img alt="Regret and final gap of every setting" src="data:image/png;base64,{encoded}"></figure>
+<figure tabindex=0><img alt="Regret and final gap of every setting" src="data:image/png;base64,{encoded}"></figure>
 {sections}
 <p class=note><b>Regret</b> is the return lost to the best policy, summed over all users; the <b>final gap</b> is the loss
 per user over the last 5% of them. Both: mean ± standard error over the seeds, and as a share of what acting at random
@@ -124,4 +124,4 @@ def _share(value: float | None) -> str:
 
 
 def _folded(title: str, content: str) -> str:
-    return f"<details><summary>{escape(title)}</summary><pre>{escape(content)}</pre></details>"
+    return f"<details><summary>{escape(title)}</summary><pre tabindex=0>{escape(content)}</pre></details>"

@@ -11,7 +11,8 @@ large (Neyman and Pearson), so that of false alarms at rate α it catches at mos
 
 Formal guarantee. :func:`right_guesses` and :func:`caught` are upper bounds for every attacker, whatever he knows and
 computes, against whatever is accounted for by μ; they are attained by the Gaussian mechanism itself. :func:`right_at_most`
-is the like for a mechanism of which only (ε, δ) is known (Kairouz, Oh and Viswanath 2015), and never less.
+and :func:`caught_at_most` are the like for a mechanism of which only (ε, δ) is known (Kairouz, Oh and Viswanath 2015), and
+never less.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ from scipy.special import ndtr, ndtri
 from reticent.errors import InvalidInput
 from reticent.privacy.accounting.gaussian import delta_of
 
-__all__ = ["caught", "right_at_most", "right_guesses"]
+__all__ = ["caught", "caught_at_most", "right_at_most", "right_guesses"]
 
 
 def right_guesses(mu: float, prior: float = 0.5) -> float:
@@ -64,6 +65,19 @@ def right_at_most(epsilon: float, delta: float) -> float:
     0.731
     """
     return 1.0 / (1.0 + math.exp(-epsilon)) + delta / (1.0 + math.exp(min(epsilon, 700.0)))
+
+
+def caught_at_most(epsilon: float, delta: float, false_alarms: float) -> float:
+    r"""The most true stories that (ε, δ) alone lets an attacker find who accuses ``false_alarms`` α of the innocent.
+
+    It is :math:`\min\{e^\varepsilon\alpha+\delta,\;1-e^{-\varepsilon}(1-\delta-\alpha)\}`, and at most 1.
+
+    >>> round(caught_at_most(1.0, 1e-5, 0.05), 3)
+    0.136
+    """
+    _check_share("false_alarms", false_alarms)
+    steep = math.exp(min(epsilon, 700.0)) * false_alarms + delta
+    return min(steep, 1.0 - math.exp(-epsilon) * (1.0 - delta - false_alarms), 1.0)
 
 
 def _check_share(field: str, value: float) -> None:

@@ -250,6 +250,7 @@ def certified(
     pooled: bool = False,
     bonus_scale: float = 1.0,
     shift_scale: float = 1.0,
+    ahead: float | None = None,
 ) -> Bound:
     r"""The theorem for a learner as it is: its certificate (worst case over rounds), frame, schedule and pooling.
 
@@ -264,6 +265,8 @@ def certified(
       weighted: rounds are weighted by their size (counter ``epochs``).
       pooled: the sums of all steps are added up.
       bonus_scale, shift_scale: the learner's; other than 1 becomes a caveat, since the theorem is about 1.
+      ahead: η of policy optimization whose steps are taken ahead of their rounds, for which (i) is H·ln\|A\|/η whatever η
+        and the rounds are (:mod:`reticent.agents.linear_mixture.learner`); None is the paper's η and order.
     """
     horizon = sizes.horizon
     _check_sizes(horizon, episodes, sizes.d1, sizes.d2, alpha)
@@ -313,7 +316,8 @@ def certified(
         # A round of n users takes n steps with one Q, so within a round nothing is gained: n steps of size η are one
         # of size nη, whose second-order term is n times as large.
         steps_squared = float(np.sum(rounds.astype(np.float64) ** 2))
-        terms["(i), mirror descent"] = horizon * spread / eta + eta * steps_squared * horizon**3 / 2 if eta > 0 else 0.0
+        afterwards = horizon * spread / eta + eta * steps_squared * horizon**3 / 2 if eta > 0 else 0.0
+        terms["(i), mirror descent"] = afterwards if ahead is None else _mirror_ahead(horizon, spread, ahead)
         terms["(ii), martingale"] = _po_martingale(horizon, until, alpha)
     caveats = []
     if bonus_scale != 1:
@@ -329,9 +333,10 @@ def bound_of(agent: LinOptLearner, theory: Theory, points: NDArray[np.int64]) ->
         points, agent.method, agent.model, theory.certificate, agent.schedule.episodes, theory.alpha,
         actions=agent.model.actions, frame=agent.frame, schedule=agent.schedule, weighted=theory.weighted,
         pooled=agent.pooled, bonus_scale=theory.bonus_scale, shift_scale=theory.shift_scale,
+        ahead=theory.learning_rate if theory.ahead else None,
     )  # fmt: skip
     caveats = list(bound.caveats)
-    if theory.learning_rate is not None:
+    if theory.learning_rate is not None and not theory.ahead:
         caveats.append(f"The learner's step is η = {theory.learning_rate:g}; the theorem is about the paper's.")
     if theory.misspecification > 0:
         caveats.append(
@@ -402,6 +407,13 @@ def _optimism(
         "T1, transition bonuses": 2 * max(float(beta_p), horizon / 2) * steps * math.sqrt(2 * horizon * d1 * growth_p),
         "T2, reward bonuses": 2 * horizon * max(float(beta_r), 0.5) * steps * math.sqrt(2 * horizon * d2 * growth_r),
     }
+
+
+def _mirror_ahead(horizon: int, spread: float, eta: float) -> float:
+    """H·ln|A|/η: what steps that are taken ahead lose against any fixed policy, at all steps of all users together."""
+    if spread == 0:
+        return 0.0
+    return horizon * spread / eta if eta > 0 else math.inf
 
 
 def _po_martingale(horizon: int, episodes: int, alpha: float) -> float:

@@ -128,7 +128,7 @@ def _log_probabilities(policy: np.ndarray, actions: int) -> jax.Array:
 def _evaluator(agent: LinOptLearner) -> LinOptLearner:
     """An agent that evaluates a given policy from a given release: policy optimization over a plain sum."""
     privatizer = dataclasses.replace(_privatizer(agent), counter=RunningSum(_privatizer(agent).counter.rounds))
-    return dataclasses.replace(agent, aggregator=privatizer, method="policy-optimization")
+    return dataclasses.replace(agent, aggregator=privatizer, method="policy-optimization", ahead=False)
 
 
 @jax.jit

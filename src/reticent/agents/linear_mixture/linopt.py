@@ -12,9 +12,9 @@ from reticent.agents.linear_mixture.learner import (
     LinOptLearner,
     Theory,
     learner_for,
-    paper_learning_rate,
     require_declared,
 )
+from reticent.agents.linear_mixture.mirror import LearningRate, mirror_of
 from reticent.agents.linear_mixture.radius import inflation, radii
 from reticent.agents.linear_mixture.regularizer import make_fixed_regularizer
 from reticent.agents.registry import AGENTS
@@ -62,7 +62,7 @@ def oppo(
     alpha: float = 0.05,
     regularization: float = 1.0,
     replan: Replan | None = None,
-    learning_rate: float | None = None,
+    learning_rate: LearningRate = None,
     centred: bool = False,
     span: Span = "horizon",
     pool: bool | None = False,
@@ -71,7 +71,9 @@ def oppo(
 ) -> LinOptLearner:
     """OPPO with bandit feedback (Cai et al. 2020): optimistic policy optimization, fixed regularizer, no privacy.
 
-    ``learning_rate`` is η, by default the paper's √(2 ln|A|/(HT)); the other options are those of ``ucrl-vtr``.
+    ``learning_rate`` is η, by default a multiple of the paper's √(2 ln|A|/(HT)) with each step taken ahead of its round;
+    ``paper`` is the paper's η and order, for rewards that change (:mod:`reticent.agents.linear_mixture.mirror`). The other
+    options are those of ``ucrl-vtr``.
     """
     options = FixedOptions(
         bonus_scale, alpha, regularization, replan, Frame(centred, span), pool, normalize, misspecification
@@ -94,7 +96,7 @@ class FixedOptions:
 
 
 def make_fixed(
-    model: Model, episodes: int, method: Method, options: FixedOptions, learning_rate: float | None = None
+    model: Model, episodes: int, method: Method, options: FixedOptions, learning_rate: LearningRate = None
 ) -> LinOptLearner:
     """A learner with a fixed regularizer."""
     check_scale("bonus_scale", options.bonus_scale)
@@ -111,6 +113,7 @@ def make_fixed(
     observations = episodes * (model.horizon if options.pool else 1)
     schedule = Schedule(episodes, sizes, final_release=True)
     users = np.concatenate([[0], schedule.ends])
+    mirror = mirror_of(model.actions, model.horizon, episodes, learning_rate)
     inflated = inflation(model, options.frame, options.misspecification, users, bool(options.pool))
     return learner_for(model)(
         model=model,
@@ -125,7 +128,8 @@ def make_fixed(
             bool(options.pool),
         ),
         bonus_scale=jnp.asarray(float(options.bonus_scale)),
-        learning_rate=rate(model, episodes, learning_rate),
+        learning_rate=jnp.asarray(mirror.rate),
+        ahead=mirror.ahead,
         frame=options.frame,
         schedule=schedule,
         method=method,
@@ -136,18 +140,11 @@ def make_fixed(
             regularizer.certificate(),
             options.alpha,
             bonus_scale=options.bonus_scale,
-            learning_rate=learning_rate,
+            learning_rate=None if learning_rate == "paper" else mirror.rate,
+            ahead=mirror.ahead,
             misspecification=options.misspecification,
         ),
     )
-
-
-def rate(model: Model, episodes: int, learning_rate: float | None) -> jnp.ndarray:
-    """η as given, or the paper's."""
-    if learning_rate is None:
-        return jnp.asarray(paper_learning_rate(model.actions, model.horizon, episodes))
-    check_scale("learning_rate", learning_rate)
-    return jnp.asarray(float(learning_rate))
 
 
 def check_scale(field: str, value: float) -> None:

@@ -24,6 +24,7 @@ from reticent.agents.linear_mixture.calibration import (
 from reticent.agents.linear_mixture.certificate import Regularization, regularize, regularize_paper, release_multipliers
 from reticent.agents.linear_mixture.frame import Frame, Span
 from reticent.agents.linear_mixture.learner import require_declared
+from reticent.agents.linear_mixture.mirror import LearningRate
 from reticent.agents.linear_mixture.radius import Radii, inflation, radii
 from reticent.agents.linear_mixture.shuffle_calibration import calibrate_shuffle, reach_of
 from reticent.errors import InvalidInput
@@ -54,7 +55,9 @@ class PrivateOptions:
       bonus_scale: multiplies the confidence radii; 1 is the theory.
       shift_scale: multiplies the shift that keeps noisy Grams positive definite; 1 is the theory.
       alpha: failure probability of the confidence sets.
-      learning_rate: η of policy optimization; by default the paper's.
+      learning_rate: η of policy optimization, each step being taken ahead of its round; by default a multiple of the
+        paper's. ``paper`` is the paper's η and order, for rewards that change
+        (:mod:`reticent.agents.linear_mixture.mirror`).
       final_release: whether the policy learned from all K users will be published too.
       centred, span: the frame of the values (:class:`reticent.learning.Frame`).
       pool: add up the sums of all steps; by default if the model is declared stationary.
@@ -77,7 +80,7 @@ class PrivateOptions:
     bonus_scale: float = 0.1
     shift_scale: float = 0.5
     alpha: float = 0.05
-    learning_rate: float | None = None
+    learning_rate: LearningRate = None
     final_release: bool = True
     centred: bool = True
     span: Span = "seen"
@@ -112,6 +115,7 @@ class PrivateOptions:
                 span="horizon",
                 pool=False,
                 normalize=False,
+                learning_rate="paper" if self.learning_rate is None else self.learning_rate,
             )
         require_declared(model, pool=bool(self.pool), normalize=bool(self.normalize))
         return dataclasses.replace(

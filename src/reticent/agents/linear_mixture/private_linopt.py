@@ -5,7 +5,7 @@ from __future__ import annotations
 import jax.numpy as jnp
 
 from reticent.agents.linear_mixture.learner import LinOptLearner, Theory, learner_for
-from reticent.agents.linear_mixture.linopt import rate
+from reticent.agents.linear_mixture.mirror import mirror_of
 from reticent.agents.linear_mixture.privacy_plan import PrivacyPlan, PrivateOptions, coordinate_scales, plan_privacy
 from reticent.agents.linear_mixture.privatizer import Privatizer
 from reticent.agents.registry import register_with_options
@@ -31,6 +31,7 @@ def assemble(model: Model, episodes: int, method: Method, plan: PrivacyPlan) -> 
             "epsilon", options.epsilon, f"kept, but calibration='paper' really spends {plan.calibration.epsilon_spent:.4g}",
             "use calibration='exact', or a smaller epsilon",
         )  # fmt: skip
+    mirror = mirror_of(model.actions, model.horizon, episodes, options.learning_rate)
     bounds, regularization = plan.frame.bounds(model), plan.regularization
     privatizer = Privatizer(
         noise_scale=jnp.asarray(coordinate_scales(plan.calibration, model.d1, model.d2)),
@@ -55,7 +56,8 @@ def assemble(model: Model, episodes: int, method: Method, plan: PrivacyPlan) -> 
         aggregator=privatizer,
         radii=plan.radii,
         bonus_scale=jnp.asarray(float(options.bonus_scale)),
-        learning_rate=rate(model, episodes, options.learning_rate),
+        learning_rate=jnp.asarray(mirror.rate),
+        ahead=mirror.ahead,
         frame=plan.frame,
         schedule=plan.schedule,
         method=method,
@@ -69,9 +71,10 @@ def assemble(model: Model, episodes: int, method: Method, plan: PrivacyPlan) -> 
             plan.calibration.counter.weights() is not None,
             options.bonus_scale,
             options.shift_scale,
-            options.learning_rate,
+            None if options.learning_rate == "paper" else mirror.rate,
             options.misspecification,
             plan,
+            mirror.ahead,
         ),
     )
 

@@ -32,6 +32,7 @@ from reticent.agents.linear_mixture.constraint import project_sum
 from reticent.agents.linear_mixture.frame import Frame
 from reticent.agents.linear_mixture.radius import Radii
 from reticent.agents.linear_mixture.regularizer import Certificate
+from reticent.agents.linear_mixture.reward_coordinates import RewardCoordinates
 from reticent.agents.linear_mixture.statistics import Observation, Statistics, estimates, observe
 from reticent.errors import InvalidInput
 from reticent.learning.aggregator import Noise
@@ -99,11 +100,13 @@ class LinOptLearner(Learner[Observation, Any, Statistics]):
       pooled: whether all steps share one regression, as the aggregator's sums then do.
       theory: what the regret bounds are computed from, where there are any.
       normalize: project transition estimates onto {Σθ = 1} (:mod:`reticent.agents.linear_mixture.constraint`).
+      rewards: the coordinates in which rewards are learned; None is the paper's regression of r on φ.
     """
 
     radii: Radii
     bonus_scale: Array
     learning_rate: Array
+    rewards: RewardCoordinates | None = None
     frame: Frame = dataclasses.field(metadata={"static": True})
     pooled: bool = dataclasses.field(metadata={"static": True})
     normalize: bool = dataclasses.field(default=False, metadata={"static": True})
@@ -127,7 +130,7 @@ class LinOptLearner(Learner[Observation, Any, Statistics]):
     def _plan(self, state: AgentState, beliefs: Beliefs, action_values: bool) -> Plan:
         given = state.log_policy is not None
         return planner.backward_induction(
-            self.model, self.frame, *beliefs, state.log_policy, self._step_ahead(state.rounds),
+            self.model, self.frame, *beliefs, state.log_policy, self._step_ahead(state.rounds), self.rewards,
             action_values=action_values or given,
         )  # fmt: skip
 
@@ -167,7 +170,7 @@ class LinOptLearner(Learner[Observation, Any, Statistics]):
 
     def see(self, plan: Plan, episode: Episode) -> Observation:
         """The regression pairs of ``episode`` under ``plan``."""
-        return observe(self.model, plan.framed_values(), episode, plan.features)
+        return observe(self.model, plan.framed_values(), episode, plan.features, self.rewards)
 
     def close(self, state: AgentState, plan: Plan, users: Array | int, noise: Noise = None) -> AgentState:
         r"""End the round of ``users`` users who were served ``plan``.

@@ -17,6 +17,7 @@ from reticent.agents.linear_mixture.learner import (
 from reticent.agents.linear_mixture.mirror import LearningRate, mirror_of
 from reticent.agents.linear_mixture.radius import inflation, radii
 from reticent.agents.linear_mixture.regularizer import make_fixed_regularizer
+from reticent.agents.linear_mixture.reward_coordinates import learned_sizes, reward_coordinates
 from reticent.agents.registry import AGENTS
 from reticent.errors import InvalidInput
 from reticent.learning.learner import Method
@@ -38,18 +39,20 @@ def ucrl_vtr(
     pool: bool | None = False,
     normalize: bool | None = False,
     misspecification: float = 0.0,
+    contrasts: bool | None = False,
 ) -> LinOptLearner:
     """UCRL-VTR (Ayoub et al. 2020): optimistic value iteration, fixed regularizer, no privacy.
 
     ``bonus_scale`` multiplies the theory's confidence radius; ``replan`` is after every episode or on a geometric
     public schedule of epochs, by default where a plan is large. ``centred``, ``span``, ``pool`` and ``normalize`` are
-    the private agents' statistical options, off by default as in the paper; with them on, this is what a private agent
-    is at ε = ∞. ``misspecification`` widens the confidence radius for a model that is wrong by that much (total
-    variation; :mod:`reticent.agents.linear_mixture.radius`).
+    the private agents' statistical options, as is ``contrasts``, off by default as in the paper; with them on, this is
+    what a private agent is at ε = ∞. ``misspecification`` widens the confidence radius for a model that is wrong by
+    that much (total variation; :mod:`reticent.agents.linear_mixture.radius`).
     """
     options = FixedOptions(
-        bonus_scale, alpha, regularization, replan, Frame(centred, span), pool, normalize, misspecification
-    )
+        bonus_scale, alpha, regularization, replan, Frame(centred, span), pool, normalize, misspecification,
+        contrasts,
+    )  # fmt: skip
     return make_fixed(model, episodes, "value-iteration", options)
 
 
@@ -68,6 +71,7 @@ def oppo(
     pool: bool | None = False,
     normalize: bool | None = False,
     misspecification: float = 0.0,
+    contrasts: bool | None = False,
 ) -> LinOptLearner:
     """OPPO with bandit feedback (Cai et al. 2020): optimistic policy optimization, fixed regularizer, no privacy.
 
@@ -76,8 +80,9 @@ def oppo(
     options are those of ``ucrl-vtr``.
     """
     options = FixedOptions(
-        bonus_scale, alpha, regularization, replan, Frame(centred, span), pool, normalize, misspecification
-    )
+        bonus_scale, alpha, regularization, replan, Frame(centred, span), pool, normalize, misspecification,
+        contrasts,
+    )  # fmt: skip
     return make_fixed(model, episodes, "policy-optimization", options, learning_rate)
 
 
@@ -93,6 +98,7 @@ class FixedOptions:
     pool: bool | None
     normalize: bool | None
     misspecification: float = 0.0
+    contrasts: bool | None = False
 
 
 def make_fixed(
@@ -107,8 +113,10 @@ def make_fixed(
     )
     require_declared(model, pool=bool(options.pool), normalize=bool(options.normalize))
     sizes = replan_sizes(model.states * model.actions, episodes, options.replan)
+    rewards = reward_coordinates(model, options.contrasts)
+    learned = learned_sizes(model, rewards)
     regularizer = make_fixed_regularizer(
-        model.horizon, model.d1, model.d2, options.regularization, options.regularization, bool(options.pool)
+        model.horizon, model.d1, learned.d2, options.regularization, options.regularization, bool(options.pool)
     )
     observations = episodes * (model.horizon if options.pool else 1)
     schedule = Schedule(episodes, sizes, final_release=True)
@@ -119,7 +127,7 @@ def make_fixed(
         model=model,
         aggregator=regularizer,
         radii=radii(
-            model,
+            learned,
             options.frame,
             regularizer.certificate(),
             observations,
@@ -130,6 +138,7 @@ def make_fixed(
         bonus_scale=jnp.asarray(float(options.bonus_scale)),
         learning_rate=jnp.asarray(mirror.rate),
         ahead=mirror.ahead,
+        rewards=rewards,
         frame=options.frame,
         schedule=schedule,
         method=method,

@@ -28,6 +28,7 @@ import jax.numpy as jnp
 from jax import Array
 
 from reticent.agents.linear_mixture.frame import Frame
+from reticent.agents.linear_mixture.reward_coordinates import RewardCoordinates
 from reticent.learning.plan import Plan
 from reticent.learning.ridge import Estimate, width
 from reticent.worlds import Model
@@ -46,6 +47,7 @@ def backward_induction(
     reward_radius: Array,
     log_policy: Array | None,
     rate: Array | float = 0.0,
+    rewards: RewardCoordinates | None = None,
     action_values: bool = False,
 ) -> Plan:
     """Plan optimistically: greedily if ``log_policy`` is None (LinOpt-VI), else a mirror step of ``rate`` from it
@@ -53,6 +55,7 @@ def backward_induction(
 
     The estimates are per step, ``(H, ...)``, or ``(1, ...)`` if all steps share them; the radii are ``(H,)``. Features are
     formed for :func:`states_at_once` states at a time, so that a large world needs no ``S × A × d`` array per step.
+    ``rewards`` are the coordinates of the reward estimates, None the model's own.
     """
     dtype = model.reward_features.dtype
     steps, states = model.horizon, model.states
@@ -60,13 +63,15 @@ def backward_induction(
 
     def immediate(theta: Array, factor: Array, part: Model) -> tuple[Array, Array]:
         """Estimated rewards and their doubts, ``(S, A)`` each, of one step."""
-        return (theta[:, None, None] * part.reward_features).sum(axis=0), width(factor, part.reward_features)
+        features = part.reward_features if rewards is None else rewards.features(part)
+        mean = (theta[:, None, None] * features).sum(axis=0)
+        return mean if rewards is None else rewards.baseline(part) + mean, width(factor, features)
 
     # Where all steps share their estimates, so they do what does not depend on V.
     shared = len(reward.theta) == 1
-    rewards = None
+    payment = None
     if shared:
-        rewards = over_states(lambda part, _: immediate(reward.theta[0], reward.factor[0], part), model, block)
+        payment = over_states(lambda part, _: immediate(reward.theta[0], reward.factor[0], part), model, block)
 
     class Step(NamedTuple):
         transition: Estimate
@@ -90,7 +95,7 @@ def backward_induction(
         shifted = following - centre
 
         def some(part: Model, pick: Slice) -> tuple[Array, Array, Array | None, Array]:
-            mean, doubt = pick(rewards) if rewards is not None else immediate(*at.reward, part)
+            mean, doubt = pick(payment) if payment is not None else immediate(*at.reward, part)
             table = mean + at.reward_radius * doubt
             longest = jnp.zeros(len(table), dtype)
             if not skip:

@@ -114,14 +114,17 @@ def assert_same(result: Any, trace: slow.Trace) -> None:
 
 
 @pytest.mark.parametrize("scale", [1.0, 0.03])
-@pytest.mark.parametrize("name", ["ucrl-vtr", "oppo"])
+@pytest.mark.parametrize("name", ["ucrl-vtr", "oppo:learning_rate=paper", "oppo:learning_rate=0.3"])
 @pytest.mark.parametrize("spec", WORLDS)
 def test_fixed_regularizer(spec: str, name: str, scale: float) -> None:
     world = make_world_from(spec)
     horizon, d1, d2, actions = world.model.horizon, world.model.d1, world.model.d2, world.model.actions
     agent = make_agent(name, world.model, EPISODES, bonus_scale=scale, alpha=ALPHA, regularization=0.7)
     uniforms = uniforms_of(world, 3)
-    eta = None if name == "ucrl-vtr" else np.sqrt(2 * np.log(actions) / (horizon * EPISODES * horizon))
+    eta = {
+        "ucrl-vtr": None, "oppo:learning_rate=paper": np.sqrt(2 * np.log(actions) / (horizon * EPISODES * horizon)),
+        "oppo:learning_rate=0.3": 0.3,
+    }[name]  # fmt: skip
     _, result = run_library(agent, world, uniforms)
     trace = slow.lin_opt(
         plain(world),
@@ -131,6 +134,7 @@ def test_fixed_regularizer(spec: str, name: str, scale: float) -> None:
         np.asarray(uniforms),
         eta,
         ties=ties_of(spec, result),
+        ahead="paper" not in name,
     )
     assert_same(result, trace)
     # The estimates must have moved and the policies must not be all alike, or the comparison would say little.
@@ -208,7 +212,9 @@ def test_other_frames(spec: str, frame: str, name: str) -> None:
     world = make_world_from(spec)
     model, scale = world.model, 0.05
     ours, theirs = FRAMES[frame]
-    agent = make_agent(name, model, EPISODES, bonus_scale=scale, alpha=ALPHA)
+    agent = make_agent(
+        name if name == "ucrl-vtr" else f"{name}:learning_rate=paper", model, EPISODES, bonus_scale=scale, alpha=ALPHA
+    )
     limits = agent.aggregator.certificate()
     agent = dataclasses.replace(
         agent, frame=ours, radii=radii(model, ours, limits, EPISODES, ALPHA), learning_rate=jnp.asarray(0.1)

@@ -53,7 +53,9 @@ def test_defaults_are_the_best_known():
 
 def test_policy_optimization_has_shorter_epochs():
     plan = plan_privacy(the_world().model, 20_000, "policy-optimization", PrivateOptions())
-    assert plan.options.growth == 1.2
+    assert plan.options.growth == 1.5
+    slow = plan_privacy(the_world().model, 20_000, "policy-optimization", PrivateOptions(learning_rate="paper"))
+    assert slow.options.growth == 1.2
 
 
 def test_paper_means_the_paper_whatever_else_is_asked_for():

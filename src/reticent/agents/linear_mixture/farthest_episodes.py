@@ -87,7 +87,7 @@ class StepTable:
 
     @classmethod
     def of(
-        cls, privatizer: Privatizer, world: World, plan: Plan, rewards: RewardCoordinates | None = None
+        cls, privatizer: Privatizer, world: World, plan: Plan, rewards: RewardCoordinates | None
     ) -> StepTable:
         model, scale = world.model, np.asarray(privatizer.noise_scale)
         framed = plan.framed_values()

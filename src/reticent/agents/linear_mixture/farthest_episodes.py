@@ -86,9 +86,7 @@ class StepTable:
     rewards: RewardCoordinates | None
 
     @classmethod
-    def of(
-        cls, privatizer: Privatizer, world: World, plan: Plan, rewards: RewardCoordinates | None
-    ) -> StepTable:
+    def of(cls, privatizer: Privatizer, world: World, plan: Plan, rewards: RewardCoordinates | None) -> StepTable:
         model, scale = world.model, np.asarray(privatizer.noise_scale)
         framed = plan.framed_values()
         phi = np.moveaxis(np.asarray(jax.vmap(model.value_features)(framed)), 1, -1)

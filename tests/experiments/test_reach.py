@@ -31,7 +31,7 @@ def test_it_is_the_first_point_from_which_on_the_gap_stays_below(gap: np.ndarray
 def test_at_least_half_of_the_seeds_are_there_after_the_median(gap: np.ndarray) -> None:
     episodes = 10 * np.arange(1, gap.shape[1] + 1)
     each = np.array([plainly(episodes, row) for row in gap])
-    found = median_users_until(episodes, 3.0 - 2.0 * gap, 3.0, 2.0)
+    found = median_users_until(episodes, -gap, 0.0, 1.0)
     if found is None:
         assert np.isfinite(each).sum() <= len(each) / 2
     else:

@@ -184,7 +184,7 @@ def test_a_private_agent_brings_its_non_private_learner():
 
 def test_trusting_nobody_else_means_the_non_private_learner():
     config, _ = resolve(TINY, ["private-linopt-vi", "ucrl-vtr", "private-linopt-po"], 10, flags={"trust": "none"})
-    fair = "centred=True,span=seen,pool=default,normalize=default"
+    fair = "centred=True,span=seen,pool=default,normalize=default,contrasts=default"
     assert [agent.label for agent in config.agents] == [f"ucrl-vtr:{fair}", "ucrl-vtr", f"oppo:{fair}"]
 
 

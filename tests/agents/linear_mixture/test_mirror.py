@@ -38,7 +38,7 @@ def test_a_step_ahead_loses_at_most_ln_a_over_eta_whatever_eta_is(rate: float) -
     """Σ n⟨Q, π* − π⟩ ≤ ln|A|/η at every state and step, against the best fixed action: the proof's telescope."""
     agent, tables, policies, users = played(f"private-linopt-po:first=20,learning_rate={rate}")
     assert agent.ahead
-    assert np.ptp(tables, axis=0).max() > 0.5  # the values did change from round to round
+    assert np.ptp(tables, axis=0).max() > 0.05  # the values did change from round to round
     weighted = np.einsum("k,khsa->hsa", users, np.array(tables))
     earned = np.einsum("k,khsa,khsa->hs", users, np.array(tables), np.array(policies))
     lost = weighted.max(axis=-1) - earned

@@ -101,7 +101,7 @@ def test_known_rewards_cost_nothing(trust: str) -> None:
     assert (calibration.reward.moment_sigma == 0).all()
     active = before.transition.gram_sigma > 0
     assert (calibration.transition.gram_sigma[active] < before.transition.gram_sigma[active]).all()
-    assert calibration.epsilon_spent == pytest.approx(before.epsilon_spent, rel=0.01)
+    assert 0.9 * 4 < calibration.epsilon_spent <= 4 * (1 + 1e-6)
     # ... and the plan knows them: without any data the goal is worth going to.
     model = ours.model
     values = ours.plan(ours.init(), action_values=True).action_values

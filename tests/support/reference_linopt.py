@@ -207,7 +207,7 @@ def lin_opt(
             for h in range(H):
                 for s in range(S):
                     best = np.argmax(unclipped[h, s])
-                    if ties is not None and unclipped[h, s, ties[k, h, s]] >= unclipped[h, s, best] - 1e-12:
+                    if ties is not None and unclipped[h, s, ties[k, h, s]] >= unclipped[h, s, best] - 1e-10:
                         best = ties[k, h, s]
                     policy[h, s, best] = 1
 

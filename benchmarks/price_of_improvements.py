@@ -20,6 +20,8 @@ from reticent import naming
 from reticent.agents.linear_mixture.certificate import release_multipliers
 from reticent.agents.linear_mixture.privacy_plan import PrivacyPlan, PrivateOptions
 from reticent.agents.linear_mixture.private_linopt import make_private
+from reticent.agents.linear_mixture.reward_coordinates import reward_coordinates
+from reticent.agents.registry import AGENTS
 from reticent.privacy.counters import EpochCounter
 from reticent.simulation.simulate import simulate
 from reticent.worlds import World, make_world_from
@@ -28,7 +30,7 @@ METHODS = {"private-linopt-vi": "value-iteration", "private-linopt-po": "policy-
 BONUS = {"private-linopt-vi": 0.05, "private-linopt-po": 0.1}
 BARE = {
     "calibration": "exact", "counter": "tree", "centred": False, "span": "horizon", "split": "even",
-    "pool": False, "normalize": False, "shift_scale": 1.0,
+    "pool": False, "normalize": False, "shift_scale": 1.0, "contrasts": False, "learning_rate": "paper",
 }  # fmt: skip
 STEPS: list[tuple[str, dict[str, Any]]] = [
     ("exact accounting, exact quantiles for the shift", {}),
@@ -41,16 +43,22 @@ STEPS: list[tuple[str, dict[str, Any]]] = [
     ("optimised split", {"split": "optimised"}),
     ("pooled steps", {"pool": True}),
     ("estimates that sum to one", {"normalize": True}),
-    ("half the shift (the default)", {"shift_scale": 0.5}),
+    ("half the shift", {"shift_scale": 0.5}),
+    ("rewards as contrasts, or known", {"contrasts": True}),
+    ("each mirror step ahead of its round, and faster", {"learning_rate": None}),
 ]
 
 
-def rows(world: World) -> list[tuple[str, dict[str, Any]]]:
+def rows(world: World, method: str) -> list[tuple[str, dict[str, Any]]]:
     """Each improvement that the world's model allows, with the options in force once it is on."""
     found: list[tuple[str, dict[str, Any]]] = [("the paper", {"calibration": "paper", "counter": "tree"})]
     options = dict(BARE)
     for label, change in STEPS:
         if ("pool" in change and not world.model.stationary) or ("normalize" in change and not world.model.sums_to_one):
+            continue
+        if "contrasts" in change and reward_coordinates(world.model, None) is None:
+            continue
+        if "learning_rate" in change and method != "policy-optimization":
             continue
         options = {**options, **change}
         found.append((label, dict(options)))
@@ -72,9 +80,13 @@ def gram_noise(plan: PrivacyPlan) -> float:
 def measure(world: World, agent_name: str, options: dict[str, Any], episodes: int, seeds: int) -> dict[str, Any]:
     """Run one row."""
     given = {"bonus_scale": BONUS[agent_name], **options}
-    agent, plan = make_private(world.model, episodes, METHODS[agent_name], PrivateOptions(**given))  # type: ignore[arg-type]
+    agent = make_private(world.model, episodes, METHODS[agent_name], PrivateOptions(**given))  # type: ignore[arg-type]
+    assert agent.theory is not None
+    assert agent.theory.privacy is not None
+    plan = agent.theory.privacy
     curves = simulate(agent, world, range(seeds))
     regret = curves.regret[:, -1]
+    offered = AGENTS.find(agent_name).options
     return {
         "regret_mean": float(regret.mean()),
         "regret_stderr": float(regret.std(ddof=1) / math.sqrt(seeds)) if seeds > 1 else None,
@@ -82,7 +94,7 @@ def measure(world: World, agent_name: str, options: dict[str, Any], episodes: in
         "gram_noise": gram_noise(plan),
         "epsilon_spent": plan.calibration.epsilon_spent,
         "seconds": curves.seconds,
-        "spec": naming.join(agent_name, {key: str(value).lower() for key, value in given.items()}),
+        "spec": naming.join(agent_name, {key: str(value).lower() for key, value in given.items() if key in offered}),
     }
 
 
@@ -123,7 +135,7 @@ def main() -> None:
     given = parser.parse_args()
     world = make_world_from(given.world)
     table = []
-    for label, options in rows(world):
+    for label, options in rows(world, METHODS[given.agent]):
         table.append({"label": label, **measure(world, given.agent, options, given.episodes, given.seeds)})
         print(f"{label}: {table[-1]['regret_mean']:.0f} in {table[-1]['seconds']:.0f} s", file=sys.stderr, flush=True)
     if given.json:

@@ -38,7 +38,13 @@ Cases = list[dict[str, Any]]
 
 
 def example_model(
-    form: str, *, sparse: bool = False, nonnegative: bool = False, shuffle: bool = False, **flags: bool
+    form: str,
+    *,
+    sparse: bool = False,
+    nonnegative: bool = False,
+    shuffle: bool = False,
+    contrasts: bool = False,
+    **flags: bool,
 ) -> Model:
     """Two transition and three reward features on four states, two actions and three steps; the same every time."""
     draw = np.random.default_rng(7)
@@ -53,17 +59,27 @@ def example_model(
         bounds = {
             "feature_bound": np.array([1.0, 0.5, 0.0]), "target_low": np.array([-1.0, -0.25, 0.0]),
             "target_high": np.array([1.0, 0.75, 0.0]), "nonnegative_rewards": nonnegative,
+            "reward_bound": np.ones(3), "reward_low": np.zeros(3), "reward_high": np.ones(3),
+            "reward_basis": np.eye(3), "reward_centre": np.zeros(3),
         }  # fmt: skip
+        if contrasts:
+            bounds.update(
+                reward_bound=np.array([1.0, 0.75, 0.0]), reward_low=np.full(3, -0.625), reward_high=np.full(3, 0.75),
+                reward_basis=np.array([[1.0, 1.0], [-1.0, 1.0], [0.0, -2.0]]) / np.sqrt([2.0, 6.0]),
+                reward_centre=np.full(3, 0.5),
+            )  # fmt: skip
     if form == "score":
         bounds = {
             "basis": np.array([[1.0], [-1.0]]) / math.sqrt(2), "reward_basis": np.eye(3)[:, :2],
             "pooled": True, "likelihood": False, **flags,
         }  # fmt: skip
-    shape = chosen.shape(sizes) if form != "score" else chosen.largest(sizes, bounds).shape
+    shape = chosen.largest(sizes, bounds).shape
     # One number per step: where features are clipped to nothing there is no noise either.
     scale = np.broadcast_to(np.array([[12.5], [9.75], [10.0]])[: shape[0]], shape).copy()
     if form == "regressions":
         scale[2, : sizes.d1 * (sizes.d1 + 3) // 2] = 0.0
+        if contrasts:
+            scale[2] = 0.0
     grid = 2.0**-4 if shuffle else 2.0**-20
     rules = None
     if shuffle:
@@ -183,8 +199,10 @@ def trajectory() -> Cases:
 def regressions() -> Cases:
     """Contributions of the form ``regressions``: before rounding, and in steps of the grid."""
     cases = []
-    for sparse, nonnegative, stretch in ((False, False, 0.4), (True, False, 1.0), (False, True, 5.0)):
-        model = example_model("regressions", sparse=sparse, nonnegative=nonnegative)
+    for sparse, nonnegative, contrasts, stretch in (
+        (False, False, False, 0.4), (True, False, False, 1.0), (False, True, False, 5.0), (True, False, True, 1.0),
+    ):  # fmt: skip
+        model = example_model("regressions", sparse=sparse, nonnegative=nonnegative, contrasts=contrasts)
         cases.append(_contribution(model, example_billboard(model, stretch=stretch), 3))
     return cases
 
@@ -248,6 +266,12 @@ def promise() -> Cases:
         quiet[0, 0] = 0.0
         silent = {**content, "report": {**content["report"], "noise_scale": to_json(quiet)}}
         cases.append({"model": silent, "delta": 1e-6, "epsilon": "Infinity"})
+    # Contrasts have either sign: a flag that promises otherwise buys nothing.
+    for flag in (False, True):
+        model = example_model("regressions", contrasts=True)
+        content = model.to_json()
+        content = {**content, "report": {**content["report"], "nonnegative_rewards": flag}}
+        cases.append({"model": content, "delta": 1e-6, "epsilon": report_epsilon(Model.read(content), 1e-6)})
     return cases + [
         {"mu": mu, "delta": delta, "epsilon": epsilon_of(mu, delta)}
         for mu in (0.0, 0.0325, 0.2681, 2.0004, 20.0)

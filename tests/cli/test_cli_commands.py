@@ -31,8 +31,8 @@ def test_json_is_one_object_with_the_promised_keys(reticent, tmp_path):
     assert (content["world"], content["episodes"], content["seeds"]) == (TINY, 60, 2)
     (row,) = content["results"]
     assert row.keys() >= {
-        "agent", "regret_mean", "regret_stderr", "final_gap", "final_gap_share", "episodes_per_second", "seconds",
-        "compile_seconds",
+        "agent", "regret_mean", "regret_stderr", "final_gap", "final_gap_share", "users_until_5_percent",
+        "episodes_per_second", "seconds", "compile_seconds",
     }  # fmt: skip
     frame = polars.read_parquet(tmp_path / "results.parquet")
     assert set(frame["seed"]) == {7, 8}

@@ -185,11 +185,12 @@ def test_the_device_finds_the_promised_epsilon_by_itself(world: str, agent: str,
 @pytest.mark.parametrize("place", ["transition gram", "transition moment", "reward gram", "reward moment", "visits"])
 def test_one_silent_coordinate_is_found(place: str) -> None:
     known = deployed(make_world_from("mobile-health").model, AGENTS[place == "visits"]).published
-    d1, d2 = known.d1, known.d2
+    d1 = known.d1
+    k = 0 if place == "visits" else known.rules.bounds["reward_basis"].shape[1]  # the contrasts of rewards
     gram = d1 * (d1 + 1) // 2
     column = {
         "transition gram": 1, "transition moment": gram, "reward gram": gram + d1,
-        "reward moment": gram + d1 + d2 * (d2 + 1) // 2, "visits": 0,
+        "reward moment": gram + d1 + k * (k + 1) // 2, "visits": 0,
     }[place]  # fmt: skip
     quiet = known.rules.noise_scale.copy()
     quiet[0, column] = 0.0

@@ -45,6 +45,9 @@ def test_summary_agrees_with_the_curves(result):
         assert row["final_gap_share"] == pytest.approx(row["final_gap"] / result.scale)
         assert row["episodes_per_second"] == pytest.approx(3 * 120 / curves.seconds)
         assert (row["episodes"], row["finished"]) == (120, True)
+        below = (result.optimal_value - curves.value) / result.scale <= 0.05
+        each = sorted(next((k for i, k in enumerate(curves.episodes) if b[i:].all()), np.inf) for b in below)
+        assert row["users_until_5_percent"] == (None if np.isinf(each[1]) else each[1])
 
 
 def test_frame_has_the_promised_columns_and_the_curves_numbers(result, directory):
@@ -181,7 +184,7 @@ def test_a_private_agent_brings_its_non_private_learner():
 
 def test_trusting_nobody_else_means_the_non_private_learner():
     config, _ = resolve(TINY, ["private-linopt-vi", "ucrl-vtr", "private-linopt-po"], 10, flags={"trust": "none"})
-    fair = "centred=True,span=seen,pool=default,normalize=default"
+    fair = "centred=True,span=seen,pool=default,normalize=default,contrasts=default"
     assert [agent.label for agent in config.agents] == [f"ucrl-vtr:{fair}", "ucrl-vtr", f"oppo:{fair}"]
 
 

@@ -44,7 +44,7 @@ Examination = Callable[[], list[str]]
 
 @functools.cache
 def tiny_world() -> World:
-    return make_world_from("random-blend:states=3,actions=2,horizon=2,d1=2,d2=2,per_step=true")
+    return make_world_from("random-blend:states=3,actions=2,horizon=2,d1=2,d2=3,per_step=true")
 
 
 def subject(episodes: int = 4, **options: Any) -> Subject:

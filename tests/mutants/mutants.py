@@ -133,7 +133,8 @@ def rewards_not_clipped(patch: Patch) -> None:
     _clip_without("rewards")(patch)
 
 
-@mutant("reward features are taken to be nonnegative, but nobody enforces it (we had this one)", EPOCHS, MU)
+@mutant("reward features are taken to be nonnegative, but nobody enforces it (we had this one)",
+        ex.replayed(first=1, growth=1.0, contrasts=False), MU)  # fmt: skip
 def sign_not_clipped(patch: Patch) -> None:
     def clip(self: Privatizer, seen: Any) -> Any:
         return seen._replace(
@@ -144,6 +145,24 @@ def sign_not_clipped(patch: Patch) -> None:
         )
 
     patch.setattr(Privatizer, "clip", clip)
+
+
+@mutant("contrasts of rewards have either sign, but keep the discount of nonnegative features", EPOCHS, MU)
+def contrasts_taken_for_nonnegative(patch: Patch) -> None:
+    real = plan.learned_sizes
+    signed = lambda *given: dataclasses.replace(real(*given), nonnegative_rewards=True)  # noqa: E731
+    patch.setattr(plan, "learned_sizes", signed)
+
+
+@mutant("rewards that are learned are taken for known ones: no noise, and the features still go out", EPOCHS, MU)
+def known_rewards_still_sent(patch: Patch) -> None:
+    real = plan.make_regressions
+
+    def without_rewards(*given: Any) -> Any:
+        transition, reward = real(*given)
+        return transition, dataclasses.replace(reward, feature=0 * reward.feature)
+
+    patch.setattr(plan, "make_regressions", without_rewards)
 
 
 @mutant("a bound is doubled after the noise was calibrated", TREE, MOVED)

@@ -154,21 +154,24 @@ def test_the_services_releases_have_it_too(tmp_path: Path) -> None:
     assert looks_wrong(0.85 * noise, SIGMA) != []
 
 
-def test_scales_follow_from_the_promise(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize(("contrasts", "places"), [(False, (0, 3, 5, 8)), (True, (0, 3, 5, 6))])
+def test_scales_follow_from_the_promise(contrasts: bool, places: tuple[int, ...]) -> None:
     """The regressions' noise: the groups' μ² add up to the promise's, each from its own sensitivity, recomputed here."""
     blend = make_world_from("random-blend:states=4,actions=3,horizon=3,d=2").model
-    mechanism: Mechanism = make_mechanism("private-linopt-vi:epsilon=2", blend, 60, SecureNoise())
+    mechanism: Mechanism = make_mechanism(
+        f"private-linopt-vi:epsilon=2,contrasts={contrasts}", blend, 60, SecureNoise()
+    )
     bounds, scale = mechanism.published.rules.bounds, mechanism.noise_scale
     square = 0.0
     for step in range(blend.horizon):
-        gram_p, moment_p, gram_r, moment_r = (scale[step, at] for at in (0, 3, 5, 8))
+        gram_p, moment_p, gram_r, moment_r = (scale[step, at] for at in places)
         reach = max(abs(bounds["target_low"][step]), abs(bounds["target_high"][step]))
         longest = bounds["feature_bound"][step]
         if longest > 0:
             ratio = (gram_p / moment_p * reach / longest) ** 2
             assert ratio <= 2
             square += (math.sqrt(2) * longest**2 * (1 + ratio / 2) / gram_p) ** 2
-        ratio = (gram_r / moment_r) ** 2
+        ratio = (gram_r / moment_r * max(abs(bounds["reward_low"][step]), abs(bounds["reward_high"][step]))) ** 2
         distance = math.sqrt(1 + ratio) if bounds["nonnegative_rewards"] else 1 + ratio / 2
         square += (math.sqrt(2) * distance / gram_r) ** 2
     assert math.sqrt(square) == pytest.approx(mu_of(2.0, 1e-5), rel=1e-5)

@@ -158,12 +158,14 @@ def lin_opt(
     eta: float | None = None,
     frame: Frame = paper_frame,
     ties: np.ndarray | None = None,
+    ahead: bool = False,
 ) -> Trace:
     """LinOpt-VI-Reg (``eta`` None) or LinOpt-PO-Reg.
 
     Radii are ``(H,)``, or ``(K, H)`` if they change with the episode, already multiplied by any bonus scale.
-    The argmax takes the first of equal actions; ``ties`` ``(K, H, S)`` names another action to take, but only where it
-    is as good as the best up to rounding.
+    The argmax is over Q before it is clipped and takes the first of equal actions; ``ties`` ``(K, H, S)`` names another
+    action to take, but only where it is as good as the best up to rounding. ``ahead`` steps along Q_h before V_h is
+    formed, and not after the episode.
     """
     H = world.horizon
     d1, S, A, _ = world.psi.shape
@@ -176,7 +178,8 @@ def lin_opt(
 
     for k in range(len(uniforms)):
         Z = regularizer(k)
-        V, Q = np.zeros((H + 1, S)), np.zeros((H, S, A))
+        V, Q, unclipped = np.zeros((H + 1, S)), np.zeros((H, S, A)), np.zeros((H, S, A))
+        policy = policy.copy()
         theta_p, theta_r = np.zeros((H, d1)), np.zeros((H, d2))
         centre, scale = np.zeros(H), np.ones(H)
         for h in range(H - 1, -1, -1):
@@ -193,14 +196,18 @@ def lin_opt(
                     Gamma_p = radius_p[k, h] * np.sqrt(phi @ np.linalg.solve(Lambda_p, phi))
                     Gamma_r = radius_r[k, h] * np.sqrt(varphi @ np.linalg.solve(Lambda_r, varphi))
                     future = c + rho * (phi @ theta_p[h] + Gamma_p)
-                    Q[h, s, a] = max(0, min(H - h, varphi @ theta_r[h] + Gamma_r + future))
+                    unclipped[h, s, a] = varphi @ theta_r[h] + Gamma_r + future
+                    Q[h, s, a] = max(0, min(H - h, unclipped[h, s, a]))
+                if eta is not None and ahead:
+                    policy[h, s] = policy[h, s] * np.exp(eta * Q[h, s])
+                    policy[h, s] /= sum(policy[h, s])
                 V[h, s] = max(Q[h, s]) if eta is None else Q[h, s] @ policy[h, s]
         if eta is None:
             policy = np.zeros((H, S, A))
             for h in range(H):
                 for s in range(S):
-                    best = np.argmax(Q[h, s])
-                    if ties is not None and Q[h, s, ties[k, h, s]] >= Q[h, s, best] - 1e-12:
+                    best = np.argmax(unclipped[h, s])
+                    if ties is not None and unclipped[h, s, ties[k, h, s]] >= unclipped[h, s, best] - 1e-10:
                         best = ties[k, h, s]
                     policy[h, s, best] = 1
 
@@ -220,7 +227,7 @@ def lin_opt(
             strict=True,
         ):
             record.append(value)
-        if eta is not None:
+        if eta is not None and not ahead:
             policy = policy.copy()
             for h in range(H):
                 for s in range(S):

@@ -103,6 +103,9 @@ def print_comparison(found: Comparison, directory: Path) -> None:
     )
     print_table(HEAD, rows(found), left=6)
     print("final gap: loss per user over the last 5% of the users, as a share of what acting at random loses")
+    print(
+        "users to 5%: users until the gap stays below 5% of that, median over seeds (–: half of them never get there)"
+    )
     for one in found.absent:
         print(f"does not apply: {one.name}: {one.reason}")
     for reason in dict.fromkeys(one.reason for one in found.left_out):

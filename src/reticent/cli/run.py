@@ -100,12 +100,13 @@ def interruption(result: RunResult) -> str:
 def print_result(result: RunResult, directory: Path) -> None:
     """The table of results and where the files are."""
     from reticent.cli.output import print_table
+    from reticent.experiments.reach import in_words
     from reticent.experiments.storage import CONFIG, METADATA, REPORT, picture_file, results_file
 
     users = f"{result.config.episodes:,} users, {len(result.config.seeds)} seeds"
     print(f"{result.config.world}: {users}; best value {result.optimal_value:.4f}, random {result.uniform_value:.4f}")
     print_table(
-        ("agent", "regret", "± s.e.", "final gap", "share", "episodes/s", "s"),
+        ("agent", "regret", "± s.e.", "final gap", "share", "users to 5%", "episodes/s", "s"),
         [
             (
                 row["agent"],
@@ -113,6 +114,7 @@ def print_result(result: RunResult, directory: Path) -> None:
                 "–" if row["regret_stderr"] is None else f"{row['regret_stderr']:,.1f}",
                 f"{row['final_gap']:.4f}",
                 "–" if row["final_gap_share"] is None else f"{100 * row['final_gap_share']:.1f}%",
+                in_words(row["users_until_5_percent"]),
                 f"{row['episodes_per_second']:,.0f}",
                 f"{row['seconds'] + row['compile_seconds']:.1f}",
             )
@@ -120,6 +122,9 @@ def print_result(result: RunResult, directory: Path) -> None:
         ],
     )
     print("final gap: mean loss per user over the last 5% of the users; share: of what acting at random loses")
+    print(
+        "users to 5%: users until the gap stays below 5% of that, median over seeds (–: half of them never get there)"
+    )
     print(f"picture  {directory / picture_file()}")
     print(f"report   {directory / REPORT}")
     print(f"data     {directory / results_file()}, {CONFIG}, {METADATA}")

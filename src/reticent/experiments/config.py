@@ -18,7 +18,7 @@ from reticent.worlds import Model, World, default_episodes, make_world_from
 
 DEFAULT_WORLD = "mobile-health"
 DEFAULT_SEEDS = 16
-FAIR = "centred=True,span=seen,pool=default,normalize=default"
+FAIR = "centred=True,span=seen,pool=default,normalize=default,contrasts=default"
 """What the private linear learners use of a model's declarations; without it a comparison understates the price of
 privacy."""
 

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from reticent.experiments.config import AgentConfig, RunConfig
+from reticent.experiments.reach import median_users_until
 from reticent.extras import require
 from reticent.learning.learner import AnyLearner
 from reticent.simulation.simulate import Curves
@@ -73,7 +74,8 @@ class RunResult:
 
         ``regret_mean`` and ``regret_stderr`` (None for a single seed) are of the cumulative regret at the end,
         ``final_gap`` is the mean gap to the optimal value over the last 5% of the episodes and ``final_gap_share`` the
-        same as a share of :attr:`scale`; ``episodes_per_second`` counts the episodes of all seeds.
+        same as a share of :attr:`scale`; ``users_until_5_percent`` is the median number of users until that share stays
+        below 5 % (None: in half of the seeds it never does); ``episodes_per_second`` counts the episodes of all seeds.
         """
         return [self._row(run) for run in self.runs]
 
@@ -89,6 +91,7 @@ class RunResult:
             "regret_stderr": float(regret.std(ddof=1) / math.sqrt(count)) if count > 1 else None,
             "final_gap": gap,
             "final_gap_share": gap / self.scale if self.scale > 0 else None,
+            "users_until_5_percent": median_users_until(curves.episodes, curves.value, self.optimal_value, self.scale),
             "episodes_per_second": curves.position * count / max(curves.seconds, 1e-9),
             "seconds": curves.seconds,
             "compile_seconds": curves.compile_seconds,

@@ -24,7 +24,7 @@ Section: TypeAlias = "Callable[[RunResult], str]"
 
 def results_section(result: RunResult) -> str:
     """The table of results, and what its columns mean."""
-    head = ("agent", "regret", "final gap", "of what there is to learn", "episodes/s")
+    head = ("agent", "regret", "final gap", "of what there is to learn", "users to 5%", "episodes/s")
     rows = [
         (
             agent_name(row["agent"]),
@@ -32,6 +32,7 @@ def results_section(result: RunResult) -> str:
             + ("" if row["regret_stderr"] is None else f"&nbsp;±&nbsp;{row['regret_stderr']:,.1f}"),
             f"{row['final_gap']:.4f}",
             "–" if row["final_gap_share"] is None else f"{100 * row['final_gap_share']:.1f}%",
+            "–" if row["users_until_5_percent"] is None else f"{row['users_until_5_percent']:,.0f}",
             f"{row['episodes_per_second']:,.0f}",
         )
         for row in result.summary()
@@ -39,7 +40,8 @@ def results_section(result: RunResult) -> str:
     explanation = (
         "<p class=note><b>Regret</b> is the return lost to the best policy, summed over all users "
         "(mean ± standard error over the seeds). The <b>final gap</b> is the loss per user over the last 5% of them; "
-        f"acting at random would lose {result.scale:.3f}.</p>"
+        f"acting at random would lose {result.scale:.3f}. <b>Users to 5%</b>: users until the gap stays below 5% of that, "
+        "the median over the seeds (–: in half of them it never does).</p>"
     )
     return table(head, rows) + explanation
 

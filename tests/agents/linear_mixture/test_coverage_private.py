@@ -123,6 +123,9 @@ def distances(agent: Any, place: World, keys: jax.Array) -> jax.Array:
     lanes = np.arange(sizes.max())
     numbers = (np.cumsum(sizes) - sizes)[:, None] + lanes
     horizon, privatizer = place.model.horizon, agent.aggregator
+    reward_truth = place.reward_theta
+    if agent.rewards is not None:  # θ_r = c + Bη is learned as η
+        reward_truth = (reward_truth - agent.rewards.centre) @ jnp.linalg.pinv(agent.rewards.basis).T
 
     def ratio(state: Any) -> jax.Array:
         sums = privatizer.regularized(state.aggregate)
@@ -130,7 +133,7 @@ def distances(agent: Any, place: World, keys: jax.Array) -> jax.Array:
         found = []
         for truth, theta, gram, radius in (
             (place.transition_theta, transition.theta, sums.transition_gram, agent.radii.after(state.rounds)[0]),
-            (place.reward_theta, reward.theta, sums.reward_gram, agent.radii.after(state.rounds)[1]),
+            (reward_truth, reward.theta, sums.reward_gram, agent.radii.after(state.rounds)[1]),
         ):
             error = truth - theta
             length = jnp.sqrt(jnp.einsum("hi,hij,hj->h", error, gram, error))
@@ -197,7 +200,9 @@ def test_regret_stays_below_the_theorem_where_it_says_something(
 ) -> None:
     """Theorem VI and PO with the learner's own certificate. They are not vacuous only for tiny worlds and much data."""
     place = make_world_from(f"random-blend:states=3,actions=2,horizon={horizon},d1=2,d2=1,per_step=true")
-    options = PrivateOptions(counter="blt", epsilon=epsilon, shift_scale=1.0, bonus_scale=1.0)
+    options = PrivateOptions(
+        counter="blt", epsilon=epsilon, shift_scale=1.0, bonus_scale=1.0, contrasts=False, learning_rate="paper"
+    )
     agent = make_private(place.model, episodes, method, options)
     bound = certified(
         method, place.model, agent.theory.certificate, episodes, options.alpha,

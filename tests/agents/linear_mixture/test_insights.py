@@ -65,8 +65,8 @@ def test_noise_alone_has_the_ratio_one(trust):
     draw, total, freedom = np.random.default_rng(7), 0.0, 0
     for _ in range(50):
         noise = scale * draw.normal(size=(parts, *scale.shape)).sum(axis=0)
-        found = insights.signal_to_noise(noise, stated, MODEL.d1, MODEL.d2)
-        for ratios, d in ((found.transition, MODEL.d1), (found.reward, MODEL.d2)):
+        found = insights.signal_to_noise(noise, stated, plan.d1, plan.d2)
+        for ratios, d in ((found.transition, plan.d1), (found.reward, plan.d2)):
             shown = ratios[~np.isnan(ratios)]
             total += float((shown**2).sum()) * d * (d + 1) / 2
             freedom += len(shown) * d * (d + 1) // 2
@@ -83,9 +83,11 @@ def test_with_much_data_the_proven_interval_closes_around_the_truth(method):
     """Sums of 10⁸ users in every direction, noiseless for clarity: what is left is the interval's own width."""
     agent = make_private(MODEL, 10**8, method, PrivateOptions(epsilon=50.0))
     plan = agent.theory.privacy
-    users, horizon, d1, d2 = 10**8, MODEL.horizon, MODEL.d1, MODEL.d2
+    users, horizon, d1, d2 = 10**8, MODEL.horizon, plan.d1, plan.d2
     theta_p = np.broadcast_to(WORLD.transition_theta, (horizon, d1))
-    theta_r = np.broadcast_to(WORLD.reward_theta, (horizon, d2))
+    contrasts = agent.rewards  # θ_r = c + Bη is learned as η
+    away = np.broadcast_to(WORLD.reward_theta, (horizon, MODEL.d2)) - np.asarray(contrasts.centre)
+    theta_r = away @ np.linalg.pinv(np.asarray(contrasts.basis)).T
 
     def packed(d: int) -> np.ndarray:
         return np.concatenate([[users / d if i == j else 0.0 for j in range(i, d)] for i in range(d)])

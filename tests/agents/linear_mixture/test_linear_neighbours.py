@@ -22,7 +22,8 @@ def test_the_worst_trajectories_are_possible_and_beat_random_ones() -> None:
     pair = agent.audit_hooks().possible_pair(world, 0)
     worst = realised_strength(agent.aggregator, pair)
     assert 0.2 * promised < worst < promised
-    table, draw = StepTable.of(agent.aggregator, world, long_run_plan(agent, world)), np.random.default_rng(0)
+    table = StepTable.of(agent.aggregator, world, long_run_plan(agent, world), agent.rewards)
+    draw = np.random.default_rng(0)
     for _ in range(10):
         sides = [table.observation(table.random(draw)) for _ in range(2)]
         assert realised_strength(agent.aggregator, pair._replace(canary=sides[0], replacement=sides[1])) <= worst

@@ -53,7 +53,9 @@ def test_defaults_are_the_best_known():
 
 def test_policy_optimization_has_shorter_epochs():
     plan = plan_privacy(the_world().model, 20_000, "policy-optimization", PrivateOptions())
-    assert plan.options.growth == 1.2
+    assert plan.options.growth == 1.5
+    slow = plan_privacy(the_world().model, 20_000, "policy-optimization", PrivateOptions(learning_rate="paper"))
+    assert slow.options.growth == 1.2
 
 
 def test_paper_means_the_paper_whatever_else_is_asked_for():
@@ -229,9 +231,10 @@ def test_without_noise_a_joint_round_cannot_end():
 
 
 def test_the_schedule_is_public():
-    """Epochs depend on K and the options alone, and a round's noise on nothing at all."""
+    """Epochs depend on K and the options alone, and a round's noise on nothing at all; with contrasts, on the range of the
+    public reward tables."""
     model, other = the_world().model, the_world(seed=7).model
-    one, two = (make_agent("private-linopt-vi", each, 5000) for each in (model, other))
+    one, two = (make_agent("private-linopt-vi:contrasts=false", each, 5000) for each in (model, other))
     assert one.schedule == two.schedule
     np.testing.assert_array_equal(one.aggregator.noise_scale, two.aggregator.noise_scale)
 

@@ -33,7 +33,7 @@ def the_model() -> Model:
 
 @functools.cache
 def privatizer(**options) -> Privatizer:
-    given_to = {"first": 2, "growth": 1.5, **options}
+    given_to = {"first": 2, "growth": 1.5, "contrasts": False, **options}
     return make_private(the_model(), EPISODES, "value-iteration", PrivateOptions(**given_to)).aggregator
 
 

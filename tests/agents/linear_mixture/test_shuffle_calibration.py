@@ -25,7 +25,7 @@ WORLD = make_world_from("random-blend:states=3,actions=2,horizon=2,d1=2,d2=2,per
 
 
 def private(episodes: int = 64, **options) -> LinOptLearner:
-    chosen = PrivateOptions(**{"trust": "shuffle", "first": 8, **options})
+    chosen = PrivateOptions(**{"trust": "shuffle", "first": 8, "contrasts": False, **options})
     return make_private(WORLD.model, episodes, "value-iteration", chosen)
 
 
@@ -78,7 +78,7 @@ def test_noise_is_a_little_above_the_joint_models() -> None:
 def test_reports_are_on_the_grid_and_within_reach() -> None:
     agent = private()
     plan, grid = agent.theory.privacy, float(agent.aggregator.grid)
-    reach = reach_of(make_regressions(WORLD.model, plan.frame), grid)
+    reach = reach_of(make_regressions(WORLD.model, plan.frame, plan.rewards), grid)
     np.testing.assert_array_equal(reach, np.ceil(agent.aggregator.contribution_bound / grid))
     for seen, uniform in itertools.product(extremes(), (0.0, 0.5, np.nextafter(1, 0))):
         steps = np.asarray(agent.aggregator.report(seen, jnp.full(reach.shape, uniform))) / grid

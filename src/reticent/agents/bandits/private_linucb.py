@@ -72,5 +72,6 @@ def private_linucb(
 
 
 def bandit_options(*, trust: TrustName = "joint", counter: CounterName | None = None, **given: Any) -> PrivateOptions:
-    """The options of Private-LinOpt-VI that are this agent: the paper's tree where the server is trusted."""
-    return PrivateOptions(trust=trust, counter=counter or (None if trust_named(trust).grouped else "tree"), **given)
+    """The options of Private-LinOpt-VI that are this agent: the paper's tree where the server is trusted, its features."""
+    chosen = counter or (None if trust_named(trust).grouped else "tree")
+    return PrivateOptions(trust=trust, counter=chosen, contrasts=False, **given)

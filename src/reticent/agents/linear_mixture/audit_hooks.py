@@ -79,9 +79,10 @@ class LinearMixtureHooks:
         def anybody() -> Observation:
             x, y = draw.normal(size=(horizon, privatizer.d1)), draw.normal(size=(horizon, privatizer.d2))
             x *= (2 * draw.random() * bound / np.linalg.norm(x, axis=1))[:, None]
-            y *= (2 * draw.random() / np.linalg.norm(y, axis=1))[:, None]
+            y *= (2 * draw.random() * np.asarray(privatizer.reward_bound) / np.linalg.norm(y, axis=1))[:, None]
             y = np.abs(y) if privatizer.nonnegative_rewards and draw.random() < 0.75 else y
-            targets, rewards = draw.uniform(-1.2, 1.2, horizon) * high, draw.uniform(-0.2, 1.2, horizon)
+            targets, share = draw.uniform(-1.2, 1.2, horizon) * high, draw.uniform(-0.2, 1.2, horizon)
+            rewards = np.asarray(privatizer.reward_low) * (1 - share) + np.asarray(privatizer.reward_high) * share
             return _observation(x, targets, y, rewards)
 
         return self._neighbours([Pair(anybody(), anybody(), f"random {index}") for index in range(count)])
@@ -102,7 +103,11 @@ class LinearMixtureHooks:
         bare = np.ones(horizon)
         starts = np.cumsum([0, packed_size(d1), d1, packed_size(d2)])
         gram, moment, gram_r, moment_r = (scale[:, start] for start in starts)
-        tight_p, tight_r = _tight_angle(gram, moment, high, bound), _tight_angle(gram_r, moment_r, bare, bare)
+        pays, floor, ceiling = (
+            np.asarray(limit) for limit in (privatizer.reward_bound, privatizer.reward_low, privatizer.reward_high)
+        )
+        reward = np.where(np.abs(floor) > np.abs(ceiling), floor, ceiling)  # the end that is farther from 0
+        tight_p, tight_r = _tight_angle(gram, moment, high, bound), _tight_angle(gram_r, moment_r, np.abs(reward), pays)
         # A feature with no noise has no place in a corner; it is left to the hostile pairs.
         pairs = []
         angles_p = {"proof": -tight_p, "same way": tight_p, "opposite": -bare, "orthogonal": 0 * bare, "equal": bare}
@@ -111,9 +116,9 @@ class LinearMixtureHooks:
             for name_r, cosine_r in angles_r.items():
                 x, y = _at_angle(horizon, d1, cosine_p)
                 u, v = _at_angle(horizon, d2, cosine_r)
-                canary = _observation(bound[:, None] * x, high, u, bare)
+                canary = _observation(bound[:, None] * x, high, pays[:, None] * u, reward)
                 for end, target in (("same", high), ("other", low)):
-                    replacement = _observation(bound[:, None] * y, target, v, bare)
+                    replacement = _observation(bound[:, None] * y, target, pays[:, None] * v, reward)
                     pairs.append(Pair(canary, replacement, f"corner: {name_p}/{name_r}, {end} end"))
         alone = against(pairs, self.nothing())
         return alone if self.zero_out else [*pairs, alone[0]]

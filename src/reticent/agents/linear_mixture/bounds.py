@@ -41,6 +41,7 @@ from reticent.agents.linear_mixture.frame import PAPER_FRAME, Frame
 from reticent.agents.linear_mixture.learner import LinOptLearner, Theory
 from reticent.agents.linear_mixture.radius import radius
 from reticent.agents.linear_mixture.regularizer import Certificate
+from reticent.agents.linear_mixture.reward_coordinates import learned_sizes
 from reticent.agents.linear_mixture.spectrum import lemma_chi, lemma_operator_norm
 from reticent.errors import InvalidInput
 from reticent.learning.learner import Method
@@ -250,6 +251,8 @@ def certified(
     pooled: bool = False,
     bonus_scale: float = 1.0,
     shift_scale: float = 1.0,
+    ahead: float | None = None,
+    rewards_known: bool = False,
 ) -> Bound:
     r"""The theorem for a learner as it is: its certificate (worst case over rounds), frame, schedule and pooling.
 
@@ -264,6 +267,9 @@ def certified(
       weighted: rounds are weighted by their size (counter ``epochs``).
       pooled: the sums of all steps are added up.
       bonus_scale, shift_scale: the learner's; other than 1 becomes a caveat, since the theorem is about 1.
+      ahead: η of policy optimization whose steps are taken ahead of their rounds, for which (i) is H·ln\|A\|/η whatever η
+        and the rounds are (:mod:`reticent.agents.linear_mixture.learner`); None is the paper's η and order.
+      rewards_known: nothing is learned of rewards, and T2 is 0.
     """
     horizon = sizes.horizon
     _check_sizes(horizon, episodes, sizes.d1, sizes.d2, alpha)
@@ -292,7 +298,7 @@ def certified(
         potential(sizes.d1, float(feature), constants.lambda_min_p, rounds, steps, weighted)
         for feature in (bounds.feature.max(keepdims=True) if pooled else bounds.feature)
     ]
-    potential_r = potential(sizes.d2, 1.0, constants.lambda_min_r, rounds, steps, weighted)
+    potential_r = potential(sizes.d2, 0.0 if rewards_known else 1.0, constants.lambda_min_r, rounds, steps, weighted)
     reward = 2 * horizon * max(float(beta_r), 0.5)
     if pooled:
         first = 2 * float(reach.max()) * math.sqrt(until * horizon * potential_p[0])
@@ -313,7 +319,8 @@ def certified(
         # A round of n users takes n steps with one Q, so within a round nothing is gained: n steps of size η are one
         # of size nη, whose second-order term is n times as large.
         steps_squared = float(np.sum(rounds.astype(np.float64) ** 2))
-        terms["(i), mirror descent"] = horizon * spread / eta + eta * steps_squared * horizon**3 / 2 if eta > 0 else 0.0
+        afterwards = horizon * spread / eta + eta * steps_squared * horizon**3 / 2 if eta > 0 else 0.0
+        terms["(i), mirror descent"] = afterwards if ahead is None else _mirror_ahead(horizon, spread, ahead)
         terms["(ii), martingale"] = _po_martingale(horizon, until, alpha)
     caveats = []
     if bonus_scale != 1:
@@ -326,12 +333,15 @@ def certified(
 def bound_of(agent: LinOptLearner, theory: Theory, points: NDArray[np.int64]) -> tuple[Floats, Bound]:
     """The bound of a learner as it is, with what it does that the theorems do not cover among the caveats."""
     curve, bound = bound_curve(
-        points, agent.method, agent.model, theory.certificate, agent.schedule.episodes, theory.alpha,
+        points, agent.method, learned_sizes(agent.model, agent.rewards), theory.certificate,
+        agent.schedule.episodes, theory.alpha,
         actions=agent.model.actions, frame=agent.frame, schedule=agent.schedule, weighted=theory.weighted,
         pooled=agent.pooled, bonus_scale=theory.bonus_scale, shift_scale=theory.shift_scale,
+        ahead=theory.learning_rate if theory.ahead else None,
+        rewards_known=agent.rewards is not None and agent.rewards.bounds.bound == 0,
     )  # fmt: skip
     caveats = list(bound.caveats)
-    if theory.learning_rate is not None:
+    if theory.learning_rate is not None and not theory.ahead:
         caveats.append(f"The learner's step is η = {theory.learning_rate:g}; the theorem is about the paper's.")
     if theory.misspecification > 0:
         caveats.append(
@@ -402,6 +412,13 @@ def _optimism(
         "T1, transition bonuses": 2 * max(float(beta_p), horizon / 2) * steps * math.sqrt(2 * horizon * d1 * growth_p),
         "T2, reward bonuses": 2 * horizon * max(float(beta_r), 0.5) * steps * math.sqrt(2 * horizon * d2 * growth_r),
     }
+
+
+def _mirror_ahead(horizon: int, spread: float, eta: float) -> float:
+    """H·ln|A|/η: what steps that are taken ahead lose against any fixed policy, at all steps of all users together."""
+    if spread == 0:
+        return 0.0
+    return horizon * spread / eta if eta > 0 else math.inf
 
 
 def _po_martingale(horizon: int, episodes: int, alpha: float) -> float:

@@ -16,6 +16,7 @@ from jax import Array
 
 from reticent.agents.linear_mixture.learner import LinOptLearner
 from reticent.agents.linear_mixture.privatizer import Privatizer
+from reticent.agents.linear_mixture.reward_coordinates import RewardCoordinates
 from reticent.agents.linear_mixture.statistics import Observation, observe
 from reticent.learning.plan import Plan
 from reticent.privacy.neighbours import Pair
@@ -32,7 +33,7 @@ def farthest_episodes(
     agent: LinOptLearner, privatizer: Privatizer, world: World, nothing: Observation | None, seed: int
 ) -> Pair[Observation]:
     """The possible pair whose reports are farthest apart; against ``nothing`` where that is what a user is replaced by."""
-    table = StepTable.of(privatizer, world, long_run_plan(agent, world))
+    table = StepTable.of(privatizer, world, long_run_plan(agent, world), agent.rewards)
     origin = "trajectories of this world"
     if nothing is not None:
         return Pair(table.observation(table.farthest_from(None)[0]), nothing, origin)
@@ -73,6 +74,7 @@ class StepTable:
     Attributes:
       ends: the rewards that a pair may have, ``(H, S, A, R)``.
       possible: which transitions have positive probability.
+      rewards: the coordinates in which rewards are learned.
     """
 
     world: World
@@ -81,14 +83,18 @@ class StepTable:
     reward: np.ndarray
     ends: np.ndarray
     possible: np.ndarray
+    rewards: RewardCoordinates | None
 
     @classmethod
-    def of(cls, privatizer: Privatizer, world: World, plan: Plan) -> StepTable:
+    def of(cls, privatizer: Privatizer, world: World, plan: Plan, rewards: RewardCoordinates | None) -> StepTable:
         model, scale = world.model, np.asarray(privatizer.noise_scale)
         framed = plan.framed_values()
         phi = np.moveaxis(np.asarray(jax.vmap(model.value_features)(framed)), 1, -1)
-        varphi = np.moveaxis(np.asarray(model.reward_features), 0, -1)
-        cut = np.cumsum([0, packed_size(model.d1), model.d1, packed_size(model.d2), model.d2])
+        pays = model.reward_features if rewards is None else rewards.features(model)
+        varphi = np.moveaxis(np.asarray(pays), 0, -1)
+        baseline = 0.0 if rewards is None else np.asarray(rewards.baseline(model))[..., None]
+        d1, d2 = privatizer.d1, privatizer.d2
+        cut = np.cumsum([0, packed_size(d1), d1, packed_size(d2), d2])
 
         def white(part: np.ndarray, block: int) -> np.ndarray:
             sigma = scale[:, cut[block] : cut[block + 1]]
@@ -105,10 +111,10 @@ class StepTable:
             ends = np.asarray(world.mean_rewards)[..., None]
         every = np.broadcast_to(varphi, (model.horizon, *varphi.shape))
         gram_r = white(np.asarray(_packed_products(every)), 2)
-        moment_r = white(every[:, :, :, None, :] * ends[..., None], 3)
+        moment_r = white(every[:, :, :, None, :] * (ends - baseline)[..., None], 3)
         spread_r = np.broadcast_to(gram_r[:, :, :, None, :], (*moment_r.shape[:-1], gram_r.shape[-1]))
         reward = np.concatenate([spread_r, moment_r], axis=-1)
-        return cls(world, plan, transition, reward, ends, np.asarray(world.transitions) > 0)
+        return cls(world, plan, transition, reward, ends, np.asarray(world.transitions) > 0, rewards)
 
     def farthest_from(self, path: np.ndarray | None) -> tuple[np.ndarray, float]:
         """The episode ``(H, 4)`` of (state, action, next state, reward index) farthest from ``path``, and how far².
@@ -151,7 +157,7 @@ class StepTable:
         rewards = self.ends[np.arange(len(path)), path[:, 0], path[:, 1], path[:, 3]]
         states = np.concatenate([path[:, 0], path[-1:, 2]])
         episode = Episode(jnp.asarray(states), jnp.asarray(path[:, 1]), jnp.asarray(rewards))
-        return observe(self.world.model, self.plan.framed_values(), episode)
+        return observe(self.world.model, self.plan.framed_values(), episode, coordinates=self.rewards)
 
     def _at(self, h: int, step: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         state, action, following, reward = step

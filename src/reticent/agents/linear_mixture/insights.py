@@ -46,7 +46,7 @@ def insights_of(agent: LinOptLearner, released: np.ndarray, version: int, policy
     plan, signal = agent.theory.privacy, None
     if version:
         noise = noise_in_release(plan, np.asarray(_privatizer(agent).noise_scale), version)
-        signal = signal_to_noise(released, noise, agent.model.d1, agent.model.d2)
+        signal = signal_to_noise(released, noise, plan.d1, plan.d2)
     value = start_value(agent, plan, released, version, policy)
     confidence = max(0.0, 1 - FAILURES * plan.options.alpha)
     return Insights(signal, value, agent.pooled, plan.options.bonus_scale, confidence)
@@ -92,7 +92,7 @@ def with_theory(agent: LinOptLearner, plan: PrivacyPlan) -> LinOptLearner:
     """The agent with the shift and the bonus that the theory asks for, whatever its options made of them."""
     options, ends = plan.options, plan.schedule.ends[: plan.schedule.releases]
     tables = regularize(
-        plan.calibration, ends, d1=agent.model.d1, d2=agent.model.d2, alpha=options.alpha, shift_scale=1.0,
+        plan.calibration, ends, d1=plan.d1, d2=plan.d2, alpha=options.alpha, shift_scale=1.0,
         pooled=bool(options.pool),
     )  # fmt: skip
     privatizer = dataclasses.replace(
@@ -128,7 +128,7 @@ def _log_probabilities(policy: np.ndarray, actions: int) -> jax.Array:
 def _evaluator(agent: LinOptLearner) -> LinOptLearner:
     """An agent that evaluates a given policy from a given release: policy optimization over a plain sum."""
     privatizer = dataclasses.replace(_privatizer(agent), counter=RunningSum(_privatizer(agent).counter.rounds))
-    return dataclasses.replace(agent, aggregator=privatizer, method="policy-optimization")
+    return dataclasses.replace(agent, aggregator=privatizer, method="policy-optimization", ahead=False)
 
 
 @jax.jit

@@ -2,6 +2,19 @@ r"""The paper's learner for linear mixture models.
 
 :class:`LinOptLearner` is LinOpt-VI-Reg (Algorithm 1) or LinOpt-PO-Reg (Algorithm 2) over *any* regularizer: with a
 fixed one it is UCRL-VTR or OPPO, with a privatizer Private-LinOpt-VI or Private-LinOpt-PO. Nothing here knows which.
+
+**When policy optimization steps.** The paper serves :math:`\pi^k` and steps afterwards, with the Q that was made before
+user k came: :math:`\pi^{k+1}\propto\pi^k\exp(\eta Q^k)`. A round of n users takes n such steps at once, all with a Q that
+knows nothing of them. *Ahead* is the other order: the round is served
+
+.. math:: \pi^k\propto\pi^{k-1}\exp(\eta n_kQ^k),
+
+where Q^k is that of π^k itself: backward induction meets Q_h before it needs π_h. By the three-point identity
+:math:`\eta n_k\langle Q^k,\pi^*-\pi^k\rangle=KL(\pi^*\|\pi^{k-1})-KL(\pi^*\|\pi^k)-KL(\pi^k\|\pi^{k-1})` at every state and
+step, so that term (i) of Theorem PO is :math:`\sum_kn_k\langle Q^k,\pi^*-\pi^k\rangle\le H\ln|A|/\eta` over all steps,
+*whatever η and the rounds are*: the second-order term that asks for a small η is gone. What is left of it is an
+adversary who changes rewards from user to user: the next Q is then not known ahead, and the paper's order and η are
+right.
 """
 
 from __future__ import annotations
@@ -19,6 +32,7 @@ from reticent.agents.linear_mixture.constraint import project_sum
 from reticent.agents.linear_mixture.frame import Frame
 from reticent.agents.linear_mixture.radius import Radii
 from reticent.agents.linear_mixture.regularizer import Certificate
+from reticent.agents.linear_mixture.reward_coordinates import RewardCoordinates
 from reticent.agents.linear_mixture.statistics import Observation, Statistics, estimates, observe
 from reticent.errors import InvalidInput
 from reticent.learning.aggregator import Noise
@@ -56,6 +70,7 @@ class Theory(Statement):
       weighted: whether rounds are weighted by their size.
       bonus_scale, shift_scale: multiples of the theory's radii and shifts.
       learning_rate: η where it is not the paper's, else None.
+      ahead: whether policy optimization steps along the Q of the round that it is about to serve.
       misspecification: how wrong the model may be.
       privacy: the plan of a private learner.
     """
@@ -68,6 +83,7 @@ class Theory(Statement):
     learning_rate: float | None = None
     misspecification: float = 0.0
     privacy: PrivacyPlan | None = None
+    ahead: bool = False
 
 
 @jax.tree_util.register_dataclass
@@ -79,18 +95,22 @@ class LinOptLearner(Learner[Observation, Any, Statistics]):
       radii: confidence radii per round and step.
       bonus_scale: multiplies the radii; 1 is the theory.
       learning_rate: η of policy optimization, per episode.
+      ahead: whether its mirror step is taken before a round is served, with that round's Q, or after it (the paper).
       frame: how values enter the regression.
       pooled: whether all steps share one regression, as the aggregator's sums then do.
       theory: what the regret bounds are computed from, where there are any.
       normalize: project transition estimates onto {Σθ = 1} (:mod:`reticent.agents.linear_mixture.constraint`).
+      rewards: the coordinates in which rewards are learned; None is the paper's regression of r on φ.
     """
 
     radii: Radii
     bonus_scale: Array
     learning_rate: Array
+    rewards: RewardCoordinates | None = None
     frame: Frame = dataclasses.field(metadata={"static": True})
     pooled: bool = dataclasses.field(metadata={"static": True})
     normalize: bool = dataclasses.field(default=False, metadata={"static": True})
+    ahead: bool = dataclasses.field(default=False, metadata={"static": True})
     theory: Theory | None = dataclasses.field(default=None, metadata={"static": True})
 
     def plan(self, state: AgentState, *, action_values: bool = False) -> Plan:
@@ -108,10 +128,23 @@ class LinOptLearner(Learner[Observation, Any, Statistics]):
         return Beliefs(transition, reward, self.bonus_scale * radius_p, self.bonus_scale * radius_r)
 
     def _plan(self, state: AgentState, beliefs: Beliefs, action_values: bool) -> Plan:
-        policy = None if state.log_policy is None else jax.nn.softmax(state.log_policy, axis=-1)
+        given = state.log_policy is not None
         return planner.backward_induction(
-            self.model, self.frame, *beliefs, policy, action_values=action_values or policy is not None
-        )
+            self.model, self.frame, *beliefs, state.log_policy, self._step_ahead(state.rounds), self.rewards,
+            action_values=action_values or given,
+        )  # fmt: skip
+
+    def _step_ahead(self, rounds: Array) -> Array:
+        """η·n of the mirror step that comes before the round after ``rounds`` closed ones; 0 if it comes afterwards.
+
+        n is what the public schedule says, so that a plan does not depend on how many users did report.
+        """
+        if not self.ahead:
+            return jnp.zeros_like(self.learning_rate)
+        if self.schedule.sizes is None:
+            return self.learning_rate
+        sizes = jnp.asarray(self.schedule.sizes, self.learning_rate.dtype)
+        return self.learning_rate * sizes[jnp.minimum(rounds, len(self.schedule.sizes) - 1)]
 
     def regret_bound(self, points: np.ndarray) -> tuple[np.ndarray, Bound] | None:
         """The regret bound of the theorems at each of ``points``, and at the end with its remark; None without a theory."""
@@ -137,13 +170,13 @@ class LinOptLearner(Learner[Observation, Any, Statistics]):
 
     def see(self, plan: Plan, episode: Episode) -> Observation:
         """The regression pairs of ``episode`` under ``plan``."""
-        return observe(self.model, plan.framed_values(), episode, plan.features)
+        return observe(self.model, plan.framed_values(), episode, plan.features, self.rewards)
 
     def close(self, state: AgentState, plan: Plan, users: Array | int, noise: Noise = None) -> AgentState:
         r"""End the round of ``users`` users who were served ``plan``.
 
         Policy optimization takes its mirror step here, :math:`\pi\propto\pi\exp(\eta\,n\,Q)` for a round of n users: one
-        step of the paper per user, all with the round's Q.
+        step of the paper per user, all with the round's Q. If it was taken ahead, this is how it is remembered.
         """
         log_policy = state.log_policy
         if log_policy is not None:
@@ -168,7 +201,10 @@ class OffGridLearner(LinOptLearner):
         beliefs = self._beliefs(state)
         plan = self._plan(state, beliefs, action_values)
         published = off_grid.publish(*beliefs, plan.values, plan.centres, plan.scales)
-        return plan._replace(extension=off_grid.Extension(published, state.past))
+        past = state.past
+        if past is not None and self.ahead:
+            past = off_grid.record(past, state.rounds, published, self._step_ahead(state.rounds))
+        return plan._replace(extension=off_grid.Extension(published, past))
 
     def act(self, plan: Plan, step: Array | int, state: Array | int, uniform: Array | float) -> Array:
         return off_grid.act(self.model, plan.extension, jnp.asarray(step), jnp.asarray(state), jnp.asarray(uniform))
@@ -205,8 +241,3 @@ def require_declared(sizes: Sizes, *, pool: bool, normalize: bool) -> None:
         raise InvalidInput("pool", True, "False for a model that is not stationary", "declare the model stationary")
     if normalize and not sizes.sums_to_one:
         raise InvalidInput("normalize", True, "False unless θ sums to one", "declare the model with sums_to_one")
-
-
-def paper_learning_rate(actions: int, horizon: int, episodes: int) -> float:
-    r"""η of Theorem PO, :math:`\sqrt{2\ln|A|/(HT)}` with T = KH."""
-    return float(np.sqrt(2 * np.log(max(actions, 2)) / (horizon * episodes * horizon)))

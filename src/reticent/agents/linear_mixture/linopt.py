@@ -12,11 +12,12 @@ from reticent.agents.linear_mixture.learner import (
     LinOptLearner,
     Theory,
     learner_for,
-    paper_learning_rate,
     require_declared,
 )
+from reticent.agents.linear_mixture.mirror import LearningRate, mirror_of
 from reticent.agents.linear_mixture.radius import inflation, radii
 from reticent.agents.linear_mixture.regularizer import make_fixed_regularizer
+from reticent.agents.linear_mixture.reward_coordinates import learned_sizes, reward_coordinates
 from reticent.agents.registry import AGENTS
 from reticent.errors import InvalidInput
 from reticent.learning.learner import Method
@@ -38,18 +39,20 @@ def ucrl_vtr(
     pool: bool | None = False,
     normalize: bool | None = False,
     misspecification: float = 0.0,
+    contrasts: bool | None = False,
 ) -> LinOptLearner:
     """UCRL-VTR (Ayoub et al. 2020): optimistic value iteration, fixed regularizer, no privacy.
 
     ``bonus_scale`` multiplies the theory's confidence radius; ``replan`` is after every episode or on a geometric
     public schedule of epochs, by default where a plan is large. ``centred``, ``span``, ``pool`` and ``normalize`` are
-    the private agents' statistical options, off by default as in the paper; with them on, this is what a private agent
-    is at ε = ∞. ``misspecification`` widens the confidence radius for a model that is wrong by that much (total
-    variation; :mod:`reticent.agents.linear_mixture.radius`).
+    the private agents' statistical options, as is ``contrasts``, off by default as in the paper; with them on, this is
+    what a private agent is at ε = ∞. ``misspecification`` widens the confidence radius for a model that is wrong by
+    that much (total variation; :mod:`reticent.agents.linear_mixture.radius`).
     """
     options = FixedOptions(
-        bonus_scale, alpha, regularization, replan, Frame(centred, span), pool, normalize, misspecification
-    )
+        bonus_scale, alpha, regularization, replan, Frame(centred, span), pool, normalize, misspecification,
+        contrasts,
+    )  # fmt: skip
     return make_fixed(model, episodes, "value-iteration", options)
 
 
@@ -62,20 +65,24 @@ def oppo(
     alpha: float = 0.05,
     regularization: float = 1.0,
     replan: Replan | None = None,
-    learning_rate: float | None = None,
+    learning_rate: LearningRate = None,
     centred: bool = False,
     span: Span = "horizon",
     pool: bool | None = False,
     normalize: bool | None = False,
     misspecification: float = 0.0,
+    contrasts: bool | None = False,
 ) -> LinOptLearner:
     """OPPO with bandit feedback (Cai et al. 2020): optimistic policy optimization, fixed regularizer, no privacy.
 
-    ``learning_rate`` is η, by default the paper's √(2 ln|A|/(HT)); the other options are those of ``ucrl-vtr``.
+    ``learning_rate`` is η, by default a multiple of the paper's √(2 ln|A|/(HT)) with each step taken ahead of its round;
+    ``paper`` is the paper's η and order, for rewards that change (:mod:`reticent.agents.linear_mixture.mirror`). The other
+    options are those of ``ucrl-vtr``.
     """
     options = FixedOptions(
-        bonus_scale, alpha, regularization, replan, Frame(centred, span), pool, normalize, misspecification
-    )
+        bonus_scale, alpha, regularization, replan, Frame(centred, span), pool, normalize, misspecification,
+        contrasts,
+    )  # fmt: skip
     return make_fixed(model, episodes, "policy-optimization", options, learning_rate)
 
 
@@ -91,10 +98,11 @@ class FixedOptions:
     pool: bool | None
     normalize: bool | None
     misspecification: float = 0.0
+    contrasts: bool | None = False
 
 
 def make_fixed(
-    model: Model, episodes: int, method: Method, options: FixedOptions, learning_rate: float | None = None
+    model: Model, episodes: int, method: Method, options: FixedOptions, learning_rate: LearningRate = None
 ) -> LinOptLearner:
     """A learner with a fixed regularizer."""
     check_scale("bonus_scale", options.bonus_scale)
@@ -105,18 +113,21 @@ def make_fixed(
     )
     require_declared(model, pool=bool(options.pool), normalize=bool(options.normalize))
     sizes = replan_sizes(model.states * model.actions, episodes, options.replan)
+    rewards = reward_coordinates(model, options.contrasts)
+    learned = learned_sizes(model, rewards)
     regularizer = make_fixed_regularizer(
-        model.horizon, model.d1, model.d2, options.regularization, options.regularization, bool(options.pool)
+        model.horizon, model.d1, learned.d2, options.regularization, options.regularization, bool(options.pool)
     )
     observations = episodes * (model.horizon if options.pool else 1)
     schedule = Schedule(episodes, sizes, final_release=True)
     users = np.concatenate([[0], schedule.ends])
+    mirror = mirror_of(model.actions, model.horizon, episodes, learning_rate)
     inflated = inflation(model, options.frame, options.misspecification, users, bool(options.pool))
     return learner_for(model)(
         model=model,
         aggregator=regularizer,
         radii=radii(
-            model,
+            learned,
             options.frame,
             regularizer.certificate(),
             observations,
@@ -125,7 +136,9 @@ def make_fixed(
             bool(options.pool),
         ),
         bonus_scale=jnp.asarray(float(options.bonus_scale)),
-        learning_rate=rate(model, episodes, learning_rate),
+        learning_rate=jnp.asarray(mirror.rate),
+        ahead=mirror.ahead,
+        rewards=rewards,
         frame=options.frame,
         schedule=schedule,
         method=method,
@@ -136,18 +149,11 @@ def make_fixed(
             regularizer.certificate(),
             options.alpha,
             bonus_scale=options.bonus_scale,
-            learning_rate=learning_rate,
+            learning_rate=None if learning_rate == "paper" else mirror.rate,
+            ahead=mirror.ahead,
             misspecification=options.misspecification,
         ),
     )
-
-
-def rate(model: Model, episodes: int, learning_rate: float | None) -> jnp.ndarray:
-    """η as given, or the paper's."""
-    if learning_rate is None:
-        return jnp.asarray(paper_learning_rate(model.actions, model.horizon, episodes))
-    check_scale("learning_rate", learning_rate)
-    return jnp.asarray(float(learning_rate))
 
 
 def check_scale(field: str, value: float) -> None:

@@ -12,9 +12,10 @@ everywhere, so
 
 with :math:`V_{h+1}` on the nodes. :class:`Published` holds the numbers that enter; all of them are released or public, so
 a user's device computes Q from the billboard and the user's own state, and privacy is as on the nodes. Value iteration
-acts greedily on Q. Policy optimization acts by :math:`\pi_h(a\mid s)\propto\exp\sum_v\eta n_vQ^v_h(s,a)` over the past
-versions v of the plan, n_v users having been served each; its :class:`Past` keeps these versions, which takes bounded
-memory because the schedule of rounds is fixed and public.
+takes an action whose sum in the brackets is largest, which decides between those at the ceiling too. Policy optimization
+acts by :math:`\pi_h(a\mid s)\propto\exp\sum_v\eta n_vQ^v_h(s,a)` over the versions v of the plan that it has stepped
+along (its own is among them if the step is taken ahead), n_v users being served each; its :class:`Past` keeps these
+versions, which takes bounded memory because the schedule of rounds is fixed and public.
 
 At a node everything here equals the planner's tables, up to rounding.
 """
@@ -105,7 +106,7 @@ def publish(
 
 
 def empty_past(model: ContinuousModel, rounds: int) -> Past:
-    """Room for the versions of ``rounds`` rounds.
+    """Room for the versions of ``rounds`` rounds, and for the plan after the last one, which may step ahead too.
 
     Raises:
       InvalidInput: more rounds than :data:`MOST_VERSIONS`.
@@ -118,10 +119,10 @@ def empty_past(model: ContinuousModel, rounds: int) -> Past:
     horizon, d1, d2, dtype = model.horizon, model.d1, model.d2, model.reward_features.dtype
 
     def room(*shape: int) -> Array:
-        return jnp.zeros((rounds, *shape), dtype)
+        return jnp.zeros((rounds + 1, *shape), dtype)
 
     # Identity factors: a version that never came must not divide by zero before its weight of zero removes it.
-    eye_p, eye_r = (jnp.broadcast_to(jnp.eye(d, dtype=dtype), (rounds, horizon, d, d)) for d in (d1, d2))
+    eye_p, eye_r = (jnp.broadcast_to(jnp.eye(d, dtype=dtype), (rounds + 1, horizon, d, d)) for d in (d1, d2))
     versions = Published(
         room(horizon, d1), eye_p, room(horizon),
         room(horizon, d2), eye_r, room(horizon),
@@ -141,17 +142,22 @@ def record(past: Past, number: Array, published: Published, weight: Array) -> Pa
 
 def action_values(published: Published, step: Array, rows: Rows) -> Array:
     """Q_h of all actions ``(A,)`` at the state with feature ``rows``; ``step`` is 0-based."""
+    return jnp.clip(unclipped_values(published, step, rows), 0, published.centres.shape[0] - step)
+
+
+def unclipped_values(published: Published, step: Array, rows: Rows) -> Array:
+    """What :func:`action_values` clips: by this the greedy action is chosen."""
     theta_p, factor_p, radius_p, theta_r, factor_r, radius_r, _, centre, scale = jax.tree.map(
         lambda leaf: leaf[step], published
     )
     features = rows.transition @ ((published.values[step + 1] - centre) / scale)
     future = centre + scale * (theta_p @ features + radius_p * width(factor_p, features))
     immediate = theta_r @ rows.reward + radius_r * width(factor_r, rows.reward)
-    return jnp.clip(immediate + future, 0, published.centres.shape[0] - step)
+    return immediate + future
 
 
 def log_policy(past: Past, step: Array, rows: Rows) -> Array:
-    """The unnormalised log-policy ``(A,)`` of policy optimization: Σ_v η n_v Q^v over the past versions."""
+    """The unnormalised log-policy ``(A,)`` of policy optimization: Σ_v η n_v Q^v over the versions stepped along."""
     versions = jax.vmap(action_values, in_axes=(0, None, None))(past.versions, step, rows)
     return past.weights @ versions
 
@@ -169,7 +175,7 @@ def act(model: ContinuousModel, extension: Extension, step: Array, state: Array,
     """The action at 0-based ``step`` in a real state; ``uniform`` in [0, 1) decides where the policy is random."""
     rows = model.rows_at(state)
     if extension.past is None:
-        return action_values(extension.published, step, rows).argmax().astype(jnp.int32)
+        return unclipped_values(extension.published, step, rows).argmax().astype(jnp.int32)
     cumulative = jnp.cumsum(jax.nn.softmax(log_policy(extension.past, step, rows)))
     # The last entry may round to below 1; an action past the end must never come out.
     return jnp.minimum((uniform >= cumulative).sum(), cumulative.shape[0] - 1).astype(jnp.int32)
@@ -188,7 +194,7 @@ def policy_on(model: ContinuousModel, extension: Extension, states: Array) -> Ar
     def at(state: Array) -> Array:
         rows = model.rows_at(state)
         if extension.past is None:
-            tables = jax.vmap(action_values, in_axes=(None, 0, None))(extension.published, steps, rows)
+            tables = jax.vmap(unclipped_values, in_axes=(None, 0, None))(extension.published, steps, rows)
             return tables.argmax(axis=-1).astype(jnp.int32)
         return jax.nn.softmax(jax.vmap(log_policy, in_axes=(None, 0, None))(extension.past, steps, rows), axis=-1)
 

@@ -8,6 +8,14 @@ For h = H, …, 1, with :math:`\phi_h` built from :math:`V_{h+1}`,
        +\beta_p\|\phi_h\|_{\Lambda_{h,p}^{-1}}+\beta_r\|\varphi\|_{\Lambda_{h,r}^{-1}}\Big]_{[0,\,H-h+1]}
 
 and :math:`V_h=\max_aQ_h` (LinOpt-VI-Reg) or :math:`V_h=\langle Q_h,\pi_h\rangle` (LinOpt-PO-Reg).
+
+**Ties.** Any maximiser of Q_h is a greedy action. While little is known many actions are at the ceiling H−h+1, and the one
+taken among them is the one whose sum in the brackets is largest *before* it is clipped, not the first.
+
+**The mirror step.** Policy optimization may step along the Q of the round that it is about to serve: going backward,
+:math:`\pi_h\propto\tilde\pi_h\exp(\eta nQ_h)` before :math:`V_h=\langle Q_h,\pi_h\rangle`, where :math:`\tilde\pi` is
+the policy of the round before (:class:`~reticent.agents.linear_mixture.learner.LinOptLearner`). With a rate of 0 it
+evaluates :math:`\tilde\pi` itself.
 """
 
 from __future__ import annotations
@@ -20,6 +28,7 @@ import jax.numpy as jnp
 from jax import Array
 
 from reticent.agents.linear_mixture.frame import Frame
+from reticent.agents.linear_mixture.reward_coordinates import RewardCoordinates
 from reticent.learning.plan import Plan
 from reticent.learning.ridge import Estimate, width
 from reticent.worlds import Model
@@ -36,13 +45,17 @@ def backward_induction(
     reward: Estimate,
     transition_radius: Array,
     reward_radius: Array,
-    policy: Array | None,
+    log_policy: Array | None,
+    rate: Array | float = 0.0,
+    rewards: RewardCoordinates | None = None,
     action_values: bool = False,
 ) -> Plan:
-    """Plan optimistically: greedily if ``policy`` is None (LinOpt-VI), else evaluating ``policy`` (LinOpt-PO).
+    """Plan optimistically: greedily if ``log_policy`` is None (LinOpt-VI), else a mirror step of ``rate`` from it
+    (LinOpt-PO), or the policy itself if that is 0.
 
     The estimates are per step, ``(H, ...)``, or ``(1, ...)`` if all steps share them; the radii are ``(H,)``. Features are
     formed for :func:`states_at_once` states at a time, so that a large world needs no ``S × A × d`` array per step.
+    ``rewards`` are the coordinates of the reward estimates, None the model's own.
     """
     dtype = model.reward_features.dtype
     steps, states = model.horizon, model.states
@@ -50,13 +63,15 @@ def backward_induction(
 
     def immediate(theta: Array, factor: Array, part: Model) -> tuple[Array, Array]:
         """Estimated rewards and their doubts, ``(S, A)`` each, of one step."""
-        return (theta[:, None, None] * part.reward_features).sum(axis=0), width(factor, part.reward_features)
+        features = part.reward_features if rewards is None else rewards.features(part)
+        mean = (theta[:, None, None] * features).sum(axis=0)
+        return mean if rewards is None else rewards.baseline(part) + mean, width(factor, features)
 
     # Where all steps share their estimates, so they do what does not depend on V.
     shared = len(reward.theta) == 1
-    rewards = None
+    payment = None
     if shared:
-        rewards = over_states(lambda part, _: immediate(reward.theta[0], reward.factor[0], part), model, block)
+        payment = over_states(lambda part, _: immediate(reward.theta[0], reward.factor[0], part), model, block)
 
     class Step(NamedTuple):
         transition: Estimate
@@ -64,7 +79,7 @@ def backward_induction(
         transition_radius: Array
         reward_radius: Array
         remaining: Array
-        policy: Array | None
+        log_policy: Array | None
 
     class Row(NamedTuple):
         choice: Array
@@ -80,7 +95,7 @@ def backward_induction(
         shifted = following - centre
 
         def some(part: Model, pick: Slice) -> tuple[Array, Array, Array | None, Array]:
-            mean, doubt = pick(rewards) if rewards is not None else immediate(*at.reward, part)
+            mean, doubt = pick(payment) if payment is not None else immediate(*at.reward, part)
             table = mean + at.reward_radius * doubt
             longest = jnp.zeros(len(table), dtype)
             if not skip:
@@ -89,12 +104,12 @@ def backward_induction(
                 expected = (at.transition.theta[:, None, None] * features).sum(axis=0)
                 table = table + centre + expected + at.transition_radius * width(at.transition.factor, features)
                 longest = (features**2).sum(axis=0).max(axis=-1)
-            table = jnp.clip(table, 0, at.remaining + 1)
-            if at.policy is None:
-                choice = jax.lax.argmax(table, axis=1, index_dtype=jnp.int32)
+            unclipped, table = table, jnp.clip(table, 0, at.remaining + 1)
+            if at.log_policy is None:
+                choice = jax.lax.argmax(unclipped, axis=1, index_dtype=jnp.int32)
                 values = table.max(axis=-1)
             else:
-                choice = pick(at.policy)
+                choice = jax.nn.softmax(pick(at.log_policy) + rate * table, axis=-1)
                 values = (table * choice).sum(axis=-1)
             return choice, values, table if action_values else None, longest
 
@@ -105,7 +120,7 @@ def backward_induction(
         return Estimate(*(jnp.broadcast_to(leaf, (steps, *leaf.shape[1:])) for leaf in estimate))
 
     remaining = jnp.arange(steps - 1, -1, -1).astype(dtype)
-    table = Step(every(transition), every(reward), transition_radius, reward_radius, remaining, policy)
+    table = Step(every(transition), every(reward), transition_radius, reward_radius, remaining, log_policy)
     end, final_step = jnp.zeros(states, dtype), jax.tree.map(lambda leaf: leaf[-1], table)
     following, final = one(end, final_step, last=True)
     before = jax.tree.map(lambda leaf: leaf[:-1], table)

@@ -24,7 +24,14 @@ from reticent.agents.linear_mixture.calibration import (
 from reticent.agents.linear_mixture.certificate import Regularization, regularize, regularize_paper, release_multipliers
 from reticent.agents.linear_mixture.frame import Frame, Span
 from reticent.agents.linear_mixture.learner import require_declared
+from reticent.agents.linear_mixture.mirror import LearningRate
 from reticent.agents.linear_mixture.radius import Radii, inflation, radii
+from reticent.agents.linear_mixture.reward_coordinates import (
+    RewardBounds,
+    RewardCoordinates,
+    learned_sizes,
+    reward_coordinates,
+)
 from reticent.agents.linear_mixture.shuffle_calibration import calibrate_shuffle, reach_of
 from reticent.errors import InvalidInput
 from reticent.learning.learner import Method
@@ -54,15 +61,20 @@ class PrivateOptions:
       bonus_scale: multiplies the confidence radii; 1 is the theory.
       shift_scale: multiplies the shift that keeps noisy Grams positive definite; 1 is the theory.
       alpha: failure probability of the confidence sets.
-      learning_rate: η of policy optimization; by default the paper's.
+      learning_rate: η of policy optimization, each step being taken ahead of its round; by default a multiple of the
+        paper's. ``paper`` is the paper's η and order, for rewards that change
+        (:mod:`reticent.agents.linear_mixture.mirror`).
       final_release: whether the policy learned from all K users will be published too.
       centred, span: the frame of the values (:class:`reticent.learning.Frame`).
       pool: add up the sums of all steps; by default if the model is declared stationary.
       normalize: project estimates onto {Σθ = 1}; by default if the model declares that.
+      contrasts: learn rewards in the coordinates that the model's declarations allow, and spend nothing on rewards that are
+        known (:mod:`reticent.agents.linear_mixture.reward_coordinates`); by default if the model declares that.
       split: how the budget is shared out over steps and sums.
       moment_share: weight of moments against Grams.
       first, growth: size of the first epoch and growth of the next (counter ``epochs``, and the local model). By
-        default 512 users (fewer if K is small), and 1.5; policy optimization, which takes one step per epoch, has 1.2.
+        default 512 users (fewer if K is small), and 1.5; 1.2 for policy optimization with ``learning_rate=paper``, whose
+        one step per epoch comes after it.
       misspecification: widen the confidence radius for a model that is wrong by this much (total variation).
       deployment: account for the integer grid of the secure noise source.
       honest: in the shuffle model, the share of every epoch's users who can be relied upon to follow the protocol.
@@ -77,12 +89,13 @@ class PrivateOptions:
     bonus_scale: float = 0.1
     shift_scale: float = 0.5
     alpha: float = 0.05
-    learning_rate: float | None = None
+    learning_rate: LearningRate = None
     final_release: bool = True
     centred: bool = True
     span: Span = "seen"
     pool: bool | None = None
     normalize: bool | None = None
+    contrasts: bool | None = None
     split: Split = "optimised"
     moment_share: float = 1.0
     misspecification: float = 0.0
@@ -112,15 +125,19 @@ class PrivateOptions:
                 span="horizon",
                 pool=False,
                 normalize=False,
+                contrasts=False,
+                learning_rate="paper" if self.learning_rate is None else self.learning_rate,
             )
         require_declared(model, pool=bool(self.pool), normalize=bool(self.normalize))
+        slow = method == "policy-optimization" and self.learning_rate == "paper"
         return dataclasses.replace(
             self,
             counter=self.counter or "epochs",
             first=max(1, min(512, episodes // 8)) if self.first is None else self.first,
-            growth=(1.5 if method == "value-iteration" else 1.2) if self.growth is None else self.growth,
+            growth=(1.2 if slow else 1.5) if self.growth is None else self.growth,
             pool=model.stationary if self.pool is None else self.pool,
             normalize=model.sums_to_one if self.normalize is None else self.normalize,
+            contrasts=reward_coordinates(model, self.contrasts) is not None,
         )
 
     def _check_shuffle(self) -> None:
@@ -141,7 +158,7 @@ class PrivateOptions:
 
 @dataclasses.dataclass(frozen=True)
 class PrivacyPlan:
-    """What a private learner will do, fixed before the first user."""
+    """What a private learner will do, fixed before the first user; d2 counts the rewards' coordinates."""
 
     options: PrivateOptions
     schedule: Schedule
@@ -151,6 +168,7 @@ class PrivacyPlan:
     radii: Radii
     d1: int
     d2: int
+    rewards: RewardCoordinates | None = None
 
     @functools.cached_property
     def ledger(self) -> Ledger:
@@ -182,8 +200,8 @@ class PrivacyPlan:
         if self.calibration.trust.wire != "messages":
             return np.zeros(len(rounds), np.int64)
         grid = self.calibration.grid
-        coins = coins_for(coordinate_scales(self.calibration, sizes.d1, sizes.d2), grid)
-        reach = reach_of(make_regressions(sizes, self.frame), grid)
+        coins = coins_for(coordinate_scales(self.calibration, self.d1, self.d2), grid)
+        reach = reach_of(make_regressions(sizes, self.frame, self.rewards), grid)
         return np.array([messages_per_user(coins, reach, users) for users in rounds.tolist()])
 
 
@@ -196,7 +214,9 @@ def plan_privacy(sizes: Sizes, episodes: int, method: Method, options: PrivateOp
     options = options.resolve(sizes, episodes, method)
     frame = Frame(options.centred, options.span)
     schedule = make_schedule(options, episodes)
+    rewards = reward_coordinates(sizes, options.contrasts)
     calibration = make_calibration(sizes, frame, schedule, options)
+    sizes = learned_sizes(sizes, rewards)
     dimensions = {"d1": sizes.d1, "d2": sizes.d2}
     if options.calibration == "paper":
         regularization = regularize_paper(calibration, episodes=episodes, alpha=options.alpha, **dimensions)
@@ -215,7 +235,7 @@ def plan_privacy(sizes: Sizes, episodes: int, method: Method, options: PrivateOp
         sizes, frame, regularization.certificate, observations, each,
         inflated[: schedule.releases + 1] if options.misspecification else 0.0, pooled,
     )  # fmt: skip
-    return PrivacyPlan(options, schedule, frame, calibration, regularization, confidence, sizes.d1, sizes.d2)
+    return PrivacyPlan(options, schedule, frame, calibration, regularization, confidence, sizes.d1, sizes.d2, rewards)
 
 
 def make_schedule(options: PrivateOptions, episodes: int) -> Schedule:
@@ -231,23 +251,31 @@ def make_schedule(options: PrivateOptions, episodes: int) -> Schedule:
     return Schedule(episodes, sizes, final)
 
 
-def make_regressions(model: Sizes, frame: Frame) -> tuple[Regression, Regression]:
+def make_regressions(
+    model: Sizes, frame: Frame, rewards: RewardCoordinates | None = None
+) -> tuple[Regression, Regression]:
     """What is summed at every step, and within which bounds."""
     bounds = frame.bounds(model)
     remaining = np.arange(model.horizon - 1, -1, -1, dtype=np.float64)
-    ones = np.ones(model.horizon)
+    ones, pays, learned = np.ones(model.horizon), reward_bounds(rewards), learned_sizes(model, rewards)
     return (
         # The last step predicts nothing that matters, but where its features are not zero they must be hidden too.
         Regression("transition", model.d1, bounds.feature, bounds.high, scale=np.maximum(remaining, 1) / 2),
         Regression(
-            "reward", model.d2, ones, ones, scale=ones, nonnegative=model.nonnegative_rewards,
+            "reward", learned.d2, pays.bound * ones, pays.reach * ones, scale=pays.reach * ones,
+            nonnegative=learned.nonnegative_rewards,
         ),
     )  # fmt: skip
 
 
+def reward_bounds(rewards: RewardCoordinates | None) -> RewardBounds:
+    """What reward pairs are clipped to; without coordinates, the paper's unit ball and [0, 1]."""
+    return RewardBounds() if rewards is None else rewards.bounds
+
+
 def make_calibration(model: Sizes, frame: Frame, schedule: Schedule, options: PrivateOptions) -> Calibration:
     """The noise of every counter of every step."""
-    regressions = make_regressions(model, frame)
+    regressions = make_regressions(model, frame, reward_coordinates(model, options.contrasts))
     trust, released = trust_named(options.trust), tuple(schedule.round_sizes[: schedule.releases].tolist())
     counter = trust.counter(lambda: make_counter(str(options.counter), released), schedule.releases)
     if options.calibration == "paper":

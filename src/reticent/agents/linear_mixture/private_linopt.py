@@ -5,8 +5,14 @@ from __future__ import annotations
 import jax.numpy as jnp
 
 from reticent.agents.linear_mixture.learner import LinOptLearner, Theory, learner_for
-from reticent.agents.linear_mixture.linopt import rate
-from reticent.agents.linear_mixture.privacy_plan import PrivacyPlan, PrivateOptions, coordinate_scales, plan_privacy
+from reticent.agents.linear_mixture.mirror import mirror_of
+from reticent.agents.linear_mixture.privacy_plan import (
+    PrivacyPlan,
+    PrivateOptions,
+    coordinate_scales,
+    plan_privacy,
+    reward_bounds,
+)
 from reticent.agents.linear_mixture.privatizer import Privatizer
 from reticent.agents.registry import register_with_options
 from reticent.errors import InvalidInput
@@ -31,9 +37,11 @@ def assemble(model: Model, episodes: int, method: Method, plan: PrivacyPlan) -> 
             "epsilon", options.epsilon, f"kept, but calibration='paper' really spends {plan.calibration.epsilon_spent:.4g}",
             "use calibration='exact', or a smaller epsilon",
         )  # fmt: skip
+    mirror = mirror_of(model.actions, model.horizon, episodes, options.learning_rate)
     bounds, regularization = plan.frame.bounds(model), plan.regularization
+    pays = reward_bounds(plan.rewards)
     privatizer = Privatizer(
-        noise_scale=jnp.asarray(coordinate_scales(plan.calibration, model.d1, model.d2)),
+        noise_scale=jnp.asarray(coordinate_scales(plan.calibration, plan.d1, plan.d2)),
         transition_shift=jnp.asarray(regularization.transition_shift),
         reward_shift=jnp.asarray(regularization.reward_shift),
         transition_floor=jnp.asarray(regularization.transition_floor),
@@ -41,13 +49,18 @@ def assemble(model: Model, episodes: int, method: Method, plan: PrivacyPlan) -> 
         feature_bound=jnp.asarray(bounds.feature),
         target_low=jnp.asarray(bounds.low),
         target_high=jnp.asarray(bounds.high),
+        reward_bound=jnp.full(model.horizon, pays.bound),
+        reward_low=jnp.full(model.horizon, pays.low),
+        reward_high=jnp.full(model.horizon, pays.high),
+        reward_basis=jnp.eye(model.d2) if plan.rewards is None else plan.rewards.basis,
+        reward_centre=jnp.zeros(model.d2) if plan.rewards is None else plan.rewards.centre,
         grid=jnp.asarray(plan.calibration.grid),
         counter=plan.calibration.counter,
         trust=plan.calibration.trust,
         d1=model.d1,
-        d2=model.d2,
+        d2=plan.d2,
         pooled=bool(plan.options.pool),
-        nonnegative_rewards=model.nonnegative_rewards,
+        nonnegative_rewards=plan.rewards is None and model.nonnegative_rewards,
         law="binomial" if plan.calibration.trust.wire == "messages" else "gaussian",
     )
     return learner_for(model)(
@@ -55,7 +68,9 @@ def assemble(model: Model, episodes: int, method: Method, plan: PrivacyPlan) -> 
         aggregator=privatizer,
         radii=plan.radii,
         bonus_scale=jnp.asarray(float(options.bonus_scale)),
-        learning_rate=rate(model, episodes, options.learning_rate),
+        learning_rate=jnp.asarray(mirror.rate),
+        ahead=mirror.ahead,
+        rewards=plan.rewards,
         frame=plan.frame,
         schedule=plan.schedule,
         method=method,
@@ -69,9 +84,10 @@ def assemble(model: Model, episodes: int, method: Method, plan: PrivacyPlan) -> 
             plan.calibration.counter.weights() is not None,
             options.bonus_scale,
             options.shift_scale,
-            options.learning_rate,
+            None if options.learning_rate == "paper" else mirror.rate,
             options.misspecification,
             plan,
+            mirror.ahead,
         ),
     )
 

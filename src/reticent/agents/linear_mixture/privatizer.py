@@ -44,6 +44,9 @@ class Privatizer(PrivateSums):
       transition_floor, reward_floor: least eigenvalue of Λ after t rounds, ``(rounds + 1, H)``; with probability 1−α it
         is met without doing anything. Keeps Λ positive definite in the remaining cases.
       feature_bound, target_low, target_high: declared bounds of the transition regression per step, ``(H,)``.
+      reward_bound, reward_low, reward_high: those of the reward regression.
+      reward_basis, reward_centre: B ``(d2, k)`` and c ``(d2,)`` of the coordinates in which rewards are learned, for
+        devices; d2 of this class is k.
       grid: spacing to which statistics are rounded in deployment and by shuffled users; 0 keeps them as they are.
       pooled: add the released sums of all steps up, for models whose parameters do not depend on the step.
       nonnegative_rewards: reward features are declared nonnegative, and clipped to that: their sensitivity rests on it.
@@ -57,6 +60,11 @@ class Privatizer(PrivateSums):
     feature_bound: Array
     target_low: Array
     target_high: Array
+    reward_bound: Array
+    reward_low: Array
+    reward_high: Array
+    reward_basis: Array
+    reward_centre: Array
     grid: Array
     counter: Counter = dataclasses.field(metadata={"static": True})
     trust: Trust = dataclasses.field(metadata={"static": True})
@@ -71,7 +79,10 @@ class Privatizer(PrivateSums):
     @property
     def bounds(self) -> PairBounds:
         """What regression pairs are clipped to."""
-        return PairBounds(self.feature_bound, self.target_low, self.target_high, self.nonnegative_rewards)
+        return PairBounds(
+            self.feature_bound, self.target_low, self.target_high, self.reward_bound, self.reward_low,
+            self.reward_high, self.nonnegative_rewards,
+        )  # fmt: skip
 
     def clip(self, seen: Observation) -> Observation:
         """The observation within its declared bounds; unchanged if it was."""
@@ -87,7 +98,8 @@ class Privatizer(PrivateSums):
 
     @property
     def device_rules(self) -> dict[str, Any]:
-        return {"form": "regressions", **self.bounds._asdict()}
+        coordinates = {"reward_basis": self.reward_basis, "reward_centre": self.reward_centre}
+        return {"form": "regressions", **self.bounds._asdict(), **coordinates}
 
     def version_rules(self, plan: Plan) -> dict[str, Array]:
         return {"framed_values": plan.framed_values()}

@@ -32,6 +32,14 @@ class Belief(NamedTuple):
     moment: Array
 
 
+class Beliefs(NamedTuple):
+    """What is believed of transitions and of rewards, and how often it was given up (the learner's ``alarm``)."""
+
+    transitions: Belief
+    rewards: Belief
+    alarms: Array
+
+
 class Summary(NamedTuple):
     """Posterior mean ``(G, k)`` and covariance ``(G, k, k)`` of η."""
 

@@ -28,7 +28,8 @@ from reticent.learning.insights import Insights, Signal, StartValue
 from reticent.learning.plan import Plan
 
 if TYPE_CHECKING:
-    from reticent.agents.score.learner import Beliefs, ScoreLearner
+    from reticent.agents.score.beliefs import Beliefs
+    from reticent.agents.score.learner import ScoreLearner
 
 
 def insights_of(agent: ScoreLearner, released: np.ndarray, version: int, plan: Plan, beliefs: Beliefs) -> Insights:

@@ -26,17 +26,19 @@ from __future__ import annotations
 
 import dataclasses
 import math
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import Array
 
-from reticent.agents.score.beliefs import Belief, Summary, no_belief, summarize
+from reticent.agents.score.beliefs import Belief, Beliefs, Summary, no_belief, summarize
 from reticent.agents.score.coordinates import Coordinates
 from reticent.agents.score.evidence import Evidence, evidence_of, learn, surprise
+from reticent.agents.score.foresight import MIXING, REWARD_VARIANCE, mean_rewards, root_of, whitening
 from reticent.agents.score.replicas import ClipEffect, clip_effect, no_clip_effect
+from reticent.agents.score.round_plan import ScorePlan, choose, probabilities, randomised, serve
 from reticent.agents.score.sweeps import (
     HIGHEST,
     Doubt,
@@ -49,58 +51,15 @@ from reticent.agents.score.sweeps import (
     sweep_forward,
     sweep_uniform,
 )
-from reticent.agents.score.vector import Reference, VectorTables, tabulate, user_vector
+from reticent.agents.score.vector import Reference, tabulate, user_vector
 from reticent.learning.aggregator import Noise
 from reticent.learning.learner import AgentState, Learner
 from reticent.learning.plan import Plan
-from reticent.learning.small_matrices import cholesky, eigen
-from reticent.worlds import Episode, Model
+from reticent.worlds import Episode
 
 if TYPE_CHECKING:
     from reticent.agents.score.audit_hooks import ScoreHooks
     from reticent.learning.insights import Insights
-
-MIXING = 0.5
-"""Share of the estimate in the reference of ``likelihood``; the rest is the centre, so that ratios are bounded."""
-
-REWARD_VARIANCE = 0.25
-"""Of a reward in [0, 1], at the most."""
-
-
-class Beliefs(NamedTuple):
-    """What is believed of transitions and of rewards, and how often it was given up (:attr:`ScoreLearner.alarm`)."""
-
-    transitions: Belief
-    rewards: Belief
-    alarms: Array
-
-
-class ScorePlan(NamedTuple):
-    """What a round's plan says beyond its greedy policy; all of it is published.
-
-    Attributes:
-      curious, hoped: the explorers' choices ``(H, S)`` and values ``(H + 1, S)``.
-      explorers, share: how many of the round's first places explore, and which share of its users that is.
-      at_random: whether they act at random (the first round).
-      reference: what vectors are made of.
-      eta, reward_eta: coordinates of the reference, ``(G, k)`` and ``(G, r)``.
-      moments: of one user of the round, by the estimate before it.
-      tables: of all pairs under the greedy and the curious values, where it pays to compute them once; else None.
-      exploring: in a plan as one user is served it, whether she explores.
-    """
-
-    curious: Array
-    hoped: Array
-    explorers: Array
-    share: Array
-    at_random: Array
-    reference: Reference
-    eta: Array
-    reward_eta: Array
-    moments: Moments
-    hopes: Array | None = None
-    tables: tuple[VectorTables, VectorTables] | None = None
-    exploring: Array | None = None
 
 
 @jax.tree_util.register_dataclass
@@ -226,18 +185,7 @@ class ScoreLearner(Learner[Array, Array, Array]):
         return plan._replace(extension=extension._replace(tables=tables))
 
     def served(self, plan: Plan, place: Array | int) -> Plan:
-        """The first places explore, at random in the first round; the others are served the greedy plan."""
-        extension: ScorePlan = plan.extension
-        exploring = jnp.asarray(place) < extension.explorers
-        tables = extension.tables
-        if tables is not None:
-            chosen = jax.tree.map(lambda own, other: jnp.where(exploring, other, own), *tables)
-            tables = (chosen, chosen)
-        return plan._replace(
-            policy=jnp.where(exploring, extension.curious, plan.policy),
-            values=jnp.where(exploring, extension.hoped, plan.values),
-            extension=extension._replace(exploring=exploring, tables=tables),
-        )
+        return serve(plan, place)
 
     def refer(self, served: Plan, reference: Plan, users: Array | int) -> Plan:
         """The served plan's choices and explorers with the reference's statistic, and the moments that belong to both."""
@@ -259,34 +207,18 @@ class ScoreLearner(Learner[Array, Array, Array]):
         return reference._replace(policy=served.policy, extension=extension)
 
     def act(self, plan: Plan, step: Array | int, state: Array | int, uniform: Array | float) -> Array:
-        extension: ScorePlan = plan.extension
-        chosen, actions = plan.policy[step, state], self.model.actions
-        if self.floor:
-            drawn = jnp.minimum((jnp.asarray(uniform) / self.floor).astype(jnp.int32), actions - 1)
-            chosen = jnp.where(jnp.asarray(uniform) < actions * self.floor, drawn, chosen)
-        if extension.exploring is None:
-            return chosen
-        drawn = jnp.minimum((jnp.asarray(uniform) * actions).astype(jnp.int32), actions - 1)
-        return jnp.where(extension.exploring & extension.at_random, drawn, chosen)
+        return choose(plan, step, state, uniform, self.model.actions, self.floor)
 
     def action_probabilities(self, plan: Plan) -> Array:
-        """With what probabilities :meth:`act` takes each action under a plan as one user is served it, ``(H, S, A)``.
-
-        They depend on releases and on her place, never on her data: what a device logs with every decision, and what an
-        analysis after the study divides by (:mod:`reticent.inference`).
-        """
-        extension: ScorePlan = plan.extension
-        mixed = self._randomised(plan.policy)
-        if extension.exploring is None:
-            return mixed
-        return jnp.where(extension.exploring & extension.at_random, 1 / self.model.actions, mixed)
+        """With what probabilities :meth:`act` takes each action under a plan as one user is served it, ``(H, S, A)``."""
+        return probabilities(plan, self.model.actions, self.floor, self.noise_scale.dtype)
 
     def plan_value(self, plan: Plan, world: Any) -> Array:
         extension: ScorePlan = plan.extension
-        share = extension.share
-        random = jnp.full((self.model.horizon, self.model.states, self.model.actions), 1 / self.model.actions)
+        share, actions, dtype = extension.share, self.model.actions, self.noise_scale.dtype
+        random = jnp.full((self.model.horizon, self.model.states, actions), 1 / actions)
         exploring, exploiting = (
-            world.policy_value(self._randomised(choices) if self.floor else choices)
+            world.policy_value(randomised(choices, actions, self.floor, dtype) if self.floor else choices)
             for choices in (extension.curious, plan.policy)
         )
         exploring = jnp.where(extension.at_random, world.policy_value(random), exploring)
@@ -362,8 +294,8 @@ class ScoreLearner(Learner[Array, Array, Array]):
 
     def _doubt(self, transitions: Summary, rewards: Summary) -> Doubt:
         """The bonus: posterior standard deviations of P V and of the reward, times the scale."""
-        root = jnp.einsum("dk,gkl->gdl", self.coordinates.basis, _root(transitions.covariance), precision=HIGHEST)
-        reward_root = _root(rewards.covariance)
+        root = jnp.einsum("dk,gkl->gdl", self.coordinates.basis, root_of(transitions.covariance), precision=HIGHEST)
+        reward_root = root_of(rewards.covariance)
         spread = jnp.einsum("rsa,grl->glsa", self.contrasts, reward_root, precision=HIGHEST)
         return Doubt(self.bonus * root, self.bonus * jnp.sqrt((spread**2).sum(axis=1)))
 
@@ -377,12 +309,6 @@ class ScoreLearner(Learner[Array, Array, Array]):
         if not self.clipped:
             return no_clip_effect((moving, paying), self.noise_scale.dtype)
         return clip_effect(self, plan, self._public_key(state.rounds), (moving, paying))
-
-    def _randomised(self, choices: Array) -> Array:
-        """Choices ``(H, S)`` as probabilities ``(H, S, A)``, none of them below the floor."""
-        actions = self.model.actions
-        certain = jax.nn.one_hot(choices, actions, dtype=self.noise_scale.dtype)
-        return self.floor + (1 - actions * self.floor) * certain
 
     def _sweep(self, statistic: Statistic, estimate: Estimate, choices: Array, values: Array) -> Moments:
         """The moments of a user who is served these choices, as randomised as they are."""
@@ -434,39 +360,3 @@ def _learn(before: Beliefs, evidence: tuple[Evidence, Evidence]) -> Beliefs:
     return before._replace(
         transitions=learn(before.transitions, evidence[0]), rewards=learn(before.rewards, evidence[1])
     )
-
-
-def moments_of_random_users(
-    model: Model, coordinates: Coordinates, reward_coordinates: Coordinates, score: Score, floor: float = 0.0
-) -> Moments:
-    """Of one user who acts at random, if the prior mean were the truth; her statistic is made of the values of its plan."""
-    groups = 1 if model.stationary else model.horizon
-    theta = jnp.broadcast_to(coordinates.centre, (groups, model.d1))
-    weights = jnp.broadcast_to(reward_coordinates.centre, (groups, model.d2))
-    estimate = Estimate(theta, mean_rewards(model, weights))
-    contrasts = jnp.einsum("dr,dsa->rsa", reward_coordinates.basis, model.reward_features, precision=HIGHEST)
-    values = plan_backward(model, estimate, None, coordinates.total is not None, floor).values
-    return sweep_uniform(model, Statistic(coordinates, contrasts, theta), estimate, values, score)
-
-
-def mean_rewards(model: Model, weights: Array) -> Array:
-    """Mean rewards ``(G, S, A)`` by weights ``(G, d2)``, within [0, 1]; or what is known of them."""
-    if model.known_rewards is not None:
-        return jnp.broadcast_to(model.known_rewards, (weights.shape[0], *model.known_rewards.shape))
-    table = jnp.einsum("gd,dsa->gsa", weights, model.reward_features, precision=HIGHEST)
-    return jnp.clip(table, 0.0, 1.0)
-
-
-def whitening(spread: Array, ridge: Array) -> Array:
-    r""":math:`(C+\kappa\bar c I)^{-1/2}` of all groups ``(T, k, k)``, :math:`\bar c` the mean eigenvalue of all of them."""
-    groups, size = spread.shape[:2]
-    if groups * size == 0:
-        return spread
-    level = jnp.maximum(jnp.trace(spread, axis1=1, axis2=2).sum() / (groups * size), 1e-9)
-    values, vectors = eigen(spread + ridge * level * jnp.eye(size, dtype=spread.dtype))
-    return jnp.einsum("gik,gk,gjk->gij", vectors, values**-0.5, vectors, precision=HIGHEST)
-
-
-def _root(covariance: Array) -> Array:
-    size = covariance.shape[-1]
-    return cholesky(covariance + 1e-13 * jnp.eye(size, dtype=covariance.dtype)) if size else covariance

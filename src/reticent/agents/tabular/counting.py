@@ -6,7 +6,7 @@ import dataclasses
 
 import jax.numpy as jnp
 
-from reticent.agents.linear_mixture.linopt import rate
+from reticent.agents.linear_mixture.mirror import mirror_of
 from reticent.agents.registry import register_with_options
 from reticent.agents.tabular.count_plan import CountOptions, plan_counts
 from reticent.agents.tabular.count_privatizer import CountPrivatizer
@@ -47,13 +47,16 @@ class Recipe:
             pooled=bool(options.pool),
         )
         iota = self.rule.logarithm(model.states, model.actions, episodes * model.horizon, options.alpha)
+        # Its counts are learned from at the paper's pace unless told otherwise; each step follows its round.
+        chosen = "paper" if options.learning_rate is None else options.learning_rate
+        mirror = mirror_of(model.actions, model.horizon, episodes, chosen)
         return CountingLearner(
             model=model,
             aggregator=privatizer,
             widths=jnp.asarray(plan.widths),
             iota=jnp.asarray(iota),
             bonus_scale=jnp.asarray(float(options.bonus_scale)),
-            learning_rate=rate(model, episodes, options.learning_rate),
+            learning_rate=jnp.asarray(mirror.rate),
             rule=self.rule,
             schedule=plan.schedule,
             method=self.method,

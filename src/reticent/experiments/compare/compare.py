@@ -19,6 +19,7 @@ import numpy as np
 from reticent.errors import InvalidInput
 from reticent.experiments.compare.field import Absent, Contestant, gather, whom_to_trust
 from reticent.experiments.compare.pace import PARTS, Told, pace_of, who_fits
+from reticent.experiments.reach import median_users_until
 from reticent.experiments.result import AgentRun, RunResult
 from reticent.experiments.run import run
 from reticent.reports.progress import Progress
@@ -102,6 +103,11 @@ class Comparison:
             found.append(Advice(trust, best, second, lead, error))
         return found
 
+    def users_until(self, one: Standing) -> float | None:
+        """The median number of users until a contestant's gap stays below 5 % of what acting at random loses."""
+        curves = one.run.curves
+        return median_users_until(curves.episodes, curves.value, self.result.optimal_value, self.result.scale)
+
     def to_dict(self) -> dict[str, Any]:
         """Plain values, for JSON."""
         scale = self.result.scale
@@ -126,6 +132,7 @@ class Comparison:
                     "regret_mean": one.mean_regret,
                     "regret_stderr": one.regret_error,
                     "final_gap_share": float(one.gap.mean()) / scale if scale > 0 else None,
+                    "users_until_5_percent": self.users_until(one),
                     "final_gap_share_by_epsilon": {
                         f"{epsilon:g}": float(gap.mean()) / scale if scale > 0 else None
                         for epsilon, gap in one.gaps.items()

@@ -109,7 +109,7 @@ def _of(found: Comparison, trust: str) -> list[Standing]:
 
 def _looks(found: Comparison) -> dict[str, tuple[str, Any]]:
     """Colour and stroke by agent, the same in every panel; those that promise something come first."""
-    ordered = sorted(found.standings, key=lambda one: one.contestant.trust == "none")
+    ordered = sorted(found.standings, key=lambda one: one.contestant.guarantee is None)
     names = dict.fromkeys(one.contestant.label for one in ordered)
     return {
         name: (COLOURS[number % len(COLOURS)], STYLES[number // len(COLOURS) % len(STYLES)])

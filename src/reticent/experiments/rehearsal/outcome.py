@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from reticent.experiments.reach import users_until
 from reticent.simulation.simulate import Curves
 
 BAND = (0.05, 0.95)
@@ -101,12 +102,7 @@ class Outcome:
 
     def users_until(self, target: float) -> np.ndarray:
         """After how many users the gap stays at or below ``target``, ``(truths,)``; infinite where it never does."""
-        above = self.gap > target
-        # One past the last point above the target: from the plan after it on, the gap stays below.
-        past = above.shape[1] - above[:, ::-1].argmax(axis=1)
-        past = np.where(above.any(axis=1), past, 0)
-        reached = np.append(self.episodes.astype(np.float64), np.inf)
-        return np.asarray(np.where(past == 0, self.episodes[0], reached[past]))
+        return users_until(self.episodes, self.gap, target)
 
     def reached(self, target: float) -> Spread:
         """Users until the gap stays below ``target``; its 90 % quantile is the K that nine in ten truths need."""

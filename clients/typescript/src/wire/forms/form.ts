@@ -89,3 +89,13 @@ export function inner(a: Float64Array, b: Float64Array): number {
   for (let i = 0; i < a.length; i++) sum += a[i]! * b[i]!;
   return sum;
 }
+
+/** `factor` · Bᵀx. */
+export function inBasis(x: Float64Array, basis: Floats, factor: number): Float64Array {
+  const width = basis.shape[1]!;
+  return Float64Array.from({ length: width }, (_, column) => {
+    let sum = 0;
+    for (let i = 0; i < x.length; i++) sum += x[i]! * basis.data[i * width + column]!;
+    return sum * factor;
+  });
+}

@@ -21,7 +21,7 @@ import { clipNorm } from "../clipping.js";
 import { followingValues, rewardRow, transitionRows } from "../features.js";
 import type { Dimensions, Model, Rules } from "../model.js";
 import { type Trajectory, clipIndex } from "../trajectory.js";
-import { type Bounds, type Form, inner, least, requireVersion } from "./form.js";
+import { type Bounds, type Form, inBasis, inner, least, requireVersion } from "./form.js";
 
 const SMALLEST = 1e-300;
 
@@ -139,16 +139,6 @@ function rowAt(table: Floats, step: number): Float64Array {
   const [rows, width] = table.shape as [number, number];
   const row = Math.min(step, rows - 1);
   return table.data.subarray(row * width, (row + 1) * width);
-}
-
-/** `factor` · Bᵀx. */
-function inBasis(x: Float64Array, basis: Floats, factor: number): Float64Array {
-  const width = basis.shape[1]!;
-  return Float64Array.from({ length: width }, (_, column) => {
-    let sum = 0;
-    for (let i = 0; i < x.length; i++) sum += x[i]! * basis.data[i * width + column]!;
-    return sum * factor;
-  });
 }
 
 /** Add a step's numbers where its group begins; a step without a group, such as the last move, adds nothing. */

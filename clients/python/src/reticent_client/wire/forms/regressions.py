@@ -5,6 +5,9 @@ At step h of an episode under the value function V of the version that its user 
 contribution is one row per step: the packed :math:`\phi\phi^\top`, :math:`\phi V`, the packed
 :math:`\varphi\varphi^\top`, :math:`\varphi r`.
 
+The rules may name coordinates :math:`\theta_r=c+B\eta` of the reward parameter. The reward pair is then
+:math:`(B^\top\varphi(s,a),\,r-\langle\varphi(s,a),c\rangle)`; with B = I and c = 0 it is the one above.
+
 Formal guarantee. Features are clipped to their norm, targets and rewards to their interval before any product is formed
 (:func:`clip`), here and nowhere else: simulation, service and device run this source, with JAX or with NumPy. How an
 observation is *computed* (:func:`observe`, or JAX's own way) is not relied upon.
@@ -33,8 +36,8 @@ class Observation(NamedTuple):
     Attributes:
       value_features: ``(H, d1)``, the :math:`\\phi_h` of the visited pairs, in the plan's frame.
       targets: ``(H,)``, the next states' values, in the plan's frame.
-      reward_features: ``(H, d2)``.
-      rewards: ``(H,)``.
+      reward_features: ``(H, k)``, in the coordinates of the rules.
+      rewards: ``(H,)``, less what the coordinates' centre says.
     """
 
     value_features: Array
@@ -49,8 +52,8 @@ class Statistics(NamedTuple):
     Attributes:
       transition_gram: ``(H, d1, d1)``, sums of :math:`\\phi\\phi^\\top`.
       transition_moment: ``(H, d1)``, sums of :math:`\\phi V`.
-      reward_gram: ``(H, d2, d2)``, sums of :math:`\\varphi\\varphi^\\top`.
-      reward_moment: ``(H, d2)``, sums of :math:`\\varphi r`.
+      reward_gram: ``(H, k, k)``, sums of :math:`\\varphi\\varphi^\\top`.
+      reward_moment: ``(H, k)``, sums of :math:`\\varphi r`.
     """
 
     transition_gram: Array
@@ -64,13 +67,23 @@ class PairBounds(NamedTuple):
 
     Attributes:
       feature_bound, target_low, target_high: of the transition regression per step, ``(H,)``.
+      reward_bound, reward_low, reward_high: of the reward regression per step, ``(H,)``; a bound of 0 where nothing is
+        learned of rewards.
       nonnegative_rewards: whether negative reward features are clipped to 0: their sensitivity rests on it.
     """
 
     feature_bound: Array
     target_low: Array
     target_high: Array
+    reward_bound: Array
+    reward_low: Array
+    reward_high: Array
     nonnegative_rewards: bool
+
+    @classmethod
+    def of(cls, bounds: Bounds) -> PairBounds:
+        """Those among the bounds of the rules."""
+        return cls(**{name: bounds[name] for name in cls._fields})
 
 
 def clip(seen: Observation, bounds: PairBounds, xp: Namespace = np) -> Observation:
@@ -79,8 +92,8 @@ def clip(seen: Observation, bounds: PairBounds, xp: Namespace = np) -> Observati
     return Observation(
         value_features=clip_norm(seen.value_features, bounds.feature_bound, xp),
         targets=clip_interval(seen.targets, bounds.target_low, bounds.target_high, xp),
-        reward_features=clip_norm(reward_features, 1.0, xp),
-        rewards=clip_interval(seen.rewards, 0.0, 1.0, xp),
+        reward_features=clip_norm(reward_features, bounds.reward_bound, xp),
+        rewards=clip_interval(seen.rewards, bounds.reward_low, bounds.reward_high, xp),
     )
 
 
@@ -111,19 +124,26 @@ def clipped_products(seen: Observation, bounds: PairBounds, xp: Namespace = np) 
     return pack(products(clip(seen, bounds, xp)), xp)
 
 
-def largest_products(bounds: PairBounds, d1: int, d2: int) -> Floats:
+def largest_products(bounds: PairBounds, d1: int, k: int) -> Floats:
     """Grams of features of norm L are at most L² in every packed entry, moments at most L·V; ``(H, D)``."""
-    feature = np.asarray(bounds.feature_bound)[:, None]
-    target = np.maximum(np.abs(bounds.target_low), np.abs(bounds.target_high))[:, None]
-    blocks = [
-        np.repeat(feature**2, packed_size(d1), axis=1), np.repeat(feature * target, d1, axis=1),
-        np.ones((len(feature), packed_size(d2) + d2)),
-    ]  # fmt: skip
+    blocks = []
+    for bound, low, high, size in (
+        (bounds.feature_bound, bounds.target_low, bounds.target_high, d1),
+        (bounds.reward_bound, bounds.reward_low, bounds.reward_high, k),
+    ):
+        feature = np.asarray(bound)[:, None]
+        target = np.maximum(np.abs(low), np.abs(high))[:, None]
+        blocks += [np.repeat(feature**2, packed_size(size), axis=1), np.repeat(feature * target, size, axis=1)]
     return np.concatenate(blocks, axis=1)
 
 
-def observe(model: Model, framed_values: Floats, seen: Trajectory) -> Observation:
-    """The regression pairs of one episode under ``framed_values`` ``(H, S)``, with NumPy."""
+def observe(
+    model: Model, framed_values: Floats, seen: Trajectory, reward_basis: Floats, reward_centre: Floats
+) -> Observation:
+    """The regression pairs of one episode under ``framed_values`` ``(H, S)``, with NumPy.
+
+    ``reward_basis`` ``(d2, k)`` and ``reward_centre`` ``(d2,)`` are the coordinates of the reward parameter.
+    """
     here, there, steps = seen.states[:-1], seen.states[1:], np.arange(len(framed_values))
     rows = np.moveaxis(model.transition_features[:, here, seen.actions, :], 0, 1)
     following = (
@@ -131,11 +151,12 @@ def observe(model: Model, framed_values: Floats, seen: Trajectory) -> Observatio
         if model.successors is None
         else framed_values[steps[:, None], model.successors[here, seen.actions]]
     )
+    pays = model.reward_features[:, here, seen.actions].T
     return Observation(
         value_features=np.matmul(rows, following[:, :, None])[:, :, 0],
         targets=framed_values[steps, there],
-        reward_features=model.reward_features[:, here, seen.actions].T,
-        rewards=seen.rewards,
+        reward_features=pays @ reward_basis,
+        rewards=seen.rewards - pays @ reward_centre,
     )
 
 
@@ -156,43 +177,58 @@ def pair_distance(bound: float, target: float, weight: float, *, nonnegative: bo
 
 
 class Regressions(Form):
-    """Packed regressions; see the module docstring."""
+    """Packed regressions; see the module docstring. Its rules carry B ``(d2, k)`` and c ``(d2,)`` too."""
 
     name = "regressions"
     flags = ("nonnegative_rewards",)
 
     def shape(self, sizes: Dimensions) -> tuple[int, int]:
-        return sizes.horizon, packed_size(sizes.d1) + sizes.d1 + packed_size(sizes.d2) + sizes.d2
+        return sizes.horizon, -1
 
     def bounds(self, sizes: Dimensions) -> dict[str, tuple[int, ...]]:
-        return dict.fromkeys(("feature_bound", "target_low", "target_high"), (sizes.horizon,))
+        steps = [name for name in PairBounds._fields if name not in self.flags]
+        return {
+            **dict.fromkeys(steps, (sizes.horizon,)),
+            "reward_basis": (sizes.d2, -1), "reward_centre": (sizes.d2,),
+        }  # fmt: skip
 
     def of_version(self, sizes: Dimensions) -> dict[str, tuple[int, ...]]:
         return {"framed_values": (sizes.horizon, sizes.states)}
 
     def contribution(self, model: Model, billboard: Billboard, seen: Trajectory) -> Floats:
         self.require_version(model, billboard)
-        pairs = observe(model, billboard.report["framed_values"], seen)
-        return np.asarray(clipped_products(pairs, PairBounds(**model.rules.bounds)))
+        bounds = model.rules.bounds
+        with np.errstate(all="ignore"):  # a hostile basis may make infinities; the clip makes them nothing
+            pairs = observe(
+                model, billboard.report["framed_values"], seen, bounds["reward_basis"], bounds["reward_centre"]
+            )
+        return np.asarray(clipped_products(pairs, PairBounds.of(bounds)))
 
     def largest(self, sizes: Dimensions, bounds: Bounds) -> Floats:
-        return largest_products(PairBounds(**bounds), sizes.d1, sizes.d2)
+        return largest_products(PairBounds.of(bounds), sizes.d1, int(bounds["reward_basis"].shape[1]))
 
     def strength(self, sizes: Dimensions, rules: Rules) -> float:
         r"""A contribution is one Gaussian release per regression and step.
 
         If the matrix has noise σ and the vector σ/w, two users differ by at most :func:`pair_distance` plus
         :math:`g\sqrt\cdot` for the rounding to the grid g, and releases compose as :math:`\mu^2=\sum(\Delta/\sigma)^2`.
+        Nonnegative features help only with targets that are nonnegative too, whatever the rules say.
         """
-        bounds, d1, d2 = PairBounds(**rules.bounds), sizes.d1, sizes.d2
-        ends = np.cumsum([packed_size(d1), d1, packed_size(d2)])
+        bounds, d1, k = PairBounds.of(rules.bounds), sizes.d1, int(rules.bounds["reward_basis"].shape[1])
+        ends = np.cumsum([packed_size(d1), d1, packed_size(k)])
         square = 0.0
         for step in range(sizes.horizon):
             gram_p, moment_p, gram_r, moment_r = (float(part.min()) for part in np.split(rules.noise_scale[step], ends))
-            reach = max(abs(float(bounds.target_low[step])), abs(float(bounds.target_high[step])))
-            longest = float(bounds.feature_bound[step])
-            square += _pair_strength(longest, reach, gram_p, moment_p, d1, rules.grid) ** 2
-            square += _pair_strength(1.0, 1.0, gram_r, moment_r, d2, rules.grid, bounds.nonnegative_rewards) ** 2
+            reach_p, reach_r = (
+                max(abs(float(low[step])), abs(float(high[step])))
+                for low, high in (
+                    (bounds.target_low, bounds.target_high), (bounds.reward_low, bounds.reward_high),
+                )
+            )  # fmt: skip
+            longest_p, longest_r = float(bounds.feature_bound[step]), float(bounds.reward_bound[step])
+            signed = bounds.nonnegative_rewards and float(bounds.reward_low[step]) >= 0
+            square += _pair_strength(longest_p, reach_p, gram_p, moment_p, d1, rules.grid) ** 2
+            square += _pair_strength(longest_r, reach_r, gram_r, moment_r, k, rules.grid, signed) ** 2
         return math.sqrt(square)
 
 

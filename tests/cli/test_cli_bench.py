@@ -3,29 +3,13 @@
 from __future__ import annotations
 
 import json
-import sys
 
 import pytest
 
-from reticent.cli import main
 from reticent.experiments.bench import CONTESTANTS
 
 TINY = "random-blend:states=2,actions=2,horizon=1,d=2"
 SMALL = ("--quick", "--world", TINY, "--episodes", 60, "--seeds", 2, "--repeats", 1)
-
-
-@pytest.fixture
-def reticent(monkeypatch, capsys):
-    """Call the command in this process: exit code, standard output, standard error."""
-
-    def call(*arguments):
-        monkeypatch.setattr(sys, "argv", ["reticent", *map(str, arguments)])
-        with pytest.raises(SystemExit) as stopped:
-            main()
-        out, err = capsys.readouterr()
-        return stopped.value.code or 0, out, err
-
-    return call
 
 
 def test_one_run_measures_every_way_to_run(reticent, tmp_path):

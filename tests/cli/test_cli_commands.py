@@ -12,27 +12,12 @@ import time
 import polars
 import pytest
 
-from reticent.cli import COMMANDS, main
+from reticent.cli import COMMANDS
 from reticent.cli.interrupt import listening
 from reticent.experiments.storage import CONFIG, METADATA, PICTURE, REPORT, RESULTS
 
 TINY = "random-blend:states=3,actions=2,horizon=2,d=2"
 HEAVY = ("jax", "numpy", "polars", "matplotlib", "gymnasium", "scipy")
-
-
-@pytest.fixture
-def reticent(monkeypatch, capsys):
-    """Call the command in this process: exit code, standard output, standard error."""
-    monkeypatch.setenv("RETICENT_CACHE", "off")
-
-    def call(*arguments):
-        monkeypatch.setattr(sys, "argv", ["reticent", *map(str, arguments)])
-        with pytest.raises(SystemExit) as stopped:
-            main()
-        out, err = capsys.readouterr()
-        return stopped.value.code or 0, out, err
-
-    return call
 
 
 def test_json_is_one_object_with_the_promised_keys(reticent, tmp_path):

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import sys
 from pathlib import Path
 
 import pytest
@@ -51,16 +50,10 @@ def test_explain_draws(tmp_path: Path) -> None:
     assert (tmp_path / "new" / "explain.png").read_bytes().startswith(b"\x89PNG")
 
 
-def test_explain_refuses_what_is_no_promise(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    from reticent.cli import main
-
-    monkeypatch.setattr(sys, "argv", ["reticent", "explain", "--epsilon", "-1"])
-    with pytest.raises(SystemExit) as stopped:
-        main()
-    assert stopped.value.code == 2
-    assert capsys.readouterr().err.startswith("error: epsilon is -1.0, but must be")
+def test_explain_refuses_what_is_no_promise(reticent) -> None:
+    code, _, err = reticent("explain", "--epsilon", "-1")
+    assert code == 2
+    assert err.startswith("error: epsilon is -1.0, but must be")
 
 
 @pytest.mark.verify

@@ -3,28 +3,12 @@
 from __future__ import annotations
 
 import json
-import sys
 
 import numpy as np
 import polars as pl
 import pytest
 
-from reticent.cli import main
 from reticent.worlds import load_model
-
-
-@pytest.fixture
-def reticent(monkeypatch, capsys):
-    """Call the command in this process: exit code, standard output, standard error."""
-
-    def call(*arguments):
-        monkeypatch.setattr(sys, "argv", ["reticent", *map(str, arguments)])
-        with pytest.raises(SystemExit) as stopped:
-            main()
-        out, err = capsys.readouterr()
-        return stopped.value.code or 0, out, err
-
-    return call
 
 
 @pytest.fixture

@@ -14,7 +14,6 @@ import polars
 import pytest
 import yaml
 
-from reticent.cli import main
 from reticent.cli.sweep import Bar, Lines, seed_words
 from reticent.experiments.sweep.grid import grid_of
 from reticent.experiments.sweep.sweep import run_sweep
@@ -31,52 +30,47 @@ GRID = {
 
 
 @pytest.fixture
-def reticent(monkeypatch, capsys, tmp_path):
-    """Call the command in this process: exit code, standard output, standard error."""
-    monkeypatch.setenv("RETICENT_CACHE", "off")
+def sweep(reticent, monkeypatch, tmp_path):
+    """Call ``reticent sweep`` on a grid, in an empty directory."""
     monkeypatch.chdir(tmp_path)
 
     def call(grid, *arguments):
         Path("grid.yaml").write_text(yaml.safe_dump(grid))
-        monkeypatch.setattr(sys, "argv", ["reticent", "sweep", "grid.yaml", *map(str, arguments)])
-        with pytest.raises(SystemExit) as stopped:
-            main()
-        out, err = capsys.readouterr()
-        return stopped.value.code or 0, out, err
+        return reticent("sweep", "grid.yaml", *arguments)
 
     return call
 
 
-def test_a_dry_run_lists_the_cells_and_computes_nothing(reticent):
-    code, out, err = reticent(GRID, "--dry-run")
+def test_a_dry_run_lists_the_cells_and_computes_nothing(sweep):
+    code, out, err = sweep(GRID, "--dry-run")
     assert (code, err) == (0, "")
     assert out.count("to do") == 4
     assert "0–1" in out
     assert "4 cells of 2 settings, 8 runs, 480 learner-episodes; 0 cells are finished, 480" in out
-    content = json.loads(reticent(GRID, "--dry-run", "--json")[1])
+    content = json.loads(sweep(GRID, "--dry-run", "--json")[1])
     assert (len(content["cells"]), content["learner_episodes"], content["learner_episodes_left"]) == (4, 480, 480)
     assert {cell["finished"] for cell in content["cells"]} == {False}
     assert not Path("results").exists()
 
 
-def test_people_get_a_table_and_the_files_and_the_same_command_does_nothing_more(reticent):
-    code, out, _ = reticent(GRID)
+def test_people_get_a_table_and_the_files_and_the_same_command_does_nothing_more(sweep):
+    code, out, _ = sweep(GRID)
     assert code == 0
     assert "ucrl-vtr:bonus_scale=0.1" in out
     assert "4 of 4 cells are finished, 4 of them now" in out
     assert "results/sweep-grid/report.html" in out
     assert polars.read_parquet("results/sweep-grid/cells/*.parquet")["seed"].n_unique() == 4
-    code, out, err = reticent(GRID)
+    code, out, err = sweep(GRID)
     assert (code, err) == (0, "4 of 4 cells were finished before\n")
     assert "4 of 4 cells are finished, 0 of them now" in out
-    assert "finished" in reticent(GRID, "--dry-run")[1]
-    content = json.loads(reticent(GRID, "--json")[1])
+    assert "finished" in sweep(GRID, "--dry-run")[1]
+    content = json.loads(sweep(GRID, "--json")[1])
     assert (content["cells"], content["finished"], content["found"], content["failed"]) == (4, 4, 4, [])
     assert [row["agent"] for row in content["settings"]] == ["ucrl-vtr:bonus_scale=0.1", "ucrl-vtr:bonus_scale=0.3"]
 
 
-def test_failed_cells_are_listed_and_make_the_exit_code(reticent):
-    code, out, err = reticent({**GRID, "agents": ["ucrl-vtr", "oppo:bonus_scale=-1"], "seeds": 2}, "--json")
+def test_failed_cells_are_listed_and_make_the_exit_code(sweep):
+    code, out, err = sweep({**GRID, "agents": ["ucrl-vtr", "oppo:bonus_scale=-1"], "seeds": 2}, "--json")
     assert code == 1
     content = json.loads(out)
     assert (content["cells"], content["finished"]) == (3, 2)
@@ -96,17 +90,17 @@ def test_failed_cells_are_listed_and_make_the_exit_code(reticent):
         ({}, ["--num-cpus", "0"], "--num-cpus is 0.0, but must be a finite number above 0"),
     ],
 )
-def test_wrong_input_is_one_clean_line(reticent, change, arguments, message):
-    code, out, err = reticent({**GRID, **change}, *arguments)
+def test_wrong_input_is_one_clean_line(sweep, change, arguments, message):
+    code, out, err = sweep({**GRID, **change}, *arguments)
     assert (code, out) == (2, "")
     assert err.startswith(f"error: {message}")
     assert err.count("\n") == 1
     assert not Path("results").exists()
 
 
-def test_a_cluster_that_does_not_answer_is_one_clean_line(reticent):
+def test_a_cluster_that_does_not_answer_is_one_clean_line(sweep):
     pytest.importorskip("ray")
-    code, out, err = reticent(GRID, "--engine", "ray", "--address", "127.0.0.1:9")
+    code, out, err = sweep(GRID, "--engine", "ray", "--address", "127.0.0.1:9")
     assert (code, out) == (2, "")
     assert err.startswith("error: --address is 127.0.0.1:9 (")
     assert "ray start --head" in err

@@ -4,14 +4,12 @@ from __future__ import annotations
 
 import json
 import socket
-import sys
 
 import numpy as np
 import pytest
 from running_service import ADMIN_KEY, APP_KEY, running_service
 from scipy.stats import chi2
 
-from reticent.cli import main
 from reticent.errors import InvalidInput
 from reticent.experiments.users import Crowd, Truth
 from reticent.worlds import make_world_from
@@ -28,18 +26,10 @@ def url(tmp_path_factory):
 
 
 @pytest.fixture
-def users(monkeypatch, capsys):
-    """Call the command in this process: exit code, standard output, standard error."""
+def users(reticent, monkeypatch):
+    """Call ``reticent users`` with the app's key."""
     monkeypatch.setenv("RETICENT_APP_KEY", APP_KEY)
-
-    def call(*arguments):
-        monkeypatch.setattr(sys, "argv", ["reticent", "users", *map(str, arguments)])
-        with pytest.raises(SystemExit) as stopped:
-            main()
-        out, err = capsys.readouterr()
-        return stopped.value.code or 0, out, err
-
-    return call
+    return lambda *arguments: reticent("users", *arguments)
 
 
 def test_every_user_is_accounted_for(users, url) -> None:

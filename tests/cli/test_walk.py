@@ -13,24 +13,9 @@ import pytest
 import yaml
 from service_process import KEY, serving
 
-from reticent.cli import main
 from reticent.service.config import read_settings
 
 EXAMPLE = Path(__file__).parents[2] / "examples" / "make_log.py"
-
-
-@pytest.fixture
-def reticent(monkeypatch, capsys):
-    """Call the command in this process: exit code, standard output, standard error."""
-
-    def call(*arguments):
-        monkeypatch.setattr(sys, "argv", ["reticent", *map(str, arguments)])
-        with pytest.raises(SystemExit) as stopped:
-            main()
-        out, err = capsys.readouterr()
-        return stopped.value.code or 0, out, err
-
-    return call
 
 
 @pytest.fixture(scope="module")

@@ -17,7 +17,9 @@ from rich.console import Console
 from rich.table import Table
 
 from reticent.agents import make_agent
+from reticent.agents.score.evidence import Fit
 from reticent.agents.score.insights import fit_of
+from reticent.agents.score.learner import ScoreLearner
 from reticent.simulation.simulate import simulate
 from reticent.worlds import make_world_from, misspecified
 
@@ -31,10 +33,10 @@ def probabilities(world_name: str, amount: float, agent_name: str, users: int, s
     base = make_world_from(world_name)
     world = dataclasses.replace(misspecified(base, amount), name=base.name) if amount else base
     agent = make_agent(agent_name, world.model, users)
+    assert isinstance(agent, ScoreLearner)
     fits = simulate(agent, world, list(range(seeds))).carry.state.past.fit
-    return np.array(
-        [fit_of(agent, type(fits)(*(leaf[seed] for leaf in fits))).probability for seed in range(seeds)]
-    )  # fmt: skip
+    each = [fit_of(agent, Fit(*(leaf[seed] for leaf in fits))) for seed in range(seeds)]
+    return np.array([1.0 if one is None else one.probability for one in each])
 
 
 def main() -> None:

@@ -132,7 +132,7 @@ def _insights(deployment: Deployment, version: int) -> bytes:
             **vars(figures.value), confidence=figures.confidence, bonus_scale=figures.bonus_scale,
             largest=float(agent.model.horizon),
         )  # fmt: skip
-        fit = figures.fit and FitFigures(**vars(figures.fit))
+        fit = None if figures.fit is None else FitFigures(**vars(figures.fit))
         if figures.signal is not None:
             signal = SignalFigures(
                 pooled=figures.pooled,

@@ -68,6 +68,7 @@ def test_users_of_every_trust_model_are_served_and_learned_from(deployed: tuple[
         assert insights["value"]["proven_low"] is None
         if insights["version"]:
             assert insights["signal"]["transition_together"] > 0
+        assert (insights["fit"] is None) == (insights["version"] < 2)
     if shuffler is not None:
         shuffler.close()
 

@@ -35,13 +35,13 @@ def quick_regrets() -> dict[str, list[list[str]]]:
     return found
 
 
-@pytest.mark.parametrize(("world", "agent"), QUICK, ids=" ".join)
+@pytest.mark.parametrize(("world", "agent"), QUICK, ids=map(" ".join, QUICK))
 def test_quick_regrets_are_what_was_recorded(world: str, agent: str, quick_regrets: dict) -> None:
     assert quick_regrets[f"{world} {agent}"] == RECORDED[f"{world} {agent}"]
 
 
 @pytest.mark.verify
-@pytest.mark.parametrize(("world", "agent"), RUNS, ids=" ".join)
+@pytest.mark.parametrize(("world", "agent"), RUNS, ids=map(" ".join, RUNS))
 def test_regrets_are_what_was_recorded(world: str, agent: str) -> None:
     if os.environ.keys() & set(LEFT_OUT):
         pytest.fail("run this with --optimized: without XLA's passes numbers are rounded otherwise")

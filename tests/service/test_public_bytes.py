@@ -44,7 +44,7 @@ FIELDS: dict[str, set[str]] = {
     },
     "/v1/health": {"status", "version", "problems"},
     "/v1/transparency": {"deployment", "public_key", "head", "entries", "next"},
-    "/v1/insights": {"version", "users", "signal", "value"},
+    "/v1/insights": {"version", "users", "signal", "value", "fit"},
     "/v1/billboard": {
         "version", "method", "horizon", "states", "actions", "form", "policy", "report", "values", "final", "model",
     },

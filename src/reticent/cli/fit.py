@@ -41,6 +41,10 @@ def fit(
     shared_rewards: Annotated[
         bool, typer.Option("--shared-rewards", help="Rewards are known: one table, nothing to learn about them.")
     ] = False,
+    untried: Annotated[
+        str | None,
+        typer.Option(help="The action that is taken where another was never tried, as where it is not possible."),
+    ] = None,
     smoothing: Annotated[float, typer.Option(help="Pseudo-counts of what all users did, in every candidate.")] = 5.0,
     starts: Annotated[int, typer.Option(help="Random starts of the estimation.")] = 8,
     holdout: Annotated[float, typer.Option(help="Share of users who are held out to judge the candidates.")] = 0.2,
@@ -82,6 +86,7 @@ def fit(
                     reward_range=(range_of_rewards[0], range_of_rewards[1]),
                     leaves_before=horizon if leaves else None,
                     shared_rewards=shared_rewards,
+                    untried=untried,
                     smoothing=smoothing,
                     starts=starts,
                     holdout=holdout,

@@ -45,12 +45,28 @@ class StartValue:
 
 
 @dataclasses.dataclass(frozen=True)
+class ModelFit:
+    """Whether the candidates explain what users do, by how well releases were foretold.
+
+    Attributes:
+      statistic, degrees: the misfit of all foretold releases: χ² with so many degrees of freedom if the candidates and the
+        learner's Gaussian picture of its releases are right.
+      probability: of a misfit as large, if they are.
+    """
+
+    statistic: float
+    degrees: int
+    probability: float
+
+
+@dataclasses.dataclass(frozen=True)
 class Insights:
     """What a release says about itself; ``signal`` is None before the first one.
 
     Attributes:
       pooled: whether steps are added up. bonus_scale: of the doubt, in units of the family's own.
       confidence: with which the proven interval holds; None without one.
+      fit: whether the candidates explain what users do; None where it is not known (yet).
     """
 
     signal: Signal | None
@@ -58,3 +74,4 @@ class Insights:
     pooled: bool
     bonus_scale: float
     confidence: float | None = None
+    fit: ModelFit | None = None

@@ -11,6 +11,7 @@ sensitivity is the business of the subclass that forms it.
 
 from __future__ import annotations
 
+import abc
 from typing import Any, NamedTuple
 
 import jax
@@ -35,7 +36,7 @@ class SumState(NamedTuple):
     rounds: Array
 
 
-class PrivateSums:
+class PrivateSums(abc.ABC):
     """The server's side of a privatizer; subclasses are dataclasses with these fields.
 
     Attributes:
@@ -54,15 +55,15 @@ class PrivateSums:
     law: Law = "gaussian"
 
     @property
+    @abc.abstractmethod
     def contribution_bound(self) -> np.ndarray:
         """The most that a clipped contribution is away from 0 in each coordinate, ``(H, D)``."""
-        raise NotImplementedError
 
     @property
+    @abc.abstractmethod
     def device_rules(self) -> dict[str, Any]:
         """What a device needs to form a contribution besides model and billboard: the name of its ``form``
         (:mod:`reticent_client.wire.forms`), and the bounds that the form clips to."""
-        raise NotImplementedError
 
     def version_rules(self, plan: Plan) -> dict[str, Array]:
         """What contributions of users who were served ``plan`` are made of besides: arrays by name, as public as it."""
@@ -75,9 +76,9 @@ class PrivateSums:
 
     # -- the user's side ----------------------------------------------------------------------------------------------
 
+    @abc.abstractmethod
     def report(self, seen: Any, noise: Array | None) -> Array:
         """One user's contribution ``(H, D)`` as it leaves her: within its bounds always. Every subclass forms its own."""
-        raise NotImplementedError
 
     def send(self, contribution: Array, noise: Array | None) -> Array:
         """A contribution ``(H, D)`` as it leaves the user: on the grid, and noised where the trust model says so."""

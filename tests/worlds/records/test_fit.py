@@ -69,10 +69,14 @@ def test_groups_are_blends():
     assert fitted.report.misfit.transition.estimate < 0.05
 
 
-def test_pairs_that_nobody_tried_are_named_and_guessed_from_their_state():
+def table_without_a_pair() -> pl.DataFrame:
+    """In which nobody tried a1 in s0."""
     table = recorded(400, [0.5, 0.3, 0.2], steps=5).filter(~((pl.col("state") == "s0") & (pl.col("action") == "a1")))
-    table = table.drop("next").sort("user", "step").with_columns(step=pl.int_range(pl.len()).over("user"))
-    fitted = fit(table, horizon=3, candidates=2, starts=2)
+    return table.drop("next").sort("user", "step").with_columns(step=pl.int_range(pl.len()).over("user"))
+
+
+def test_pairs_that_nobody_tried_are_named_and_guessed_from_their_state():
+    fitted = fit(table_without_a_pair(), horizon=3, candidates=2, starts=2)
     assert fitted.report.untried == ("s0 → a1",)
     assert "1 pairs were never tried (10%" in fitted.report.warnings()[0]
     same = fitted.kernel.pair == 0
@@ -163,3 +167,15 @@ def test_it_says_how_far_it_is_and_stops_when_asked():
     assert [at[0] for at in told] == list(range(1, told[0][1] + 1))
     with pytest.raises(Stopped, match="nothing was written"):
         fit(table, horizon=3, candidates=(2, 3), should_stop=lambda: True)
+
+
+def test_what_nobody_tried_can_be_declared_impossible():
+    table = table_without_a_pair()
+    options = {"horizon": 3, "candidates": 2, "starts": 2}
+    free, bound = fit(table, **options), fit(table, untried="a0", **options)
+    np.testing.assert_array_equal(bound.model.transition_features[:, 0, 1], free.model.transition_features[:, 0, 0])
+    np.testing.assert_array_equal(bound.model.reward_features[:, 0, 1], free.model.reward_features[:, 0, 0])
+    np.testing.assert_array_equal(bound.model.transition_features[:, 1:], free.model.transition_features[:, 1:])
+    assert bound.names == free.names
+    with pytest.raises(InvalidInput, match="one of a0, a1"):
+        fit(table, untried="a2", **options)

@@ -32,11 +32,27 @@ class Belief(NamedTuple):
     moment: Array
 
 
+class Fit(NamedTuple):
+    """How well releases were foretold by what was believed before them (:func:`~reticent.agents.score.evidence.surprise`).
+
+    Attributes:
+      last: squared length of the newest release's surprise.
+      total: of all that are believed in (those since the last alarm) but the first, which only a prior foretold.
+      releases: how many are believed in.
+    """
+
+    last: Array
+    total: Array
+    releases: Array
+
+
 class Beliefs(NamedTuple):
-    """What is believed of transitions and of rewards, and how often it was given up (the learner's ``alarm``)."""
+    """What is believed of transitions and of rewards, how well it foretold what came, and how often it was given up
+    (:attr:`~reticent.agents.score.learner.ScoreLearner.alarm`)."""
 
     transitions: Belief
     rewards: Belief
+    fit: Fit
     alarms: Array
 
 
@@ -51,6 +67,11 @@ def no_belief(coordinates: Coordinates, groups: int) -> Belief:
     """Before any release."""
     k, dtype = coordinates.size, coordinates.basis.dtype
     return Belief(jnp.zeros((groups, k, k), dtype), jnp.zeros((groups, k), dtype))
+
+
+def no_surprise(dtype: jnp.dtype) -> Fit:
+    """Before any release."""
+    return Fit(jnp.zeros((), dtype), jnp.zeros((), dtype), jnp.zeros((), jnp.int32))
 
 
 def precision(coordinates: Coordinates, belief: Belief) -> Array:

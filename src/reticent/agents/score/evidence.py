@@ -7,7 +7,8 @@ effect) and noise of covariance :math:`\Sigma=\sigma^2I+n\,WCW^\top+n^2\,\mathrm
 **Surprise.** If the beliefs are right, :math:`Y-J(\hat\eta-\eta_0)` has covariance :math:`\Sigma+J\,\mathrm{Cov}\,J^\top`,
 so that its squared length in that metric is χ² with as many degrees of freedom as there are numbers. That is a test of
 whether users are still those that were learned from, at a chosen rate of false alarms (as good as the Gaussian model is;
-docs/endless.md has what it really is).
+docs/endless.md has what it really is), and, added up over releases, of whether the candidates explain what users do: a
+blend that is nearest to the truth under one policy is not the nearest under the next (docs/from-records.md).
 
 All of it is post-processing of releases.
 """

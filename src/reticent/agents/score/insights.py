@@ -10,6 +10,10 @@ and for the part about rewards, and by step where steps are not added up.
 **Value.** The greedy plan's value in the model of the posterior mean, and its standard deviation to first order:
 :math:`\sqrt{\nabla v^\top\Sigma\nabla v}` with Σ the posterior covariance. It is the agent's own doubt, as good as its
 Gaussian model; no theorem is behind it.
+
+**Fit.** Every release but the first was foretold by the beliefs before it; the squared lengths of what was not
+(:func:`~reticent.agents.score.evidence.surprise`) add up to a χ² if users are a blend of the candidates. They are
+independent then, since each is a new sum with noise of its own, and beliefs are made of the earlier ones.
 """
 
 from __future__ import annotations
@@ -21,10 +25,11 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import Array
+from scipy.stats import chi2
 
-from reticent.agents.score.beliefs import summarize
+from reticent.agents.score.beliefs import Fit, summarize
 from reticent.agents.score.sweeps import HIGHEST, Statistic, sweep_forward
-from reticent.learning.insights import Insights, Signal, StartValue
+from reticent.learning.insights import Insights, ModelFit, Signal, StartValue
 from reticent.learning.plan import Plan
 
 if TYPE_CHECKING:
@@ -46,7 +51,17 @@ def insights_of(agent: ScoreLearner, released: np.ndarray, version: int, plan: P
         deviation=deviation,
         explorers=explorers,
     )
-    return Insights(signal, value, agent.groups == 1, 1.0)
+    return Insights(signal, value, agent.groups == 1, 1.0, fit=fit_of(agent, beliefs.fit))
+
+
+def fit_of(agent: ScoreLearner, fit: Fit) -> ModelFit | None:
+    """Whether the candidates explain what users do; None before the second release."""
+    numbers = agent.moving_groups * agent.coordinates.size + agent.groups * agent.reward_coordinates.size
+    degrees = numbers * (int(fit.releases) - 1)
+    if degrees <= 0:
+        return None
+    statistic = float(fit.total)
+    return ModelFit(statistic, degrees, float(chi2.sf(statistic, degrees)))
 
 
 def signal_to_noise(agent: ScoreLearner, released: np.ndarray, sigma: float) -> Signal:

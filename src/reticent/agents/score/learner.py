@@ -33,7 +33,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array
 
-from reticent.agents.score.beliefs import Belief, Beliefs, Summary, no_belief, summarize
+from reticent.agents.score.beliefs import Belief, Beliefs, Fit, Summary, no_belief, no_surprise, summarize
 from reticent.agents.score.coordinates import Coordinates
 from reticent.agents.score.evidence import Evidence, evidence_of, learn, surprise
 from reticent.agents.score.foresight import MIXING, REWARD_VARIANCE, mean_rewards, root_of, whitening
@@ -129,7 +129,7 @@ class ScoreLearner(Learner[Array, Array, Array]):
     def init(self) -> AgentState:
         beliefs = Beliefs(
             no_belief(self.coordinates, self.groups), no_belief(self.reward_coordinates, self.groups),
-            jnp.zeros((), jnp.int32),
+            no_surprise(self.noise_scale.dtype), jnp.zeros((), jnp.int32),
         )  # fmt: skip
         return AgentState(self.aggregator.init(), None, jnp.zeros((), jnp.int32), beliefs)
 
@@ -318,13 +318,16 @@ class ScoreLearner(Learner[Array, Array, Array]):
         """What is left of earlier beliefs when a round of so many users ends: less with time, nothing after an alarm."""
         kept = jnp.exp2(-users / self.half_life)
         alarms = beliefs.alarms
+        unexpected = surprise(self.coordinates, beliefs.transitions, evidence[0])
+        unexpected = unexpected + surprise(self.reward_coordinates, beliefs.rewards, evidence[1])
+        earlier = beliefs.fit
+        fit = Fit(unexpected, earlier.total + jnp.where(earlier.releases > 0, unexpected, 0.0), earlier.releases + 1)
         if math.isfinite(self.alarm):
-            unexpected = surprise(self.coordinates, beliefs.transitions, evidence[0])
-            unexpected = unexpected + surprise(self.reward_coordinates, beliefs.rewards, evidence[1])
             alarmed = unexpected > self.alarm
             kept, alarms = jnp.where(alarmed, 0.0, kept), alarms + alarmed
+            fit = Fit(unexpected, jnp.where(alarmed, 0.0, fit.total), jnp.where(alarmed, 1, fit.releases))
         fainter: tuple[Belief, Belief] = jax.tree.map(lambda leaf: kept * leaf, (beliefs.transitions, beliefs.rewards))
-        return Beliefs(*fainter, alarms)
+        return Beliefs(*fainter, fit, alarms)
 
     def _evidence(
         self,

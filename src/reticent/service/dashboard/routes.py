@@ -72,13 +72,24 @@ class ValueFigures(BaseModel):
     largest: float
 
 
+class FitFigures(BaseModel):
+    """Whether the candidates explain what users do: a misfit, χ² with so many degrees of freedom if they do, and the
+    probability of one as large then."""
+
+    statistic: float
+    degrees: int
+    probability: float
+
+
 class Insights(BaseModel):
-    """What a version's release says; ``signal`` is null for version 0, which has none. Public, and never changes."""
+    """What a version's release says; ``signal`` is null for version 0, which has none, ``fit`` before the second release
+    and where a family has none. Public, and never changes."""
 
     version: int
     users: int
     signal: SignalFigures | None
     value: ValueFigures | None
+    fit: FitFigures | None
 
 
 @router.get("/dashboard", include_in_schema=False)
@@ -115,12 +126,13 @@ def _insights(deployment: Deployment, version: int) -> bytes:
     agent = mechanism.agent
     released = _released(deployment, version - 1) if version else np.zeros(mechanism.noise_scale.shape)
     figures = mechanism.insights(billboard, released)
-    signal = value = None
+    signal = value = fit = None
     if figures is not None:
         value = ValueFigures(
             **vars(figures.value), confidence=figures.confidence, bonus_scale=figures.bonus_scale,
             largest=float(agent.model.horizon),
         )  # fmt: skip
+        fit = None if figures.fit is None else FitFigures(**vars(figures.fit))
         if figures.signal is not None:
             signal = SignalFigures(
                 pooled=figures.pooled,
@@ -130,7 +142,7 @@ def _insights(deployment: Deployment, version: int) -> bytes:
                 reward_together=_known(figures.signal.reward_together),
             )
     users = int(agent.schedule.ends[version - 1]) if version else 0
-    return json.dumps(Insights(version=version, users=users, signal=signal, value=value).model_dump()).encode()
+    return json.dumps(Insights(version=version, users=users, signal=signal, value=value, fit=fit).model_dump()).encode()
 
 
 def _released(deployment: Deployment, number: int) -> np.ndarray:

@@ -21,6 +21,7 @@ import numpy as np
 import polars as pl
 
 from reticent.errors import InvalidInput, ReticentError
+from reticent.worlds.availability import with_mask
 from reticent.worlds.blend import Bounds, blend
 from reticent.worlds.model import About, Model
 from reticent.worlds.names import Names
@@ -86,6 +87,7 @@ def fit(
     holdout: float = 0.2,
     seed: int = 0,
     shared_rewards: bool = False,
+    untried: str | None = None,
     bounds: Bounds = "tight",
     provenance: Provenance | None = None,
     progress: Told | None = None,
@@ -105,6 +107,8 @@ def fit(
       holdout: share of the users who are held out; 0 for none, and then d must be given.
       seed: of starts and of who is held out.
       shared_rewards: all candidates pay the same table, as where rewards are known: nothing is learned about them.
+      untried: the action that a pair which nobody tried does instead, as where it is not possible there
+        (:func:`~reticent.worlds.availability.with_mask`); by default such a pair does what its state's others do.
       bounds: as in :func:`reticent.worlds.blend`.
       provenance: by default public records of the log's name.
       progress: told how many of how many pieces of work are done, and what is being done.
@@ -137,6 +141,8 @@ def fit(
         )
     misfit = misfit_of(log, held, kernel, mixture.shares, horizon, seed) if held.any() else None
     names = Names(log.coding.state_names, log.coding.action_names)
+    if untried is not None and untried not in names.actions:
+        raise InvalidInput("untried", untried, f"one of {', '.join(names.actions)}", "name an action of the log")
     report = FitReport(
         source=log.source,
         users=log.users,
@@ -161,6 +167,11 @@ def fit(
     )
     initial = np.bincount(log.state[log.first], minlength=log.coding.states) / log.users
     model = model_of(kernel, horizon, initial, bounds=bounds, shared_rewards=shared_rewards)
+    if untried is not None:
+        instead = names.actions.index(untried)
+        allowed = _visits(outcomes, train.totals) > 0
+        allowed |= ~allowed[:, [instead]]  # where not even that was tried, nothing is known to be impossible
+        model = with_mask(model, allowed, instead=instead)
     origin = provenance or Provenance("public", log.source)
     model = dataclasses.replace(model, about=About(names, origin))
     return Fitted(model, names, log.coding, kernel, mixture.shares, mixture.group_weights, report, origin)
@@ -310,10 +321,7 @@ def _apart(kernel: Kernel, outcomes: Outcomes, totals: np.ndarray) -> tuple[floa
 
 def _untried(outcomes: Outcomes, totals: np.ndarray, names: Names, coding: Coding) -> dict[str, Any]:
     """Pairs that nobody tried, and states that nobody met."""
-    number, moves = len(outcomes.paid_pair), outcomes.transitions
-    visits = np.zeros(outcomes.states * outcomes.actions)
-    visits[outcomes.paid_pair] = totals[moves : moves + number] + totals[moves + number :]
-    table = visits.reshape(outcomes.states, outcomes.actions)[: coding.moments]
+    table = _visits(outcomes, totals)[: coding.moments]
     met = table.sum(axis=1) > 0
     missing = np.argwhere((table == 0) & met[:, None])
     return {
@@ -321,3 +329,11 @@ def _untried(outcomes: Outcomes, totals: np.ndarray, names: Names, coding: Codin
         "untried_share": float(len(missing) / max(int(met.sum()) * outcomes.actions, 1)),
         "unmet": int((~met).sum()),
     }
+
+
+def _visits(outcomes: Outcomes, totals: np.ndarray) -> np.ndarray:
+    """How often training users were paid for each pair, ``(S, A)``."""
+    number, moves = len(outcomes.paid_pair), outcomes.transitions
+    visits = np.zeros(outcomes.states * outcomes.actions)
+    visits[outcomes.paid_pair] = totals[moves : moves + number] + totals[moves + number :]
+    return visits.reshape(outcomes.states, outcomes.actions)

@@ -23,6 +23,7 @@ pooled row Π, one of each weight), which no step of EM lowers.
 
 from __future__ import annotations
 
+import abc
 import dataclasses
 from collections.abc import Callable
 from typing import Any, TypeAlias
@@ -112,7 +113,7 @@ def fit_mixture(
 
 
 @dataclasses.dataclass(frozen=True)
-class _Problem:
+class _Problem(abc.ABC):
     """EM on the outcomes that are known and undecided; ``row`` numbers their rows from 0."""
 
     counts: Any
@@ -129,15 +130,17 @@ class _Problem:
         # A tenth of the pooled row keeps what people did possible under every candidate.
         return self.normalised(0.9 * self.normalised(spread) + 0.1 * self.prior[:, None]), self.first_weights(d, random)
 
+    @abc.abstractmethod
     def first_weights(self, d: int, random: np.random.Generator) -> np.ndarray:
-        raise NotImplementedError
+        """Where EM begins."""
 
+    @abc.abstractmethod
     def step(self, chances: np.ndarray, weights: np.ndarray) -> tuple[np.ndarray, np.ndarray, float]:
         """One step of EM, and the objective before it."""
-        raise NotImplementedError
 
+    @abc.abstractmethod
     def finish(self, chances: np.ndarray, weights: np.ndarray, trace: tuple[float, ...]) -> Mixture:
-        raise NotImplementedError
+        """The mixture that EM ended with."""
 
     def normalised(self, mass: np.ndarray) -> np.ndarray:
         """``mass`` ``(known, d)`` divided by the sums of its rows."""

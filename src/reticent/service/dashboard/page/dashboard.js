@@ -378,6 +378,25 @@ function drawInsights() {
   if (!now) return;
   drawValue(now);
   drawSignal(now);
+  drawFit(now);
+}
+
+// Releases are foretold by what was learned before them; a blend that users are not misses by more than noise explains.
+function drawFit(now) {
+  const { fit } = now;
+  if (!fit) {
+    $("fit-figure").textContent = "Not known yet: it takes a second release, and an agent that foretells releases.";
+    return;
+  }
+  const strong = document.createElement("strong");
+  const [verdict, remedy] = fit.probability < 0.01
+    ? ["No.", "Users are no blend of the candidates, or they have changed: fit the model again."]
+    : fit.probability < 0.05
+      ? ["Doubtful.", "Look again after the next release."]
+      : ["Nothing speaks against it.", "A small misfit may go unnoticed."];
+  strong.textContent = verdict;
+  $("fit-figure").replaceChildren(strong, ` Misfit ${short(fit.statistic)} where ${fit.degrees} are expected ` +
+    `(probability ${short(fit.probability)}). ${remedy}`);
 }
 
 function drawValue(now) {

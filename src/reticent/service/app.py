@@ -79,6 +79,7 @@ def create_app(settings: Settings, *, begin: bool = False) -> FastAPI:
     enrolment = None if settings.enrolment_key is None else Enrolment(settings.enrolment_key)
     deployment = make_deployment(settings, begin=begin)
     upkeep = Upkeep(deployment)
+    gatherings = episodes.Gatherings.of(deployment, settings.gather_seconds)
     if deployment.mechanism.wire == "messages" and not keys.has("shuffler"):
         deployment.store.close()
         raise InvalidInput("RETICENT_SHUFFLER_KEY", "missing", "given in the shuffle model", "give the shuffler a key")
@@ -89,6 +90,7 @@ def create_app(settings: Settings, *, begin: bool = False) -> FastAPI:
     async def lifespan(_: FastAPI) -> AsyncIterator[dict[str, Any]]:
         upkeep.start()
         yield {LIMITS: limits}
+        gatherings.close()
         upkeep.stop()
         deployment.store.close()
 
@@ -97,7 +99,7 @@ def create_app(settings: Settings, *, begin: bool = False) -> FastAPI:
         openapi_url=None, description="Learns from every user, reveals none. See docs/service.md.",
     )  # fmt: skip
     app.state.keys, app.state.deployment, app.state.settings = keys, deployment, settings
-    app.state.enrolment, app.state.upkeep = enrolment, upkeep
+    app.state.enrolment, app.state.upkeep, app.state.gatherings = enrolment, upkeep, gatherings
     for part in (episodes, published, operation):
         app.include_router(part.router)
     _include_dashboard(app)

@@ -156,12 +156,8 @@ class Admissions(Rounds):
                     self._seal(tx, number)
                     number += 1
             records.insert_episodes(
-                tx,
-                [
-                    {"id": one.episode, "user": one.user, "admission": first + index, "version": version, "expires_at": until}
-                    for index, one in enumerate(new)
-                ],
-            )  # fmt: skip
+                tx, [(one.episode, one.user, first + index) for index, one in enumerate(new)], version, until
+            )
             records.change_deployment(tx, admitted=first + len(new))
             places = [self.mechanism.agent.schedule.round_and_place(first + index) for index in range(len(new))]
             for begun, place in places:
@@ -171,8 +167,7 @@ class Admissions(Rounds):
         if number > clock.open_round:
             self.sealed.set()
         return {
-            one: self._admitted(one.episode, version, until, first + index, references)
-            for index, one in enumerate(new)
+            one: self._admitted(one.episode, version, until, first + index, references) for index, one in enumerate(new)
         }
 
     def _room(self, clock: Any) -> int:

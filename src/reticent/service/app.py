@@ -19,6 +19,7 @@ from reticent.errors import InvalidInput
 from reticent.privacy.noise import SecureNoise
 from reticent.service.api import episodes, operation, problems, published
 from reticent.service.api.guard import Guard
+from reticent.service.api.quick import Quick
 from reticent.service.config import DevelopmentSecrets, Settings, read_settings
 from reticent.service.deployment import Deployment
 from reticent.service.enrolment import Enrolment
@@ -79,7 +80,7 @@ def create_app(settings: Settings, *, begin: bool = False) -> FastAPI:
     enrolment = None if settings.enrolment_key is None else Enrolment(settings.enrolment_key)
     deployment = make_deployment(settings, begin=begin)
     upkeep = Upkeep(deployment)
-    gatherings = episodes.Gatherings.of(deployment, settings.gather_seconds)
+    desk = episodes.Desk(deployment, enrolment, settings.gather_seconds)
     if deployment.mechanism.wire == "messages" and not keys.has("shuffler"):
         deployment.store.close()
         raise InvalidInput("RETICENT_SHUFFLER_KEY", "missing", "given in the shuffle model", "give the shuffler a key")
@@ -90,7 +91,7 @@ def create_app(settings: Settings, *, begin: bool = False) -> FastAPI:
     async def lifespan(_: FastAPI) -> AsyncIterator[dict[str, Any]]:
         upkeep.start()
         yield {LIMITS: limits}
-        gatherings.close()
+        desk.close()
         upkeep.stop()
         deployment.store.close()
 
@@ -99,12 +100,13 @@ def create_app(settings: Settings, *, begin: bool = False) -> FastAPI:
         openapi_url=None, description="Learns from every user, reveals none. See docs/service.md.",
     )  # fmt: skip
     app.state.keys, app.state.deployment, app.state.settings = keys, deployment, settings
-    app.state.enrolment, app.state.upkeep, app.state.gatherings = enrolment, upkeep, gatherings
+    app.state.desk, app.state.upkeep = desk, upkeep
     for part in (episodes, published, operation):
         app.include_router(part.router)
     _include_dashboard(app)
     _describe(app)
     problems.install(app)
+    app.add_middleware(Quick, desk=desk)
     app.add_middleware(
         Guard, keys=keys, hosts=(*settings.hosts, settings.host), open_reads=settings.open_reads,
         development=settings.development, body_limit=body_limit, rate_limit=settings.rate_limit,

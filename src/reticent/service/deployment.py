@@ -29,7 +29,7 @@ from reticent.naming import split
 from reticent.service.billboards import Billboard
 from reticent.service.mechanism import Mechanism
 from reticent.service.refusals import Refusal
-from reticent.service.secrets import Secrets
+from reticent.service.secrets import EpisodeToken, Secrets
 from reticent.service.storage import records, tables
 from reticent.service.storage.engine import Store
 from reticent.service.submissions import Submissions
@@ -176,17 +176,23 @@ class Deployment(Submissions):
 
     # -- users --------------------------------------------------------------------------------------------------------
 
-    def act(self, token: str, episode: str, step: int, state: int) -> tuple[int, int]:
-        """The action of the pinned version, and that version; the same whenever it is asked for."""
-        pinned = self._token(token, episode)
+    def pinned(self, token: str, episode: str) -> EpisodeToken:
+        """What was pinned for an episode when it was opened.
+
+        Raises:
+          InvalidInput, Refusal: the token is not genuine, or another episode's.
+        """
+        return self._token(token, episode)
+
+    def act(self, pinned: EpisodeToken, step: int, state: int) -> int:
+        """The action of the pinned version; the same whenever it is asked for."""
         for field, value, below in (
             ("step", step, self.mechanism.agent.model.horizon),
             ("state", state, self.mechanism.agent.model.states),
         ):
             if not 0 <= value < below:  # where she is, is hers: no message says it
                 raise InvalidInput(field, "out of range", f"an integer from 0 to {below - 1}", "correct the request")
-        billboard = self.billboard(pinned.version)
-        return billboard.act(step, state, pinned.place, self.secrets.coin(episode, step)), pinned.version
+        return self.billboard(pinned.version).act(step, state, pinned.place, self.secrets.coin(pinned.episode, step))
 
     def submit_batch(self, batch: str, number: int, users: int, ones: np.ndarray, messages: np.ndarray) -> int:
         """Take a shuffler's batch of a sealed round; says of how many users. The first batch of a round is the only one.

@@ -8,7 +8,7 @@ after the commit.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -20,13 +20,23 @@ from reticent.service.refusals import Refusal
 from reticent.service.secrets import EpisodeToken
 from reticent.service.storage import records
 from reticent.worlds import Episode
+from reticent_client.wire.trajectory import Trajectory
 
 
 class Submission(NamedTuple):
-    """A well-formed submission; ``formed`` makes of the open round's reference what is added, None being nothing."""
+    """A well-formed submission: an episode that was ``played``, a ``report`` of one, or neither, which adds nothing.
+
+    ``reference`` is the version that the report was formed under, if that matters.
+    """
 
     token: EpisodeToken
-    formed: Callable[[Any], np.ndarray | None]
+    played: Trajectory | None = None
+    report: np.ndarray | None = None
+    reference: int | None = None
+
+
+Formed = Mapping[str, "np.ndarray | ReticentError | None"]
+"""What episodes add, None being nothing, or why they cannot be counted; by id."""
 
 
 class _Stopped(Exception):
@@ -74,20 +84,13 @@ class Submissions(Admissions):
         if self.mechanism.wire != "trajectory":
             raise Refusal("wrong-trust", f"the server must not see trajectories in the {self._trust} model")
         pinned = self._learning_token(token, episode)
-        played = self.mechanism.played(Episode(states, actions, rewards), pinned.place)
-        if self.mechanism.formed_when_counted:
-            return Submission(
-                pinned, lambda reference: self.mechanism.exact_contribution(self.billboard(reference), played)
-            )
-        return Submission(
-            pinned, lambda _: self.mechanism.exact_contribution(self.billboard(pinned.version), played)
-        )
+        return Submission(pinned, self.mechanism.played(Episode(states, actions, rewards), pinned.place))
 
     def empty(self, token: str, episode: str) -> Submission:
         """An empty contribution; see :meth:`submit_empty`."""
         if self.mechanism.wire != "trajectory":
             raise Refusal("wrong-trust", f"an empty contribution of the {self._trust} model is noise; send that")
-        return Submission(self._learning_token(token, episode), lambda _: None)
+        return Submission(self._learning_token(token, episode))
 
     def report(self, token: str, episode: str, report: np.ndarray, reference: int | None = None) -> Submission:
         """A report that can be counted; see :meth:`submit_report`."""
@@ -96,13 +99,11 @@ class Submissions(Admissions):
         if self.mechanism.wire == "messages":
             raise Refusal("wrong-trust", "the server must not see one user's report; send messages to the shuffler")
         pinned, numbers = self._learning_token(token, episode), self.mechanism.checked_report(report)
-        if not self.mechanism.formed_when_counted:
-            return Submission(pinned, lambda _: numbers)
-        if reference is None:
+        if self.mechanism.formed_when_counted and reference is None:
             raise InvalidInput(
                 "reference", "missing", "the version that the report was formed under", "ask GET /v1/round for it"
             )
-        return Submission(pinned, lambda current: numbers if current == reference else None)
+        return Submission(pinned, report=numbers, reference=reference)
 
     @property
     def _trust(self) -> str:
@@ -150,7 +151,7 @@ class Submissions(Admissions):
         """Count a group in one transaction; says who was refused, and why."""
         guess = self._reference
         foreseen = guess is not None or not self.mechanism.formed_when_counted
-        early = (guess, self._formed(group, guess)) if foreseen else None
+        early = (guess, self._formed(group.values(), guess)) if foreseen else None
         with self.store.write() as tx:
             rows = records.episodes(tx, list(group), lock=True)
             unknown, halted = len(rows) < len(group), records.deployment(tx).halted
@@ -160,22 +161,38 @@ class Submissions(Admissions):
             self.halt("an episode that was admitted is unknown to the store: it was rolled back")
         raise _Stopped
 
-    def _formed(self, group: dict[str, Submission], reference: int | None) -> dict[str, Any]:
-        """What each adds under a reference, or why it cannot."""
-        made: dict[str, Any] = {}
-        for identity, one in group.items():
-            try:
-                made[identity] = one.formed(reference)
-            except ReticentError as problem:
-                made[identity] = problem
+    def _formed(self, group: Iterable[Submission], reference: int | None) -> Formed:
+        """What each adds if the open round has this reference."""
+        open_ended = self.mechanism.formed_when_counted
+        made: dict[str, np.ndarray | ReticentError | None] = {}
+        played: dict[int | None, list[Submission]] = {}
+        for one in group:
+            if one.played is not None:
+                played.setdefault(reference if open_ended else one.token.version, []).append(one)
+            else:
+                made[one.token.episode] = one.report if not open_ended or one.reference == reference else None
+        for version, several in played.items():
+            made.update(self._formed_under(version, several))
         return made
+
+    def _formed_under(self, version: Any, several: Sequence[Submission]) -> Formed:
+        """What episodes add under one version, all at once; if that fails, who of them it is."""
+        identities = [one.token.episode for one in several]
+        try:
+            board = self.billboard(version)
+            rows = self.mechanism.exact_contributions(board, [one.played for one in several if one.played is not None])
+        except ReticentError as problem:
+            if len(several) == 1:
+                return {identities[0]: problem}
+            return {key: value for one in several for key, value in self._formed_under(version, [one]).items()}
+        return dict(zip(identities, rows, strict=True))
 
     def _add(
         self,
         tx: Connection,
         group: dict[str, Submission],
         rows: dict[str, Any],
-        early: tuple[int | None, dict[str, Any]] | None,
+        early: tuple[int | None, Formed] | None,
     ) -> dict[str, ReticentError]:
         """Add what those contribute whose episodes are open, and mark them; the caller holds their locks.
 
@@ -200,14 +217,16 @@ class Submissions(Admissions):
             return {**refused, **dict.fromkeys(taken, refusal)}
         if place is not None:  # a last round that is never released keeps nothing
             if early is None or (self.mechanism.formed_when_counted and early[0] != place.reference):
-                made = self._formed({identity: group[identity] for identity in taken}, place.reference)
+                made = self._formed((group[identity] for identity in taken), place.reference)
             else:
                 made = early[1]
             self._reference = place.reference
-            wrong = {identity: made[identity] for identity in taken if isinstance(made[identity], ReticentError)}
-            refused.update(wrong)
-            taken = [identity for identity in taken if identity not in wrong]
-            added = [made[identity] for identity in taken if made[identity] is not None]
+            for identity in taken:
+                wrong = made[identity]
+                if isinstance(wrong, ReticentError):
+                    refused[identity] = wrong
+            taken = [identity for identity in taken if identity not in refused]
+            added = [row for row in (made[identity] for identity in taken) if isinstance(row, np.ndarray)]
             if added:
                 total = self._total(place.number, place.total) + np.sum(added, axis=0)
                 records.set_total(tx, place.number, self.secrets.seal(total.tobytes(), f"round {place.number}"))

@@ -119,10 +119,14 @@ def count_users(tx: Connection, names: Sequence[str], limit: int) -> set[str]:
     return set(tx.execute(statement.returning(USERS.c.name), rows).scalars())
 
 
-def insert_episodes(tx: Connection, rows: Sequence[dict[str, Any]]) -> None:
-    """Open the episodes of users who were admitted."""
+def insert_episodes(tx: Connection, admitted: Sequence[tuple[str, str, int]], version: int, until: float) -> None:
+    """Open the episodes of users who were admitted: id, user's name and number of the admission of each."""
+    rows = [
+        {"id": key, "user": name, "admission": number, "version": version, "expires_at": until, "state": "open"}
+        for key, name, number in admitted
+    ]
     # With something to return, many rows are one statement and not many.
-    tx.execute(sa.insert(EPISODES).returning(EPISODES.c.admission), [{"state": "open", **row} for row in rows])
+    tx.execute(sa.insert(EPISODES).returning(EPISODES.c.admission), rows)
 
 
 def change_deployment(tx: Connection, **values: Any) -> None:

@@ -13,6 +13,7 @@ observation is *computed* (:func:`observe`, or JAX's own way) is not relied upon
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
@@ -20,11 +21,11 @@ import numpy as np
 from reticent_client.wire.clipping import Array, Namespace, clip_interval, clip_norm
 from reticent_client.wire.forms.form import Bounds, Floats, Form
 from reticent_client.wire.packing import pack_symmetric, packed_size
+from reticent_client.wire.trajectory import Trajectory, together
 
 if TYPE_CHECKING:
     from reticent_client.wire.billboard import Billboard
     from reticent_client.wire.model import Dimensions, Model, Rules
-    from reticent_client.wire.trajectory import Trajectory
 
 
 class Observation(NamedTuple):
@@ -88,10 +89,10 @@ def products(seen: Observation) -> Statistics:
     """The four products per step whose sums over users are the sufficient statistics."""
     phi, varphi = seen.value_features, seen.reward_features
     return Statistics(
-        transition_gram=phi[:, :, None] * phi[:, None, :],
-        transition_moment=phi * seen.targets[:, None],
-        reward_gram=varphi[:, :, None] * varphi[:, None, :],
-        reward_moment=varphi * seen.rewards[:, None],
+        transition_gram=phi[..., :, None] * phi[..., None, :],
+        transition_moment=phi * seen.targets[..., None],
+        reward_gram=varphi[..., :, None] * varphi[..., None, :],
+        reward_moment=varphi * seen.rewards[..., None],
     )
 
 
@@ -123,18 +124,18 @@ def largest_products(bounds: PairBounds, d1: int, d2: int) -> Floats:
 
 
 def observe(model: Model, framed_values: Floats, seen: Trajectory) -> Observation:
-    """The regression pairs of one episode under ``framed_values`` ``(H, S)``, with NumPy."""
-    here, there, steps = seen.states[:-1], seen.states[1:], np.arange(len(framed_values))
-    rows = np.moveaxis(model.transition_features[:, here, seen.actions, :], 0, 1)
+    """The regression pairs of an episode, or of several on a leading axis, under ``framed_values`` ``(H, S)``, by NumPy."""
+    here, there, steps = seen.states[..., :-1], seen.states[..., 1:], np.arange(len(framed_values))
+    rows = np.moveaxis(model.transition_features[:, here, seen.actions, :], 0, -2)
     following = (
         framed_values
         if model.successors is None
         else framed_values[steps[:, None], model.successors[here, seen.actions]]
     )
     return Observation(
-        value_features=np.matmul(rows, following[:, :, None])[:, :, 0],
+        value_features=np.matmul(rows, following[..., None])[..., 0],
         targets=framed_values[steps, there],
-        reward_features=model.reward_features[:, here, seen.actions].T,
+        reward_features=np.moveaxis(model.reward_features[:, here, seen.actions], 0, -1),
         rewards=seen.rewards,
     )
 
@@ -174,6 +175,9 @@ class Regressions(Form):
         self.require_version(model, billboard)
         pairs = observe(model, billboard.report["framed_values"], seen)
         return np.asarray(clipped_products(pairs, PairBounds(**model.rules.bounds)))
+
+    def contributions(self, model: Model, billboard: Billboard, seen: Sequence[Trajectory]) -> Floats:
+        return self.contribution(model, billboard, together(seen))
 
     def largest(self, sizes: Dimensions, bounds: Bounds) -> Floats:
         return largest_products(PairBounds(**bounds), sizes.d1, sizes.d2)

@@ -226,11 +226,10 @@ def test_a_group_adds_what_its_members_add_one_by_one(tmp_path: Path, agent: str
     assert sums[0].any()
 
 
-def test_what_was_formed_under_an_old_reference_is_formed_again(tmp_path: Path) -> None:
-    """Contributions are formed before the round's lock is taken; if the round has moved on, under its own reference."""
+def test_a_contribution_is_formed_under_the_reference_of_the_round_that_counts_it(tmp_path: Path) -> None:
     service = deployment(tmp_path, "private-score-vi:first=0.4,growth=1,epsilon=15", 12)
     first = [service.admit(f"user {user}") for user in range(4)]
-    service.submit_trajectory(first[0].token, first[0].episode, **episode(0))  # from here on reference 0 is foreseen
+    service.submit_trajectory(first[0].token, first[0].episode, **episode(0))
     service.admit("the next round's first")
     before = open_sum(service)
     played = service.mechanism.played(type("Seen", (), episode(1)), first[1].place)

@@ -146,9 +146,9 @@ class Admissions(Rounds):
             new = [one for one in new if one.user in counted]
             if not new:
                 return {}
-            clock = records.deployment(tx, lock=True)
-            first, version, number = int(clock.admitted), int(clock.served_version), int(clock.open_round)
-            room = self._room(clock)
+            clock = records.count_admissions(tx, len(new))
+            first, version, number = int(clock.admitted) - len(new), int(clock.served_version), int(clock.open_round)
+            room = self._room(clock, first)
             if room < len(new):
                 raise _NoRoom(room)
             for admission in range(first, first + len(new)):
@@ -158,7 +158,6 @@ class Admissions(Rounds):
             records.insert_episodes(
                 tx, [(one.episode, one.user, first + index) for index, one in enumerate(new)], version, until
             )
-            records.change_deployment(tx, admitted=first + len(new))
             places = [self.mechanism.agent.schedule.round_and_place(first + index) for index in range(len(new))]
             for begun, place in places:
                 if place == 0:  # the first of a round fixes what it refers to
@@ -170,13 +169,13 @@ class Admissions(Rounds):
             one: self._admitted(one.episode, version, until, first + index, references) for index, one in enumerate(new)
         }
 
-    def _room(self, clock: Any) -> int:
-        """How many users can be admitted in one transaction; inline, a round's end comes between."""
+    def _room(self, clock: Any, admitted: int) -> int:
+        """How many users can be admitted in one transaction after ``admitted``; inline, a round's end comes between."""
         if clock.halted is not None:
             return 0
-        room = self.users - int(clock.admitted)
+        room = max(0, self.users - admitted)
         if self.inline and clock.open_round < self.releases:
-            left = int(self.mechanism.agent.schedule.ends[clock.open_round]) - int(clock.admitted)
+            left = int(self.mechanism.agent.schedule.ends[clock.open_round]) - admitted
             room = min(room, left or room)
         return room
 

@@ -23,6 +23,7 @@ from reticent.service.api.quick import Quick
 from reticent.service.config import DevelopmentSecrets, Settings, read_settings
 from reticent.service.deployment import Deployment
 from reticent.service.enrolment import Enrolment
+from reticent.service.gathering import take_short_turns
 from reticent.service.keys import Keys
 from reticent.service.limits import largest_request
 from reticent.service.mechanism import Mechanism, make_mechanism
@@ -132,6 +133,7 @@ def create_worker() -> FastAPI:
     from reticent.runtime import enable_compilation_cache
 
     enable_compilation_cache()
+    take_short_turns()
     warnings.simplefilter("ignore", DevelopmentSecrets)  # the command has said it
     told = json.loads(os.environ[CONFIG])
     return create_app(chosen_settings(Path(told.pop("config")), **told))

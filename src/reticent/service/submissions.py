@@ -46,10 +46,6 @@ class _Stopped(Exception):
 class Submissions(Admissions):
     """The part of a deployment that meets users when they come back; see the module docstring."""
 
-    _reference: int | None = None
-    """What the open round referred to when this worker last looked: contributions are formed under it before its lock is
-    taken, and again if it was another one by then."""
-
     def submit_trajectory(self, token: str, episode: str, states: Any, actions: Any, rewards: Any) -> int:
         """Learn from an episode in the joint model; says the version it was played under.
 
@@ -149,14 +145,11 @@ class Submissions(Admissions):
 
     def _count_distinct(self, group: dict[str, Submission]) -> dict[str, ReticentError]:
         """Count a group in one transaction; says who was refused, and why."""
-        guess = self._reference
-        foreseen = guess is not None or not self.mechanism.formed_when_counted
-        early = (guess, self._formed(group.values(), guess)) if foreseen else None
         with self.store.write() as tx:
             rows = records.episodes(tx, list(group), lock=True)
             unknown, halted = len(rows) < len(group), records.deployment(tx).halted
             if not unknown and halted is None:
-                return self._add(tx, group, rows, early)
+                return self._add(tx, group, rows)
         if unknown and halted is None:
             self.halt("an episode that was admitted is unknown to the store: it was rolled back")
         raise _Stopped
@@ -187,17 +180,8 @@ class Submissions(Admissions):
             return {key: value for one in several for key, value in self._formed_under(version, [one]).items()}
         return dict(zip(identities, rows, strict=True))
 
-    def _add(
-        self,
-        tx: Connection,
-        group: dict[str, Submission],
-        rows: dict[str, Any],
-        early: tuple[int | None, Formed] | None,
-    ) -> dict[str, ReticentError]:
-        """Add what those contribute whose episodes are open, and mark them; the caller holds their locks.
-
-        ``early`` is what was formed before the round was known, and the reference that it was formed under.
-        """
+    def _add(self, tx: Connection, group: dict[str, Submission], rows: dict[str, Any]) -> dict[str, ReticentError]:
+        """Add what those contribute whose episodes are open, and mark them; the caller holds their locks."""
         refused: dict[str, ReticentError] = {}
         now, taken = self._clock(), []
         for identity, row in rows.items():
@@ -216,11 +200,7 @@ class Submissions(Admissions):
         except Refusal as refusal:
             return {**refused, **dict.fromkeys(taken, refusal)}
         if place is not None:  # a last round that is never released keeps nothing
-            if early is None or (self.mechanism.formed_when_counted and early[0] != place.reference):
-                made = self._formed((group[identity] for identity in taken), place.reference)
-            else:
-                made = early[1]
-            self._reference = place.reference
+            made = self._formed((group[identity] for identity in taken), place.reference)
             for identity in taken:
                 wrong = made[identity]
                 if isinstance(wrong, ReticentError):

@@ -119,6 +119,13 @@ def count_users(tx: Connection, names: Sequence[str], limit: int) -> set[str]:
     return set(tx.execute(statement.returning(USERS.c.name), rows).scalars())
 
 
+def count_admissions(tx: Connection, users: int) -> Any:
+    """Count so many admissions; the clock's row after them, whose lock is held from here. Undo it if there was no room."""
+    advanced = {"admitted": DEPLOYMENT.c.admitted + users}
+    counted = sa.update(DEPLOYMENT).where(DEPLOYMENT.c.id == ONLY).values(**advanced)
+    return tx.execute(counted.returning(*DEPLOYMENT.c)).one()
+
+
 def insert_episodes(tx: Connection, admitted: Sequence[tuple[str, str, int]], version: int, until: float) -> None:
     """Open the episodes of users who were admitted: id, user's name and number of the admission of each."""
     rows = [

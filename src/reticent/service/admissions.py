@@ -110,12 +110,15 @@ class Admissions(Rounds):
     def _admit_distinct(self, group: Sequence[Arrival]) -> list[Opened | Refusal]:
         """Answers for arrivals no two of which share a user or an episode."""
         answers: dict[Arrival, Opened | Refusal] = {}
-        if self.inline or self._used_up:  # else the lock is needed anyway, and the question is asked under it
-            answers.update(self._without_admission(group))
-        entering = [one for one in group if one not in answers]
+        entering = list(group)
         size = len(entering)
         while entering and size:
-            if self.inline:
+            if self.inline or self._used_up:  # else the lock is needed anyway, and the question is asked under it
+                answers.update(self._without_admission(entering))
+                entering = [one for one in entering if one not in answers]
+            if not entering:
+                break
+            if self.inline:  # after they were asked: the last round does not end because somebody came too late
                 self._end_full_round()
             try:
                 answers.update(self._enter(entering[:size]))

@@ -47,9 +47,11 @@ dependencies: $(VENV)/.dev
 	$(BIN)/python -m pip check
 	$(BIN)/pip-audit --requirement constraints.txt --no-deps --disable-pip --progress-spinner off
 
-# The service under load, killed a hundred times on either database.
+# The service under load, killed a hundred times on either database; then its load figure, beside that of another
+# checkout if there is one: make soak BEFORE=../before
 soak: $(VENV)/.dev
 	$(BIN)/python -m pytest -m soak tests/service
+	$(BIN)/python benchmarks/service_load.py --clients 256 --acts device --seconds 30 $(if $(BEFORE),--against $(BEFORE))
 
 # The documentation site, in docs/_build/html; a warning or a link within it that leads nowhere is an error.
 docs: $(VENV)/.docs

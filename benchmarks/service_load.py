@@ -1,104 +1,165 @@
-"""Many users at once on several workers: requests per second, latencies, and that no update is lost.
+"""Many users at once on several workers: episodes per second, latencies, where the processor's time goes, memory.
 
-    python benchmarks/service_load.py --workers 4 --clients 32 --seconds 60
+    python benchmarks/service_load.py --workers 4 --clients 256 --acts device --seconds 30
+    python benchmarks/service_load.py --clients 256 --acts device --against ../before --turns 2
     python benchmarks/service_load.py --database sqlite --workers 1 --clients 1 --world large-blend:states=1000
 
-Each client plays one user after another: open, one action per step, submit. At the end the store is added up: every
-acknowledged episode is counted once. The load is made by this process on the same machine, which therefore shares its
-cores with the service; the figures are what one small machine does with both.
+Each client plays one user after another: open, one action per step unless devices act by themselves, submit. At the end
+the store is added up: every acknowledged episode is counted once. The load is made by this process on the same machine,
+which therefore shares its cores with the service; ``cpu_ms_per_episode`` says what each part of it used, which does not
+depend on who else is at work there. With ``--against`` another checkout is served too, turn by turn in the same run.
 """
 
 from __future__ import annotations
 
 import argparse
+import asyncio
 import json
+import os
 import random
+import re
 import sys
 import tempfile
-import threading
 import time
 import uuid
-from contextlib import nullcontext
+from contextlib import nullcontext, suppress
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import sqlalchemy as sa
+import uvloop
 
 from reticent.service.storage.engine import Store
 from reticent.service.storage.tables import DEPLOYMENT, EPISODES, ROUNDS
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "tests" / "support"))  # helpers that tests use too
-from service_process import Caller, ask_once, serving
+from service_process import KEY, ask_once, serving
 from temporary_postgres import temporary_postgres
+
+AGENT = "private-linopt-vi:first=200,growth=1.5"
+LENGTH = re.compile(rb"content-length: (\d+)", re.IGNORECASE)
+TICKS = os.sysconf("SC_CLK_TCK")
+
+
+class Line(asyncio.Protocol):
+    """One connection, one request at a time: as little as a load generator can do, so that it measures the service."""
+
+    def __init__(self) -> None:
+        self._loop, self._seen = asyncio.get_running_loop(), b""
+        self._answer: asyncio.Future[tuple[int, Any]] | None = None
+
+    def connection_made(self, transport: Any) -> None:
+        self._transport = transport
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        if self._answer is not None and not self._answer.done():
+            self._answer.set_exception(exc or ConnectionResetError())
+
+    def data_received(self, data: bytes) -> None:
+        self._seen += data
+        head, found, body = self._seen.partition(b"\r\n\r\n")
+        length = LENGTH.search(head) if found else None
+        if length is not None and len(body) >= int(length[1]) and self._answer is not None:
+            self._seen = b""
+            self._answer.set_result((int(head[9:12]), json.loads(body)))
+
+    async def ask(self, path: str, content: dict[str, Any]) -> tuple[int, Any]:
+        body = json.dumps(content).encode()
+        head = (
+            f"POST {path} HTTP/1.1\r\nHost: 127.0.0.1\r\nAuthorization: Bearer {KEY}\r\n"
+            f"Content-Type: application/json\r\nContent-Length: {len(body)}\r\n\r\n"
+        )
+        self._answer = self._loop.create_future()
+        self._transport.write(head.encode() + body)
+        return await self._answer
+
+    def close(self) -> None:
+        self._transport.close()
 
 
 class Clients:
-    """Threads that play users until time is up, and how long each request took."""
+    """Connections on which users play until time is up, and how long each request took."""
 
-    def __init__(self, port: int, count: int, seconds: float) -> None:
+    def __init__(self, port: int, count: int, acts: str) -> None:
         board = ask_once(port, "/v1/billboard")[1]
-        self.horizon, self.states = board["horizon"], board["states"]
-        self.port, self.until = port, time.monotonic() + seconds
+        self.horizon, self.states, self.actions = board["horizon"], board["states"], board["actions"]
+        self.port, self.count, self.acts = port, count, acts
         self.times: dict[str, list[float]] = {"open": [], "act": [], "submit": []}
         self.acknowledged: set[str] = set()
         self.errors: list[str] = []
-        self._threads = [threading.Thread(target=self._play, args=(seed,)) for seed in range(count)]
 
-    def run(self) -> None:
-        for thread in self._threads:
-            thread.start()
-        for thread in self._threads:
-            thread.join()
+    def run(self, seconds: float) -> float:
+        """Play for so long; says how long it took until the last had finished."""
+        began = time.monotonic()
 
-    def _play(self, seed: int) -> None:
-        draw, caller = random.Random(seed), Caller(self.port)
+        async def crowd() -> None:
+            await asyncio.gather(*(self._play(began + seconds) for _ in range(self.count)))
 
-        def timed(kind: str, path: str, body: dict[str, Any], wanted: int) -> Any:
-            began = time.perf_counter()
-            try:
-                status, answer = caller.ask("POST", path, body)
-            except Exception as problem:
-                self.errors.append(f"{kind}: {problem!r}")
-                return None
-            self.times[kind].append(time.perf_counter() - began)
-            if status != wanted:
-                self.errors.append(f"{kind}: {status} {answer}")
-                return None
-            return answer
+        with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
+            runner.run(crowd())
+        return time.monotonic() - began
 
-        while time.monotonic() < self.until:
+    async def _play(self, until: float) -> None:
+        draw = random.Random(uuid.uuid4().int)
+        _, line = await asyncio.get_running_loop().create_connection(Line, "127.0.0.1", self.port)
+        while time.monotonic() < until:
             identity = uuid.UUID(int=draw.getrandbits(128)).hex
-            opened = timed("open", "/v1/episodes", {"user": identity, "episode": identity}, 201)
+            opened = await self._timed(line, "open", "/v1/episodes", {"user": identity, "episode": identity}, 201)
             if opened is None:
                 continue
-            states, actions = [draw.randrange(self.states)], []
-            for step in range(self.horizon):
-                body = {"token": opened["token"], "step": step, "state": states[-1]}
-                answer = timed("act", f"/v1/episodes/{identity}/actions", body, 200)
-                actions.append(answer["action"] if answer else 0)
-                states.append(draw.randrange(self.states))
+            states = [draw.randrange(self.states) for _ in range(self.horizon + 1)]
+            actions = [draw.randrange(self.actions) for _ in range(self.horizon)]
+            if self.acts == "server":
+                for step in range(self.horizon):
+                    body = {"token": opened["token"], "step": step, "state": states[step]}
+                    answer = await self._timed(line, "act", f"/v1/episodes/{identity}/actions", body, 200)
+                    actions[step] = answer["action"] if answer else 0
             body = {
                 "token": opened["token"], "states": states, "actions": actions,
                 "rewards": [draw.random() for _ in range(self.horizon)],
             }  # fmt: skip
-            if timed("submit", f"/v1/episodes/{identity}/trajectory", body, 200) is not None:
+            if await self._timed(line, "submit", f"/v1/episodes/{identity}/trajectory", body, 200) is not None:
                 self.acknowledged.add(identity)
-        caller.close()
+        line.close()
+
+    async def _timed(self, line: Line, kind: str, path: str, body: dict[str, Any], wanted: int) -> Any:
+        began = time.perf_counter()
+        try:
+            status, answer = await line.ask(path, body)
+        except Exception as problem:
+            self.errors.append(f"{kind}: {problem!r}")
+            await asyncio.sleep(0.1)
+            return None
+        self.times[kind].append(time.perf_counter() - began)
+        if status != wanted:
+            self.errors.append(f"{kind}: {status} {answer}")
+            return None
+        return answer
 
 
-def load(url: str, workers: int, clients: int, seconds: float, world: str) -> dict[str, Any]:
+def load(
+    url: str,
+    workers: int,
+    clients: int,
+    seconds: float,
+    world: str,
+    acts: str = "server",
+    agent: str = AGENT,
+    checkout: Path | None = None,
+) -> dict[str, Any]:
     """Serve on ``url`` under load; the figures, and ``wrong``, which is empty if nothing was lost."""
     settings = {
-        "world": world, "agent": "private-linopt-vi:first=200,growth=1.5", "episodes": 1_000_000, "database": url,
-        "workers": workers,
+        "world": world, "agent": agent, "episodes": 1_000_000, "database": url, "workers": workers,
+        "connections": 10_000,
     }  # fmt: skip
-    with serving(settings) as service:
-        Clients(service.port, clients, 2.0).run()  # every worker has compiled and connected
-        crowd = Clients(service.port, clients, seconds)
-        began = time.monotonic()
-        crowd.run()
-        took = time.monotonic() - began
+    with serving(settings, checkout) as service:
+        Clients(service.port, clients, acts).run(2.0)  # every worker has compiled and connected
+        crowd = Clients(service.port, clients, acts)
+        before = _used(service.group, url)
+        took = crowd.run(seconds)
+        used = {part: after - before[part] for part, after in _used(service.group, url).items()}
+        memory = service.resident()
         time.sleep(1.0)
     store = Store(url)
     with store.read() as tx:
@@ -110,17 +171,33 @@ def load(url: str, workers: int, clients: int, seconds: float, world: str) -> di
     wrong = crowd.errors[:5]
     if not crowd.acknowledged <= counted or clock.admitted != admitted:
         wrong.append("an update was lost")
-    requests = sum(map(len, crowd.times.values()))
+    requests, episodes = sum(map(len, crowd.times.values())), len(crowd.acknowledged)
     figures = {
         kind: {f"p{at}_ms": round(float(np.percentile(found, at)) * 1e3, 2) for at in (50, 99)}
         for kind, found in crowd.times.items()
         if found
     }
     return {
-        "database": url.partition(":")[0], "workers": workers, "clients": clients, "world": world,
-        "seconds": round(took, 1), "requests_per_s": round(requests / took, 1),
-        "episodes_per_s": round(len(crowd.acknowledged) / took, 1), "releases": released, **figures, "wrong": wrong,
+        "checkout": "this" if checkout is None else "other", "database": url.partition(":")[0], "workers": workers,
+        "clients": clients, "acts": acts, "agent": agent, "world": world, "seconds": round(took, 1),
+        "requests_per_s": round(requests / took, 1), "episodes_per_s": round(episodes / took, 1), "releases": released,
+        **figures, "cpu_ms_per_episode": {part: round(1e3 * spent / max(1, episodes), 3) for part, spent in used.items()},
+        "memory_mib": memory, "wrong": wrong,
     }  # fmt: skip
+
+
+def _used(service: int, url: str) -> dict[str, float]:
+    """Seconds of processor time so far: of the service's processes, of the database's, and of this one."""
+    used = {"service": 0.0, "database": 0.0, "clients": sum(os.times()[:2])}
+    home = Path(sa.make_url(url).query.get("host", "") or "/nowhere")  # type: ignore[arg-type]
+    master = (home / "data" / "postmaster.pid").read_text().split()[0] if home.exists() else "none"
+    for place in Path("/proc").glob("[0-9]*"):
+        with suppress(OSError, IndexError):
+            parent, group, *rest = (place / "stat").read_text().rpartition(")")[2].split()[1:]
+            part = "service" if int(group) == service else "database" if parent == master else None
+            if part is not None:
+                used[part] += (int(rest[8]) + int(rest[9])) / TICKS
+    return used
 
 
 def main() -> None:
@@ -130,14 +207,23 @@ def main() -> None:
     parser.add_argument("--clients", type=int, default=32)
     parser.add_argument("--seconds", type=float, default=60.0)
     parser.add_argument("--world", default="mobile-health")
+    parser.add_argument("--agent", default=AGENT)
+    parser.add_argument("--acts", choices=["server", "device"], default="server", help="who chooses actions")
+    parser.add_argument("--against", type=Path, help="another checkout to serve in the same run")
+    parser.add_argument("--turns", type=int, default=1, help="how often each is served")
     chosen = parser.parse_args()
-    with tempfile.TemporaryDirectory() as home:
-        embedded = chosen.database == "sqlite"
-        place: Any = nullcontext(f"sqlite:///{home}/load.db") if embedded else temporary_postgres()
-        with place as url:
-            found = load(url, chosen.workers, chosen.clients, chosen.seconds, chosen.world)
-    print(json.dumps(found))
-    sys.exit(1 if found["wrong"] else 0)
+    wrong = False
+    for checkout in ([None] if chosen.against is None else [chosen.against.resolve(), None]) * chosen.turns:
+        with tempfile.TemporaryDirectory() as home:
+            embedded = chosen.database == "sqlite"
+            place: Any = nullcontext(f"sqlite:///{home}/load.db") if embedded else temporary_postgres()
+            with place as url:
+                found = load(
+                    url, chosen.workers, chosen.clients, chosen.seconds, chosen.world, chosen.acts, chosen.agent, checkout
+                )  # fmt: skip
+        print(json.dumps(found), flush=True)
+        wrong |= bool(found["wrong"])
+    sys.exit(1 if wrong else 0)
 
 
 if __name__ == "__main__":

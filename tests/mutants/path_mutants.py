@@ -256,13 +256,13 @@ def late_vector_in_old_coordinates(patch: Patch) -> None:
 @mutant("a submission that is repeated counts again", path.replayed_path("service", "retries"),
         "how often or in which order|not the sum of its contrib")  # fmt: skip
 def retry_counted_again(patch: Patch) -> None:
-    patch.setattr(records, "mark_counted", lambda tx, identity: None)
+    patch.setattr(records, "mark_counted", lambda tx, identities: None)
 
 
 @mutant("a user who asks again after a lost answer is admitted again", path.replayed_path("service", "retries"), PUBLIC)
 def second_admission_after_a_retry(patch: Patch) -> None:
-    patch.setattr(records, "admissions", lambda tx, name: 0)
-    patch.setattr(records, "count_user", lambda tx, name, limit: True)
+    patch.setattr(records, "admissions", lambda tx, names: {})
+    patch.setattr(records, "count_users", lambda tx, names, limit: set(names))
 
 
 @mutant("a device draws its noise again when it repeats a submission", path.ON_DEVICE, "noise is drawn again")

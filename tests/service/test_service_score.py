@@ -126,7 +126,7 @@ def test_the_first_places_explore_and_a_user_without_a_place_does_not(tmp_path: 
     service = deployment(tmp_path, "private-score-vi:first=0.4,growth=4,epsilon=15,explore=0", 84)
     assert service.mechanism.agent.schedule.round_sizes.tolist() == [4, 16, 64]
     at_random = {
-        tuple(service.act(opened.token, opened.episode, step, 0)[0] for step in range(MODEL.horizon))
+        tuple(service.act(service.pinned(opened.token, opened.episode), step, 0) for step in range(MODEL.horizon))
         for opened in (serve(service, user) for user in range(4))
     }
     assert len(at_random) > 1  # coins of their own: chance of all four equal is 3^-24
@@ -139,7 +139,7 @@ def test_the_first_places_explore_and_a_user_without_a_place_does_not(tmp_path: 
         assert opened.version == 1
         board = service.billboard(1)
         served[opened.place] = [
-            [service.act(opened.token, opened.episode, step, state)[0] for state in range(MODEL.states)]
+            [service.act(service.pinned(opened.token, opened.episode), step, state) for state in range(MODEL.states)]
             for step in range(MODEL.horizon)
         ]
     assert board is not None
@@ -149,7 +149,7 @@ def test_the_first_places_explore_and_a_user_without_a_place_does_not(tmp_path: 
         wanted = board.report["curious"] if place < explorers else board.policy
         np.testing.assert_array_equal(actions, wanted)
     late = service.admit("user 1")
-    actions = [service.act(late.token, late.episode, 0, state)[0] for state in range(MODEL.states)]
+    actions = [service.act(service.pinned(late.token, late.episode), 0, state) for state in range(MODEL.states)]
     np.testing.assert_array_equal(actions, service.billboard(late.version).policy[0])
 
 

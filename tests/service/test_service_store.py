@@ -35,7 +35,7 @@ def test_finishing_does_not_deadlock_with_a_submission(postgres: str) -> None:
             failures.append(problem)
 
     with service.store.write() as tx:
-        records.episode(tx, opened[0].episode, lock=True)
+        records.episodes(tx, [opened[0].episode], lock=True)
         ending = threading.Thread(target=finish)
         ending.start()
         time.sleep(0.5)  # until it waits, if it does

@@ -254,12 +254,8 @@ def watched(
     """
     totals: list[np.ndarray] = []
     releases: list[np.ndarray] = []
-    generator, close, draw, exact = (
-        np.random.default_rng(11),
-        Mechanism.close,
-        Mechanism._draw,
-        Mechanism.exact_contribution,
-    )
+    generator, close, draw = np.random.default_rng(11), Mechanism.close, Mechanism._draw
+    exact, exact_of_all = Mechanism.exact_contribution, Mechanism.exact_contributions
     formed: list[np.ndarray] = []
 
     def noted(self: Mechanism, billboard: Any, seen: Any) -> np.ndarray:
@@ -267,6 +263,13 @@ def watched(
             findings.append("a contribution is in the coordinates of another round")
         formed.append(exact(self, billboard, seen))
         return formed[-1]
+
+    def noted_all(self: Mechanism, billboard: Any, seen: Any) -> np.ndarray:
+        if self.formed_when_counted and billboard.version != len(totals):
+            findings.append("a contribution is in the coordinates of another round")
+        rows = exact_of_all(self, billboard, seen)
+        formed.extend(rows)
+        return rows
 
     def drawn(self: Mechanism, prefix: tuple[int, ...]) -> np.ndarray:
         if secure:
@@ -289,6 +292,7 @@ def watched(
         patch.setattr(Mechanism, "_draw", drawn)
         patch.setattr(Mechanism, "close", closed)
         patch.setattr(Mechanism, "exact_contribution", noted)
+        patch.setattr(Mechanism, "exact_contributions", noted_all)
         yield totals, releases
 
 

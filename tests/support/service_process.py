@@ -30,9 +30,15 @@ def free_port() -> int:
 
 
 class Service:
-    """``reticent serve`` in a process group of its own, which can be killed and started again."""
+    """``reticent serve`` in a process group of its own, which can be killed and started again.
 
-    def __init__(self, settings: dict[str, Any]) -> None:
+    ``checkout`` is a source tree whose library is served instead of the one that is imported here.
+    """
+
+    def __init__(self, settings: dict[str, Any], checkout: Path | None = None) -> None:
+        self._environment = {**os.environ, **ENVIRONMENT}
+        if checkout is not None:
+            self._environment["PYTHONPATH"] = f"{checkout / 'src'}:{checkout / 'clients' / 'python' / 'src'}"
         self._home = tempfile.TemporaryDirectory(prefix="service")
         self.port = free_port()
         self.config = Path(self._home.name) / "deployment.yaml"
@@ -50,7 +56,7 @@ class Service:
         with self.log.open("ab") as log:
             self._process = subprocess.Popen(
                 [sys.executable, "-m", "reticent", "serve", "--init", "--config", str(self.config)],
-                env={**os.environ, **ENVIRONMENT}, stdout=log, stderr=log, start_new_session=True,
+                env=self._environment, stdout=log, stderr=log, start_new_session=True,
             )  # fmt: skip
         while time.monotonic() - began < patience:
             with contextlib.suppress(OSError, http.client.HTTPException):
@@ -60,6 +66,24 @@ class Service:
                 raise RuntimeError(f"the service did not start: {self.log.read_text()[-2000:]}")
             time.sleep(0.05)
         raise RuntimeError(f"the service did not answer in {patience} s: {self.log.read_text()[-2000:]}")
+
+    @property
+    def group(self) -> int:
+        """The id of its process group."""
+        assert self._process is not None
+        return self._process.pid
+
+    def resident(self) -> dict[str, list[float]]:
+        """MiB of memory of its processes by what they are: ``workers``, and ``others`` that start or serve them."""
+        found: dict[str, list[float]] = {"workers": [], "others": []}
+        for place in Path("/proc").glob("[0-9]*"):
+            with contextlib.suppress(OSError, IndexError):
+                if os.getpgid(int(place.name)) != self.group:
+                    continue
+                command = (place / "cmdline").read_bytes()
+                size = int((place / "status").read_text().partition("VmRSS:")[2].split()[0]) / 1024
+                found["workers" if b"spawn_main" in command else "others"].append(round(size, 1))
+        return found
 
     def kill(self) -> None:
         """End it and its workers at once, as a power cut would."""
@@ -75,9 +99,9 @@ class Service:
 
 
 @contextlib.contextmanager
-def serving(settings: dict[str, Any]) -> Iterator[Service]:
+def serving(settings: dict[str, Any], checkout: Path | None = None) -> Iterator[Service]:
     """A service that answers, gone afterwards."""
-    service = Service(settings)
+    service = Service(settings, checkout)
     try:
         service.start()
         yield service

@@ -281,3 +281,33 @@ def test_a_grid_that_is_too_coarse_or_too_fine_is_refused(form: str, grid: float
     rules = dataclasses.replace(model.rules, grid=grid)
     with pytest.raises(InvalidInput, match=match):
         require_promise(dataclasses.replace(model, rules=rules), None, 1e-5)
+
+
+@pytest.mark.parametrize("sparse", [False, True])
+@pytest.mark.parametrize(
+    ("form", "flags"),
+    [
+        ("regressions", {}),
+        ("counts", {}),
+        *(("score", {"pooled": pooled, "likelihood": stated}) for pooled in (True, False) for stated in (True, False)),
+    ],
+    ids=str,
+)
+def test_many_contributions_at_once_are_those_of_each(form: str, flags: dict[str, bool], sparse: bool) -> None:
+    """To the last bit, for a group of any size, explorers and others in it."""
+    model = example_model(form, sparse=sparse, **flags)
+    board = example_billboard(model, stretch=3.0)
+    users = [example_trajectory(model, seed)._replace(place=seed % 5 or None) for seed in range(40)]
+    alone = np.stack([model.rules.form.contribution(model, board, one) for one in users])
+    for size in (1, 2, 40):
+        np.testing.assert_array_equal(model.rules.form.contributions(model, board, users[:size]), alone[:size])
+    np.testing.assert_array_equal(
+        model.steps_of_all(board, users), np.stack([model.steps(board, one) for one in users])
+    )
+
+
+def test_many_contributions_of_another_shape_than_their_noise_are_refused() -> None:
+    model = example_model("regressions")
+    other = dataclasses.replace(model, rules=dataclasses.replace(model.rules, noise_scale=np.ones((1, 1))))
+    with pytest.raises(InvalidInput, match="billboard"):
+        other.steps_of_all(example_billboard(model), [example_trajectory(model, 0)])

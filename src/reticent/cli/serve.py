@@ -38,6 +38,7 @@ def serve(
 
         from reticent.service import app
         from reticent.service.config import DevelopmentSecrets
+        from reticent.service.gathering import take_short_turns
     except ModuleNotFoundError as missing:
         raise missing_extra(missing, "reticent serve") or missing from None
     from reticent.runtime import enable_compilation_cache
@@ -65,6 +66,7 @@ def serve(
         "forwarded_allow_ips": list(settings.trusted_proxies),
     }  # fmt: skip
     if settings.workers == 1:
+        take_short_turns()
         uvicorn.run(application, **common)
         return
     application.state.deployment.store.close()

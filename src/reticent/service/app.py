@@ -19,9 +19,11 @@ from reticent.errors import InvalidInput
 from reticent.privacy.noise import SecureNoise
 from reticent.service.api import episodes, operation, problems, published
 from reticent.service.api.guard import Guard
+from reticent.service.api.quick import Quick
 from reticent.service.config import DevelopmentSecrets, Settings, read_settings
 from reticent.service.deployment import Deployment
 from reticent.service.enrolment import Enrolment
+from reticent.service.gathering import take_short_turns
 from reticent.service.keys import Keys
 from reticent.service.limits import largest_request
 from reticent.service.mechanism import Mechanism, make_mechanism
@@ -79,6 +81,7 @@ def create_app(settings: Settings, *, begin: bool = False) -> FastAPI:
     enrolment = None if settings.enrolment_key is None else Enrolment(settings.enrolment_key)
     deployment = make_deployment(settings, begin=begin)
     upkeep = Upkeep(deployment)
+    desk = episodes.Desk(deployment, enrolment, settings.gather_seconds)
     if deployment.mechanism.wire == "messages" and not keys.has("shuffler"):
         deployment.store.close()
         raise InvalidInput("RETICENT_SHUFFLER_KEY", "missing", "given in the shuffle model", "give the shuffler a key")
@@ -89,6 +92,7 @@ def create_app(settings: Settings, *, begin: bool = False) -> FastAPI:
     async def lifespan(_: FastAPI) -> AsyncIterator[dict[str, Any]]:
         upkeep.start()
         yield {LIMITS: limits}
+        desk.close()
         upkeep.stop()
         deployment.store.close()
 
@@ -97,12 +101,13 @@ def create_app(settings: Settings, *, begin: bool = False) -> FastAPI:
         openapi_url=None, description="Learns from every user, reveals none. See docs/service.md.",
     )  # fmt: skip
     app.state.keys, app.state.deployment, app.state.settings = keys, deployment, settings
-    app.state.enrolment, app.state.upkeep = enrolment, upkeep
+    app.state.desk, app.state.upkeep = desk, upkeep
     for part in (episodes, published, operation):
         app.include_router(part.router)
     _include_dashboard(app)
     _describe(app)
     problems.install(app)
+    app.add_middleware(Quick, desk=desk)
     app.add_middleware(
         Guard, keys=keys, hosts=(*settings.hosts, settings.host), open_reads=settings.open_reads,
         development=settings.development, body_limit=body_limit, rate_limit=settings.rate_limit,
@@ -128,6 +133,7 @@ def create_worker() -> FastAPI:
     from reticent.runtime import enable_compilation_cache
 
     enable_compilation_cache()
+    take_short_turns()
     warnings.simplefilter("ignore", DevelopmentSecrets)  # the command has said it
     told = json.loads(os.environ[CONFIG])
     return create_app(chosen_settings(Path(told.pop("config")), **told))

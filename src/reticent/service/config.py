@@ -63,6 +63,7 @@ class Settings(BaseModel):
       witness: a file outside the database that remembers what was released (:mod:`reticent.service.witness`); with SQLite
         by default beside it, with PostgreSQL to be given.
       planning: whether the admission that ends a round waits for the new plan (``inline``) or not (``background``).
+      gather_seconds: how long admissions and submissions that come together wait for more to share a transaction with.
       ticket_lifetime: seconds until an open episode expires.
       finish_after: seconds from the K-th admission to the end of the last round.
       body_limit: largest request body in bytes; by default as much as the model's largest request can need.
@@ -91,6 +92,7 @@ class Settings(BaseModel):
     port: Annotated[int, Field(ge=0, le=65535)] = 8400
     workers: Annotated[int, Field(ge=1, le=256)] = 1
     planning: Literal["background", "inline"] = "background"
+    gather_seconds: Annotated[float, Field(ge=0, le=1)] = 0.01
     ticket_lifetime: Annotated[float, Field(gt=0, le=1e9)] = 86_400.0
     finish_after: Annotated[float, Field(ge=0, le=1e9)] = 604_800.0
     body_limit: Annotated[int, Field(ge=1024)] | None = None

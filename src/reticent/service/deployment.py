@@ -1,8 +1,9 @@
 """The durable agent: the protocol of docs/delays.md, each of whose steps is one short transaction.
 
-* *Admission* counts a user, seals the open round if it has had all its users, and pins the newest published version.
-* *Submission* marks the episode and adds its statistics to the open round, both or neither. With a shuffler nothing is
-  submitted here: a sealed round gets one *batch*.
+* *Admission* (:mod:`reticent.service.admissions`) counts a user, seals the open round if it has had all its users, and
+  pins the newest published version. Users who come together are admitted together.
+* *Submission* (:mod:`reticent.service.submissions`) marks the episode and adds its statistics to the open round, both or
+  neither. With a shuffler nothing is submitted there: a sealed round gets one *batch*.
 * *Release* and *publication* are in :mod:`reticent.service.rounds`.
 
 Formal guarantee (docs/service.md). Whatever crashes, retries and interleavings there are, the published releases are
@@ -13,7 +14,6 @@ admissions and on how long planning takes, both public.
 
 from __future__ import annotations
 
-import dataclasses
 import json
 import time
 import uuid
@@ -22,7 +22,6 @@ from typing import Any
 
 import numpy as np
 from sqlalchemy.engine import Connection
-from sqlalchemy.exc import IntegrityError
 
 from reticent.agents.registry import AGENTS
 from reticent.errors import InvalidInput
@@ -30,43 +29,18 @@ from reticent.naming import split
 from reticent.service.billboards import Billboard
 from reticent.service.mechanism import Mechanism
 from reticent.service.refusals import Refusal
-from reticent.service.rounds import Rounds
 from reticent.service.secrets import EpisodeToken, Secrets
 from reticent.service.storage import records, tables
 from reticent.service.storage.engine import Store
+from reticent.service.submissions import Submissions
 from reticent.service.witness import Witness
-from reticent.worlds import Episode
 from reticent_client.wire.shuffling import Tally
 
 TICK = 10.0
 """Seconds between notes of how long the last round has waited."""
 
 
-class _NotAdmitted(Exception):
-    """Ends an admission's transaction, so that nothing of it remains."""
-
-
-@dataclasses.dataclass(frozen=True)
-class Opened:
-    """What a user is told when she comes. ``reason`` says why she is served without being learned from.
-
-    ``round`` and ``place`` are hers, both 0-based and public: they follow from the order of admissions, and decide what she
-    is served of a version and how many coins she flips with a shuffler. ``reference`` is the version that her round's
-    contributions refer to, if they do. A user who is not learned from has none of these.
-    """
-
-    episode: str
-    token: str
-    version: int
-    learning: bool
-    reason: str | None
-    expires_at: float | None
-    round: int | None = None
-    place: int | None = None
-    reference: int | None = None
-
-
-class Deployment(Rounds):
+class Deployment(Submissions):
     """One deployment as one worker sees it; everything that matters is in the store."""
 
     def __init__(
@@ -83,11 +57,12 @@ class Deployment(Rounds):
         clock: Callable[[], float] = time.time,
         steady: Callable[[], float] = time.monotonic,
     ) -> None:
-        super().__init__(mechanism, store, secrets, witness)
-        self.contributions, self.inline = contributions, inline
-        self.ticket_lifetime, self.finish_after = ticket_lifetime, finish_after
-        self._clock, self._steady, self._ticked = clock, steady, steady()
-        self._used_up = False
+        super().__init__(
+            mechanism, store, secrets, contributions=contributions, inline=inline, ticket_lifetime=ticket_lifetime,
+            witness=witness, clock=clock,
+        )  # fmt: skip
+        self.finish_after = finish_after
+        self._steady, self._ticked = steady, steady()
 
     # -- setting up ---------------------------------------------------------------------------------------------------
 
@@ -201,117 +176,23 @@ class Deployment(Rounds):
 
     # -- users --------------------------------------------------------------------------------------------------------
 
-    def admit(self, user: str, episode: str | None = None) -> Opened:
-        """Serve a user, and learn from her if she has not contributed and K users have not been admitted.
+    def pinned(self, token: str, episode: str) -> EpisodeToken:
+        """What was pinned for an episode when it was opened.
 
         Raises:
-          Refusal: ``episode`` is another user's.
+          InvalidInput, Refusal: the token is not genuine, or another episode's.
         """
-        name, identity = self.secrets.name(user), episode or uuid.uuid4().hex
-        if self.inline or self._used_up:  # else the lock is needed anyway, and the question is asked under it
-            with self.store.read() as tx:
-                known = self._without_admission(tx, records.deployment(tx), name, identity)
-            if known is not None:
-                return known
-        if self.inline:
-            self._end_full_round()
-        try:
-            opened = self._enter(name, identity)
-        except (_NotAdmitted, IntegrityError):  # undone as a whole; another request of hers may have been faster
-            with self.store.read() as tx:
-                known = self._without_admission(tx, records.deployment(tx), name, identity)
-            if known is None:
-                raise Refusal("unavailable", "the admission collided with another one; try again") from None
-            return known
-        return opened
+        return self._token(token, episode)
 
-    def _enter(self, name: str, identity: str) -> Opened:
-        """Admit a user in one transaction.
-
-        Her own row comes first and the deployment's, at which all admissions queue, as late as possible.
-        """
-        until = self._clock() + self.ticket_lifetime
-        with self.store.write() as tx:
-            if records.episode(tx, identity) is not None or not records.count_user(tx, name, self.contributions):
-                raise _NotAdmitted
-            clock = records.count_admission(tx, self.users)
-            if clock is None or clock.halted is not None:
-                raise _NotAdmitted
-            ended = self._is_full(clock.open_round, clock.admitted - 1)
-            if ended:
-                self._seal(tx, clock.open_round)
-            admission, version = int(clock.admitted) - 1, int(clock.served_version)
-            records.open_episode(
-                tx, id=identity, user=name, admission=admission, version=version, expires_at=until
-            )  # fmt: skip
-            number, place = self.mechanism.agent.schedule.round_and_place(admission)
-            if place == 0:  # the first of a round fixes what it refers to
-                records.refer(tx, number, version)
-            opened = self._admitted(tx, identity, version, until, admission)
-        if ended:
-            self.sealed.set()
-        return opened
-
-    def act(self, token: str, episode: str, step: int, state: int) -> tuple[int, int]:
-        """The action of the pinned version, and that version; the same whenever it is asked for."""
-        pinned = self._token(token, episode)
+    def act(self, pinned: EpisodeToken, step: int, state: int) -> int:
+        """The action of the pinned version; the same whenever it is asked for."""
         for field, value, below in (
             ("step", step, self.mechanism.agent.model.horizon),
             ("state", state, self.mechanism.agent.model.states),
         ):
             if not 0 <= value < below:  # where she is, is hers: no message says it
                 raise InvalidInput(field, "out of range", f"an integer from 0 to {below - 1}", "correct the request")
-        billboard = self.billboard(pinned.version)
-        return billboard.act(step, state, pinned.place, self.secrets.coin(episode, step)), pinned.version
-
-    def submit_trajectory(self, token: str, episode: str, states: Any, actions: Any, rewards: Any) -> int:
-        """Learn from an episode in the joint model; says the version it was played under.
-
-        Raises:
-          InvalidInput, Refusal: it was not counted, and nothing was changed.
-        """
-        if self.mechanism.wire != "trajectory":
-            raise Refusal("wrong-trust", f"the server must not see trajectories in the {self._trust} model")
-        pinned = self._learning_token(token, episode)
-        played = self.mechanism.played(Episode(states, actions, rewards), pinned.place)
-        if self.mechanism.formed_when_counted:
-            return self._count(
-                pinned, lambda reference: self.mechanism.exact_contribution(self.billboard(reference), played)
-            )
-        exact = self.mechanism.exact_contribution(self.billboard(pinned.version), played)
-        return self._count(pinned, lambda _: exact)
-
-    def submit_empty(self, token: str, episode: str) -> int:
-        """Wait no longer for an episode in the joint model: it counts, and contributes nothing; says its version.
-
-        Raises:
-          Refusal: it was not counted, and nothing was changed.
-        """
-        if self.mechanism.wire != "trajectory":
-            raise Refusal("wrong-trust", f"an empty contribution of the {self._trust} model is noise; send that")
-        return self._count(self._learning_token(token, episode), lambda _: None)
-
-    def submit_report(self, token: str, episode: str, report: np.ndarray, reference: int | None = None) -> int:
-        """Learn from a report that was noised on the device, in units of the grid; says its version.
-
-        ``reference`` is the version that it was formed under. If the round that counts it refers to another one by now,
-        it counts and contributes nothing: nobody may ask for a second report.
-
-        Raises:
-          InvalidInput, Refusal: it was not counted, and nothing was changed.
-        """
-        if self.mechanism.wire == "trajectory":
-            raise Refusal("wrong-trust", "no clip can be checked on a report; send the trajectory in the joint model")
-        if self.mechanism.wire == "messages":
-            raise Refusal("wrong-trust", "the server must not see one user's report; send messages to the shuffler")
-        pinned, numbers = self._learning_token(token, episode), self.mechanism.checked_report(report)
-        if not self.mechanism.formed_when_counted:
-            return self._count(pinned, lambda _: numbers)
-        if reference is None:
-            raise InvalidInput(
-                "reference", "missing", "the version that the report was formed under", "ask GET /v1/round for it"
-            )
-        return self._count(pinned, lambda current: numbers if current == reference else None)
+        return self.billboard(pinned.version).act(step, state, pinned.place, self.secrets.coin(pinned.episode, step))
 
     def submit_batch(self, batch: str, number: int, users: int, ones: np.ndarray, messages: np.ndarray) -> int:
         """Take a shuffler's batch of a sealed round; says of how many users. The first batch of a round is the only one.
@@ -345,91 +226,3 @@ class Deployment(Rounds):
         """Wait no longer for episodes that are overdue; their users' places are used up, nothing is spent."""
         with self.store.write() as tx:
             return records.expire_before(tx, self._clock())
-
-    def _without_admission(self, tx: Connection, clock: Any, name: str, identity: str) -> Opened | None:
-        """What a user is told who need not or cannot be admitted now; None if she is to be admitted."""
-        row = records.episode(tx, identity)
-        if row is not None:
-            if row.user != name:
-                raise Refusal("episode-taken", "this episode id belongs to another user; draw a random one")
-            return self._admitted(tx, row.id, row.version, row.expires_at, row.admission)
-        if clock.halted is not None:
-            return self._not_learned_from(identity, clock.served_version, "learning-stopped")
-        if records.admissions(tx, name) >= self.contributions:
-            return self._not_learned_from(identity, clock.served_version, "user-already-counted")
-        self._used_up = bool(clock.admitted >= self.users)
-        if self._used_up:
-            return self._not_learned_from(identity, clock.served_version, "horizon-used-up")
-        return None
-
-    def _admitted(self, tx: Connection, identity: str, version: int, until: float, admission: int) -> Opened:
-        """What a user is told who came as number ``admission``."""
-        number, place = self.mechanism.agent.schedule.round_and_place(admission)
-        row = records.round_of(tx, number) if self.mechanism.formed_when_counted else None
-        token = self.secrets.sign(EpisodeToken(identity, version, True, until, place))
-        return Opened(
-            identity, token, version, True, None, until, number, place, None if row is None else row.reference
-        )
-
-    def _not_learned_from(self, identity: str, version: int, reason: str) -> Opened:
-        token = self.secrets.sign(EpisodeToken(identity, int(version), False, 0.0))
-        return Opened(identity, token, int(version), False, reason, None)
-
-    @property
-    def _trust(self) -> str:
-        return self.mechanism.guarantee.trust.name
-
-    def _token(self, text: str, episode: str) -> EpisodeToken:
-        token = self.secrets.read(text)
-        if token.episode != episode:
-            raise Refusal("unknown-episode", "the token is of another episode")
-        return token
-
-    def _learning_token(self, text: str, episode: str) -> EpisodeToken:
-        token = self._token(text, episode)
-        if not token.learning:
-            raise Refusal("not-learning", "this episode was served without being learned from; nothing is expected")
-        return token
-
-    def _count(self, token: EpisodeToken, contribution: Callable[[int], np.ndarray | None]) -> int:
-        """Count an episode; ``contribution`` makes of the open round's reference what is added, None being nothing.
-
-        A genuine token is given out after its admission is committed. If the store does not know the episode, the store is
-        not what it was: learning stops, since what it released since then may be released again.
-        """
-        with self.store.read() as tx:
-            known, halted = records.episode(tx, token.episode) is not None, records.deployment(tx).halted
-        if not known and halted is None:
-            self.halt("an episode that was admitted is unknown to the store: it was rolled back")
-        if not known or halted is not None:
-            raise Refusal("learning-stopped", "the store was found to be rolled back; nothing is learned any more")
-        with self.store.write() as tx:
-            row = records.episode(tx, token.episode, lock=True)
-            if row.state == "counted":  # a retry: the first one counts, and the answer is the same
-                return token.version
-            if row.state == "expired" or row.expires_at < self._clock():
-                raise Refusal("episode-expired", "the episode was waited for no longer; nothing was spent")
-            place = self._place(tx)
-            if place is not None:  # a last round that is never released keeps nothing
-                added = contribution(place.reference)
-                if added is not None:
-                    total = self._total(place.number, place.total) + added
-                    records.set_total(tx, place.number, self.secrets.seal(total.tobytes(), f"round {place.number}"))
-            records.mark_counted(tx, token.episode)
-        return token.version
-
-    def _place(self, tx: Connection) -> Any:
-        """The open round, locked; None if reports are taken but none is to be released any more."""
-        while True:
-            row = records.open_round(tx)
-            if row is not None and (row.reference is not None or not self.mechanism.formed_when_counted):
-                return row
-            if (
-                row is not None
-            ):  # between two rounds, before the next one's first user: what it refers to is being planned
-                raise Refusal("unavailable", "the next round is being prepared; try again")
-            clock = records.deployment(tx)
-            if clock.finished:
-                raise Refusal("round-over", "the last round has ended; the policy is final")
-            if clock.open_round >= self.releases:
-                return None

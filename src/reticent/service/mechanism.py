@@ -157,6 +157,10 @@ class Mechanism:
         """What an episode adds under a billboard, without noise."""
         return self.published.steps(billboard.published, played)
 
+    def exact_contributions(self, billboard: Billboard, played: Sequence[Trajectory]) -> np.ndarray:
+        """:meth:`exact_contribution` of several episodes under one billboard, ``(N, H, D)``."""
+        return self.published.steps_of_all(billboard.published, played)
+
     def checked_report(self, report: Any) -> np.ndarray:
         """A local report as integers, if it can be one.
 

@@ -1,23 +1,52 @@
-"""Episodes: open, act, submit; and the batches of a shuffler."""
+"""Episodes: open, act, submit; and the batches of a shuffler.
+
+Admissions and submissions of one worker wait for each other for a moment and share a transaction
+(:mod:`reticent.service.gathering`). Well-formed requests come here directly (:mod:`reticent.service.api.quick`).
+"""
 
 from __future__ import annotations
 
-import dataclasses
 import time
 from typing import Annotated
 
-from fastapi import APIRouter, Depends, Path, Request, Response
+from fastapi import APIRouter, Depends, Path, Request
 from starlette.concurrency import run_in_threadpool
 
+from reticent.service.admissions import Opened
 from reticent.service.api import schemas
 from reticent.service.api.problems import documented
 from reticent.service.api.security import BEARER
 from reticent.service.deployment import Deployment
 from reticent.service.enrolment import Enrolment
+from reticent.service.gathering import Gathering
+from reticent.service.submissions import Submission
 from reticent_client.wire import arrays
 
 router = APIRouter(prefix="/v1", tags=["episodes"], dependencies=[Depends(BEARER)])
 Episode = Annotated[str, Path(pattern=schemas.IDENTITY, description="The episode's id.")]
+
+
+class Desk:
+    """Where users are met: the deployment, the backend that vouches for them, and where requests wait for each other."""
+
+    def __init__(self, deployment: Deployment, enrolment: Enrolment | None, linger: float) -> None:
+        self.deployment, self.enrolment = deployment, enrolment
+        self.admissions: Gathering[tuple[str, str | None], Opened] = Gathering(deployment.admit_all, linger)
+        self.submissions: Gathering[Submission, int] = Gathering(deployment.count_all, linger)
+        mechanism = deployment.mechanism
+        self.constant = {"trust": mechanism.guarantee.trust.name, "horizon": mechanism.agent.model.horizon}
+        """Of every answer to an admission."""
+
+    def close(self) -> None:
+        """Serve those who wait, and no more."""
+        self.admissions.close()
+        self.submissions.close()
+
+
+def desk_of(request: Request) -> Desk:
+    """The desk of the app."""
+    found: Desk = request.app.state.desk
+    return found
 
 
 def deployment_of(request: Request) -> Deployment:
@@ -27,58 +56,52 @@ def deployment_of(request: Request) -> Deployment:
 
 
 Served = Annotated[Deployment, Depends(deployment_of)]
+At = Annotated[Desk, Depends(desk_of)]
 
 
 @router.post("/episodes", status_code=201, responses=documented(403, 409))
-def open_episode(request: Request, body: schemas.Open, deployment: Served, response: Response) -> schemas.Opened:
+async def open_episode(body: schemas.Open, desk: At) -> schemas.Opened:
     """Serve a user: her policy version is pinned until the episode ends. Repeat it with the same id at will."""
-    response.headers["Cache-Control"] = "no-store"
-    enrolment: Enrolment | None = request.app.state.enrolment
-    if enrolment is not None:
-        enrolment.require(body.user, body.enrolment, time.time())
-    opened = deployment.admit(body.user, body.episode)
-    return schemas.Opened.model_validate(
-        {
-            **dataclasses.asdict(opened),
-            "trust": deployment.mechanism.guarantee.trust.name,
-            "horizon": deployment.mechanism.agent.model.horizon,
-        }
-    )
+    if desk.enrolment is not None:
+        desk.enrolment.require(body.user, body.enrolment, time.time())
+    opened = await desk.admissions.join((body.user, body.episode))
+    return schemas.Opened.model_validate({**vars(opened), **desk.constant})
 
 
 @router.post("/episodes/{episode}/actions", responses=documented(404))
-async def act(episode: Episode, body: schemas.Act, deployment: Served) -> schemas.Action:
+async def act(episode: Episode, body: schemas.Act, desk: At) -> schemas.Action:
     """The action of the pinned version at one step. Nothing is stored."""
-    version = deployment.secrets.read(body.token).version
-    if not deployment.remembers(version):
-        await run_in_threadpool(deployment.billboard, version)
-    action, version = deployment.act(body.token, episode, body.step, body.state)
-    return schemas.Action(action=action, version=version)
+    deployment = desk.deployment
+    pinned = deployment.pinned(body.token, episode)
+    if not deployment.remembers(pinned.version):
+        await run_in_threadpool(deployment.billboard, pinned.version)
+    return schemas.Action(action=deployment.act(pinned, body.step, body.state), version=pinned.version)
 
 
 @router.post("/episodes/{episode}/trajectory", responses=documented(404, 409, 410))
-def submit_trajectory(episode: Episode, body: schemas.Trajectory, deployment: Served) -> schemas.Receipt:
+async def submit_trajectory(episode: Episode, body: schemas.Trajectory, desk: At) -> schemas.Receipt:
     """Joint model: learn from the whole episode. Only its statistics, added to the open round's sum, are kept.
 
     States, actions and rewards out of range are taken for the nearest ones that are not: her values are never refused.
     """
-    version = deployment.submit_trajectory(body.token, episode, body.states, body.actions, body.rewards)
-    return schemas.Receipt(episode=episode, version=version)
+    submission = desk.deployment.trajectory(body.token, episode, body.states, body.actions, body.rewards)
+    return schemas.Receipt(episode=episode, version=await desk.submissions.join(submission))
 
 
 @router.post("/episodes/{episode}/empty", responses=documented(404, 409, 410))
-def submit_empty(episode: Episode, body: schemas.Empty, deployment: Served) -> schemas.Receipt:
+async def submit_empty(episode: Episode, body: schemas.Empty, desk: At) -> schemas.Receipt:
     """Joint model: the user shows nothing of her episode; it counts, and contributes nothing."""
-    return schemas.Receipt(episode=episode, version=deployment.submit_empty(body.token, episode))
+    submission = desk.deployment.empty(body.token, episode)
+    return schemas.Receipt(episode=episode, version=await desk.submissions.join(submission))
 
 
 @router.post("/episodes/{episode}/report", responses=documented(404, 409, 410))
-def submit_report(episode: Episode, body: schemas.Report, deployment: Served) -> schemas.Receipt:
+async def submit_report(episode: Episode, body: schemas.Report, desk: At) -> schemas.Receipt:
     """Local model: learn from a report that was noised on the user's device."""
-    shape = deployment.mechanism.report_limit.shape
+    shape = desk.deployment.mechanism.report_limit.shape
     report = arrays.from_json("report", body.report.model_dump(), dtype="<i8", shape=shape)
-    version = deployment.submit_report(body.token, episode, report, body.reference)
-    return schemas.Receipt(episode=episode, version=version)
+    submission = desk.deployment.report(body.token, episode, report, body.reference)
+    return schemas.Receipt(episode=episode, version=await desk.submissions.join(submission))
 
 
 @router.post("/batches", responses=documented(403, 409))

@@ -58,22 +58,33 @@ def documented(*statuses: int) -> dict[int | str, dict[str, Any]]:
     return {status: {**answer, "description": KINDS.get(status, "refused")} for status in sorted({*always, *statuses})}
 
 
+def answer_to(error: Exception) -> JSONResponse | None:
+    """The answer to a request that ended in ``error``; None if nobody foresaw that."""
+    if isinstance(error, Damaged):
+        # Nobody's request is at fault, and nothing of it may be lost: it can be sent again when the store is mended.
+        LOG.critical("stored content does not open: %s", error.bound)
+        return unavailable()
+    if isinstance(error, InvalidInput):
+        return problem("invalid-input", 422, str(error), field=error.field, bound=error.bound, remedy=error.remedy)
+    if isinstance(error, Refusal):
+        return problem(error.kind, error.status, str(error))
+    if isinstance(error, DBAPIError | PoolTimeout):
+        LOG.error("the store failed with %s", type(error).__name__)
+        return unavailable()
+    return None
+
+
 def install(app: FastAPI) -> None:
     """Turn every error that a handler can raise into a problem."""
 
     @app.exception_handler(InvalidInput)
-    async def invalid(_: Request, error: InvalidInput) -> JSONResponse:
-        return problem("invalid-input", 422, str(error), field=error.field, bound=error.bound, remedy=error.remedy)
-
-    @app.exception_handler(Damaged)
-    async def damaged(_: Request, error: Damaged) -> JSONResponse:
-        # Nobody's request is at fault, and nothing of it may be lost: it can be sent again when the store is mended.
-        LOG.critical("stored content does not open: %s", error.bound)
-        return unavailable()
-
     @app.exception_handler(Refusal)
-    async def refused(_: Request, error: Refusal) -> JSONResponse:
-        return problem(error.kind, error.status, str(error))
+    @app.exception_handler(DBAPIError)
+    @app.exception_handler(PoolTimeout)
+    async def foreseen(_: Request, error: Exception) -> JSONResponse:
+        answer = answer_to(error)
+        assert answer is not None
+        return answer
 
     @app.exception_handler(RequestValidationError)
     async def malformed(_: Request, error: RequestValidationError) -> JSONResponse:
@@ -88,12 +99,6 @@ def install(app: FastAPI) -> None:
     async def plain(_: Request, error: HTTPException) -> JSONResponse:
         kind = KINDS.get(error.status_code, "invalid-input" if error.status_code < 500 else "internal")
         return problem(kind, error.status_code, str(error.detail), dict(error.headers or {}))
-
-    @app.exception_handler(DBAPIError)
-    @app.exception_handler(PoolTimeout)
-    async def no_store(_: Request, error: Exception) -> JSONResponse:
-        LOG.error("the store failed with %s", type(error).__name__)
-        return unavailable()
 
 
 def unavailable() -> JSONResponse:

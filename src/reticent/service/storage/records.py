@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import sqlalchemy as sa
@@ -28,9 +29,10 @@ def learner_version(tx: Connection) -> int:
     return int(tx.execute(sa.select(LEARNER.c.version)).scalar_one())
 
 
-def episode(tx: Connection, identity: str, *, lock: bool = False) -> Any:
-    """An admitted episode, or None."""
-    return _first(tx, sa.select(EPISODES).where(EPISODES.c.id == identity), lock)
+def episodes(tx: Connection, identities: Sequence[str], *, lock: bool = False) -> dict[str, Any]:
+    """Those of the episodes that were admitted, by id; locked in the order of ids, so that groups cannot cross."""
+    statement = sa.select(EPISODES).where(EPISODES.c.id.in_(identities)).order_by(EPISODES.c.id)
+    return {row.id: row for row in tx.execute(statement.with_for_update() if lock else statement)}
 
 
 def round_of(tx: Connection, number: int, *, lock: bool = False) -> Any:
@@ -73,9 +75,16 @@ def digests(tx: Connection, first: int = 0, end: int | None = None) -> dict[int,
     return {int(number): str(digest) for number, digest in rows}
 
 
-def admissions(tx: Connection, name: str) -> int:
-    """How often the user with this stored name was admitted."""
-    return int(tx.execute(sa.select(USERS.c.admissions).where(USERS.c.name == name)).scalar_one_or_none() or 0)
+def admissions(tx: Connection, names: Sequence[str]) -> dict[str, int]:
+    """How often the users with these stored names were admitted; those who never were are left out."""
+    rows = tx.execute(sa.select(USERS.c.name, USERS.c.admissions).where(USERS.c.name.in_(names)))
+    return {str(name): int(times) for name, times in rows}
+
+
+def references(tx: Connection, numbers: Sequence[int]) -> dict[int, int | None]:
+    """What rounds refer to, by number."""
+    rows = tx.execute(sa.select(ROUNDS.c.number, ROUNDS.c.reference).where(ROUNDS.c.number.in_(numbers)))
+    return {int(number): reference for number, reference in rows}
 
 
 def open_episodes(tx: Connection) -> int:
@@ -95,26 +104,36 @@ def insert_new(tx: Connection, table: sa.Table, **values: Any) -> None:
     tx.execute(_insert(tx, table).values(**values).on_conflict_do_nothing())
 
 
-def count_user(tx: Connection, name: str, limit: int) -> bool:
-    """Count one more admission of a user, unless she has had ``limit``; says whether it was counted."""
-    statement = _insert(tx, USERS).values(name=name, admissions=1)
+def count_users(tx: Connection, names: Sequence[str], limit: int) -> set[str]:
+    """Count one more admission of each user who has not had ``limit``; says of whom. No name may be there twice.
+
+    Their rows are locked in the order of names, so that groups cannot cross.
+    """
+    statement = _insert(tx, USERS)
     statement = statement.on_conflict_do_update(
         index_elements=[USERS.c.name],
         set_={"admissions": USERS.c.admissions + 1},
         where=USERS.c.admissions < limit,
     )
-    return tx.execute(statement.returning(USERS.c.admissions)).first() is not None
+    rows = [{"name": name, "admissions": 1} for name in sorted(names)]
+    return set(tx.execute(statement.returning(USERS.c.name), rows).scalars())
 
 
-def count_admission(tx: Connection, users: int) -> Any:
-    """Count an admission unless there were ``users``; the clock's row after it, whose lock is held from here, or None."""
-    room = (DEPLOYMENT.c.id == ONLY) & (DEPLOYMENT.c.admitted < users)
-    advanced = {"admitted": DEPLOYMENT.c.admitted + 1}
-    return tx.execute(sa.update(DEPLOYMENT).where(room).values(**advanced).returning(*DEPLOYMENT.c)).first()
+def count_admissions(tx: Connection, users: int) -> Any:
+    """Count so many admissions; the clock's row after them, whose lock is held from here. Undo it if there was no room."""
+    advanced = {"admitted": DEPLOYMENT.c.admitted + users}
+    counted = sa.update(DEPLOYMENT).where(DEPLOYMENT.c.id == ONLY).values(**advanced)
+    return tx.execute(counted.returning(*DEPLOYMENT.c)).one()
 
 
-def open_episode(tx: Connection, **row: Any) -> None:
-    tx.execute(sa.insert(EPISODES).values(state="open", **row))
+def insert_episodes(tx: Connection, admitted: Sequence[tuple[str, str, int]], version: int, until: float) -> None:
+    """Open the episodes of users who were admitted: id, user's name and number of the admission of each."""
+    rows = [
+        {"id": key, "user": name, "admission": number, "version": version, "expires_at": until, "state": "open"}
+        for key, name, number in admitted
+    ]
+    # With something to return, many rows are one statement and not many.
+    tx.execute(sa.insert(EPISODES).returning(EPISODES.c.admission), rows)
 
 
 def change_deployment(tx: Connection, **values: Any) -> None:
@@ -147,8 +166,8 @@ def set_total(tx: Connection, number: int, total: bytes) -> None:
     tx.execute(sa.update(ROUNDS).where(ROUNDS.c.number == number).values(total=total))
 
 
-def mark_counted(tx: Connection, identity: str) -> None:
-    tx.execute(sa.update(EPISODES).where(EPISODES.c.id == identity).values(state="counted"))
+def mark_counted(tx: Connection, identities: Sequence[str]) -> None:
+    tx.execute(sa.update(EPISODES).where(EPISODES.c.id.in_(identities)).values(state="counted"))
 
 
 def seal_round(tx: Connection, number: int) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import functools
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -159,11 +159,21 @@ class Model:
         """
         added = self.rules.form.contribution(self, billboard, seen)
         if added.shape != self.rules.noise_scale.shape:  # else NumPy would repeat one number under many draws of noise
-            raise InvalidInput(
-                "billboard", f"one of contributions of shape {added.shape}", f"of {self.rules.noise_scale.shape}",
-                "do not take part; ask the service's operator",
-            )  # fmt: skip
+            raise self._misshapen(added.shape)
         return added
+
+    def steps_of_all(self, billboard: Billboard, seen: Sequence[Trajectory]) -> NDArray[np.int64]:
+        """:meth:`steps` of several users who are served one billboard, ``(N, rows, D)``: the same numbers, at once."""
+        added = self.rules.form.contributions(self, billboard, seen)
+        if added.shape[1:] != self.rules.noise_scale.shape:
+            raise self._misshapen(added.shape[1:])
+        return quantize(added, self.rules.grid)
+
+    def _misshapen(self, shape: tuple[int, ...]) -> InvalidInput:
+        return InvalidInput(
+            "billboard", f"one of contributions of shape {shape}", f"of {self.rules.noise_scale.shape}",
+            "do not take part; ask the service's operator",
+        )  # fmt: skip
 
     def steps(self, billboard: Billboard, seen: Trajectory) -> NDArray[np.int64]:
         """The contribution in whole steps of the grid, the nearest ones, without noise. Raw data."""

@@ -6,6 +6,7 @@ nothing came). So only the public *form* of an episode may be refused: its lengt
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any, NamedTuple, Protocol
 
 import numpy as np
@@ -25,6 +26,12 @@ class Trajectory(NamedTuple):
     actions: NDArray[np.int64]
     rewards: NDArray[np.float64]
     place: int | None = None
+
+
+def together(seen: Sequence[Trajectory]) -> Trajectory:
+    """Several episodes as one with a leading axis, for what is computed of all of them at once. Places are left out."""
+    states, actions, rewards, _ = zip(*seen, strict=True)
+    return Trajectory(np.stack(states), np.stack(actions), np.stack(rewards))
 
 
 class Sizes(Protocol):

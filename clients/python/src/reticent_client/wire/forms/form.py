@@ -7,7 +7,7 @@ A deployment's rules name its form. Adding one is one file beside this one and i
 from __future__ import annotations
 
 import abc
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 import numpy as np
@@ -64,6 +64,10 @@ class Form(abc.ABC):
 
         Formal guarantee. Whatever model, billboard and trajectory are, it lies within the bounds of the rules.
         """
+
+    def contributions(self, model: Model, billboard: Billboard, seen: Sequence[Trajectory]) -> Floats:
+        """:meth:`contribution` of several users under one billboard, ``(N, rows, D)``; a form may do them at once."""
+        return np.stack([self.contribution(model, billboard, one) for one in seen])
 
     @abc.abstractmethod
     def largest(self, sizes: Dimensions, bounds: Bounds) -> Floats:

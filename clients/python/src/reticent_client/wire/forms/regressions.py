@@ -16,6 +16,7 @@ observation is *computed* (:func:`observe`, or JAX's own way) is not relied upon
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
@@ -23,11 +24,11 @@ import numpy as np
 from reticent_client.wire.clipping import Array, Namespace, clip_interval, clip_norm
 from reticent_client.wire.forms.form import Bounds, Floats, Form
 from reticent_client.wire.packing import pack_symmetric, packed_size
+from reticent_client.wire.trajectory import Trajectory, together
 
 if TYPE_CHECKING:
     from reticent_client.wire.billboard import Billboard
     from reticent_client.wire.model import Dimensions, Model, Rules
-    from reticent_client.wire.trajectory import Trajectory
 
 
 class Observation(NamedTuple):
@@ -101,10 +102,10 @@ def products(seen: Observation) -> Statistics:
     """The four products per step whose sums over users are the sufficient statistics."""
     phi, varphi = seen.value_features, seen.reward_features
     return Statistics(
-        transition_gram=phi[:, :, None] * phi[:, None, :],
-        transition_moment=phi * seen.targets[:, None],
-        reward_gram=varphi[:, :, None] * varphi[:, None, :],
-        reward_moment=varphi * seen.rewards[:, None],
+        transition_gram=phi[..., :, None] * phi[..., None, :],
+        transition_moment=phi * seen.targets[..., None],
+        reward_gram=varphi[..., :, None] * varphi[..., None, :],
+        reward_moment=varphi * seen.rewards[..., None],
     )
 
 
@@ -140,20 +141,20 @@ def largest_products(bounds: PairBounds, d1: int, k: int) -> Floats:
 def observe(
     model: Model, framed_values: Floats, seen: Trajectory, reward_basis: Floats, reward_centre: Floats
 ) -> Observation:
-    """The regression pairs of one episode under ``framed_values`` ``(H, S)``, with NumPy.
+    """The regression pairs of an episode, or of several on a leading axis, under ``framed_values`` ``(H, S)``, by NumPy.
 
     ``reward_basis`` ``(d2, k)`` and ``reward_centre`` ``(d2,)`` are the coordinates of the reward parameter.
     """
-    here, there, steps = seen.states[:-1], seen.states[1:], np.arange(len(framed_values))
-    rows = np.moveaxis(model.transition_features[:, here, seen.actions, :], 0, 1)
+    here, there, steps = seen.states[..., :-1], seen.states[..., 1:], np.arange(len(framed_values))
+    rows = np.moveaxis(model.transition_features[:, here, seen.actions, :], 0, -2)
     following = (
         framed_values
         if model.successors is None
         else framed_values[steps[:, None], model.successors[here, seen.actions]]
     )
-    pays = model.reward_features[:, here, seen.actions].T
+    pays = np.moveaxis(model.reward_features[:, here, seen.actions], 0, -1)
     return Observation(
-        value_features=np.matmul(rows, following[:, :, None])[:, :, 0],
+        value_features=np.matmul(rows, following[..., None])[..., 0],
         targets=framed_values[steps, there],
         reward_features=pays @ reward_basis,
         rewards=seen.rewards - pays @ reward_centre,
@@ -203,6 +204,9 @@ class Regressions(Form):
                 model, billboard.report["framed_values"], seen, bounds["reward_basis"], bounds["reward_centre"]
             )
         return np.asarray(clipped_products(pairs, PairBounds.of(bounds)))
+
+    def contributions(self, model: Model, billboard: Billboard, seen: Sequence[Trajectory]) -> Floats:
+        return self.contribution(model, billboard, together(seen))
 
     def largest(self, sizes: Dimensions, bounds: Bounds) -> Floats:
         return largest_products(PairBounds.of(bounds), sizes.d1, int(bounds["reward_basis"].shape[1]))

@@ -20,17 +20,18 @@ with JAX or with NumPy. Two users are therefore at most 2 apart, and :math:`g\sq
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
 from reticent_client.wire.clipping import Array, Namespace, clip_norm
 from reticent_client.wire.forms.form import Bounds, Floats, Form
+from reticent_client.wire.trajectory import Trajectory, together
 
 if TYPE_CHECKING:
     from reticent_client.wire.billboard import Billboard
     from reticent_client.wire.model import Dimensions, Model, Rules
-    from reticent_client.wire.trajectory import Trajectory
 
 SMALLEST = 1e-300
 
@@ -60,17 +61,18 @@ class Weights(NamedTuple):
 def weigh(seen: Surprises, weights: Weights, pooled: bool, xp: Namespace = np) -> Array:
     """The vector ``(D,)`` in units of the radius, not clipped. ``pooled`` adds up the steps."""
     parts = (
-        _whitened(weights.whiten, seen.contrasts * seen.surprises[:, None], pooled),
-        _whitened(weights.whiten_rewards, seen.reward_contrasts * seen.reward_surprises[:, None], pooled),
+        _whitened(weights.whiten, seen.contrasts * seen.surprises[..., None], pooled),
+        _whitened(weights.whiten_rewards, seen.reward_contrasts * seen.reward_surprises[..., None], pooled),
     )
-    return xp.concatenate(parts) / weights.radius
+    return xp.concatenate(parts, axis=-1) / weights.radius
 
 
 def _whitened(whiten: Array, steps: Array, pooled: bool) -> Array:
     """Steps ``(H, k)`` by group, each multiplied by its W ``(T, k, k)``, as one vector."""
     groups = whiten.shape[0]
-    sums = steps.sum(axis=0, keepdims=True)[:groups] if pooled else steps[:groups]
-    return (whiten * sums[:, None, :]).sum(axis=-1).reshape(-1)
+    sums = steps.sum(axis=-2, keepdims=True)[..., :groups, :] if pooled else steps[..., :groups, :]
+    weighed = (whiten * sums[..., None, :]).sum(axis=-1)
+    return weighed.reshape(*weighed.shape[:-2], -1)
 
 
 def clipped(vector: Array, xp: Namespace = np) -> Array:
@@ -113,33 +115,44 @@ class ScoreVector(Form):
         return int(billboard.report["curious"][step, state])
 
     def contribution(self, model: Model, billboard: Billboard, seen: Trajectory) -> Floats:
+        framed = billboard.report["framed_hopes" if serves_explorer(billboard, seen.place) else "framed_values"]
+        return self._vectors(model, billboard, framed, seen)[None]
+
+    def contributions(self, model: Model, billboard: Billboard, seen: Sequence[Trajectory]) -> Floats:
+        explores = np.array([serves_explorer(billboard, one.place) for one in seen])
+        hopes, values = billboard.report["framed_hopes"], billboard.report["framed_values"]
+        framed = np.where(explores[:, None, None], hopes, values)
+        return self._vectors(model, billboard, framed, together(seen))[:, None]
+
+    def _vectors(self, model: Model, billboard: Billboard, framed: Floats, seen: Trajectory) -> Floats:
+        """The clipped vector of an episode ``(D,)``, or those of several on a leading axis, under V ``(..., H, S)``."""
         report, bounds = billboard.report, model.rules.bounds
-        framed = report["framed_hopes" if serves_explorer(billboard, seen.place) else "framed_values"]
         surprises = self._surprises(model, report, framed, seen)
         weights = Weights(report["whiten"], report["whiten_rewards"], report["radius"])
         with np.errstate(all="ignore"):  # a hostile billboard may make infinities; the clip makes them nothing
             vector = weigh(surprises, weights, bool(bounds["pooled"]))
-        return np.asarray(clipped(vector))[None]
+        return np.asarray(clipped(vector))
 
     def _surprises(self, model: Model, report: Bounds, framed: Floats, seen: Trajectory) -> Surprises:
-        here, there, steps = seen.states[:-1], seen.states[1:], np.arange(model.horizon)
+        here, there, steps = seen.states[..., :-1], seen.states[..., 1:], np.arange(model.horizon)
         bounds = model.rules.bounds
         theta, reward_theta = (
             table[np.minimum(steps, len(table) - 1)] for table in (report["theta"], report["reward_theta"])
         )
-        rows = np.moveaxis(model.transition_features[:, here, seen.actions, :], 0, 1)
+        rows = np.moveaxis(model.transition_features[:, here, seen.actions, :], 0, -2)
         listed = None if model.successors is None else model.successors[here, seen.actions]
         if bounds["likelihood"]:
-            chosen = np.arange(model.states) == there[:, None] if listed is None else listed == there[:, None]
-            psi = (rows * chosen[:, None, :]).sum(axis=-1)
+            chosen = np.arange(model.states) == there[..., None] if listed is None else listed == there[..., None]
+            psi = (rows * chosen[..., None, :]).sum(axis=-1)
             stated = (psi * theta).sum(axis=-1, keepdims=True)
             features = np.where(stated > SMALLEST, psi / np.where(stated > SMALLEST, stated, 1.0), 0.0)
-            surprises = np.ones(model.horizon)
+            surprises = np.ones(there.shape)
         else:
-            following = framed if listed is None else framed[steps[:, None], listed]
-            features = (rows * following[:, None, :]).sum(axis=-1)
-            surprises = framed[steps, there] - (features * theta).sum(axis=-1)
-        pays = model.reward_features[:, here, seen.actions].T
+            following = framed if listed is None else np.take_along_axis(framed, listed, axis=-1)
+            features = (rows * following[..., None, :]).sum(axis=-1)
+            reached = np.take_along_axis(framed, there[..., None], axis=-1)[..., 0]
+            surprises = reached - (features * theta).sum(axis=-1)
+        pays = np.moveaxis(model.reward_features[:, here, seen.actions], 0, -1)
         return Surprises(
             features @ bounds["basis"], surprises,
             pays @ bounds["reward_basis"], seen.rewards - (pays * reward_theta).sum(axis=-1),

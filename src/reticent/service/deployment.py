@@ -132,9 +132,9 @@ class Deployment(Rounds):
         self._require_same(found)
         self.secrets, self.identity = self.secrets.of(found.identity), str(found.identity)
         if self.witness is not None:
-            self.witness.read()
+            self.restores = self.witness.read().restores
             if found.halted is None:
-                self._attested(self.clock()[1], publishes=False)
+                self._attested()
 
     def _create(self) -> Any:
         """Begin the deployment; another worker may be faster."""
@@ -366,13 +366,13 @@ class Deployment(Rounds):
         """What a user is told who came as number ``admission``."""
         number, place = self.mechanism.agent.schedule.round_and_place(admission)
         row = records.round_of(tx, number) if self.mechanism.formed_when_counted else None
-        token = self.secrets.sign(EpisodeToken(identity, version, True, until, place))
+        token = self.secrets.sign(EpisodeToken(identity, version, True, until, place, self.restores))
         return Opened(
             identity, token, version, True, None, until, number, place, None if row is None else row.reference
         )
 
     def _not_learned_from(self, identity: str, version: int, reason: str) -> Opened:
-        token = self.secrets.sign(EpisodeToken(identity, int(version), False, 0.0))
+        token = self.secrets.sign(EpisodeToken(identity, int(version), False, 0.0, None, self.restores))
         return Opened(identity, token, int(version), False, reason, None)
 
     @property
@@ -395,10 +395,13 @@ class Deployment(Rounds):
         """Count an episode; ``contribution`` makes of the open round's reference what is added, None being nothing.
 
         A genuine token is given out after its admission is committed. If the store does not know the episode, the store is
-        not what it was: learning stops, since what it released since then may be released again.
+        not what it was: learning stops, since what it released since then may be released again. A token of before a
+        restore proves nothing new: what was not published by then is lost, and known to be.
         """
         with self.store.read() as tx:
             known, halted = records.episode(tx, token.episode) is not None, records.deployment(tx).halted
+        if not known and token.restores < self.restores:
+            raise Refusal("episode-expired", "the episode was lost with the store; nothing was spent")
         if not known and halted is None:
             self.halt("an episode that was admitted is unknown to the store: it was rolled back")
         if not known or halted is not None:

@@ -79,6 +79,15 @@ class Store:
         with self.engine.connect() as connection, connection.begin():
             yield connection
 
+    @contextlib.contextmanager
+    def read_snapshot(self) -> Iterator[Connection]:
+        """A transaction that reads everything as of one moment, however long it takes."""
+        with self.engine.connect() as connection:
+            if not self.embedded:  # a reader of SQLite has this anyway
+                connection = connection.execution_options(isolation_level="REPEATABLE READ")
+            with connection.begin():
+                yield connection
+
     def has_tables(self) -> bool:
         """Whether somebody has made the tables; looking makes no file."""
         if self.embedded and not Path(str(self.engine.url.database)).exists():

@@ -34,6 +34,7 @@ from reticent.service.rounds import Rounds
 from reticent.service.secrets import EpisodeToken, Secrets
 from reticent.service.storage import records, tables
 from reticent.service.storage.engine import Store
+from reticent.service.storage.migrations import layout_of, require_layout
 from reticent.service.witness import Witness
 from reticent.worlds import Episode
 from reticent_client.wire.shuffling import Tally
@@ -122,6 +123,7 @@ class Deployment(Rounds):
         found = None
         if self.store.has_tables():
             with self.store.read() as tx:
+                require_layout(layout_of(tx))
                 found = records.deployment(tx)
         if found is None:
             if not begin:
@@ -155,10 +157,11 @@ class Deployment(Rounds):
 
     def _require_same(self, found: Any) -> None:
         wanted, kept = json.loads(json.dumps(self.facts())), json.loads(found.facts)
-        if found.format != tables.FORMAT or wanted != kept:
+        require_layout(found.format)
+        if wanted != kept:
             changed = sorted(key for key in {*wanted, *kept} if wanted.get(key) != kept.get(key))
             raise InvalidInput(
-                "database", f"of another deployment ({', '.join(changed) or 'format'})",
+                "database", f"of another deployment ({', '.join(changed)})",
                 "of this model, agent and number of users",
                 "restore the configuration it was begun with, or start a new database with its own budget",
             )  # fmt: skip
@@ -174,7 +177,7 @@ class Deployment(Rounds):
         records.insert_new(
             tx, tables.DEPLOYMENT, id=records.ONLY, format=tables.FORMAT, identity=self.identity,
             facts=json.dumps(self.facts()), key_check=self.secrets.seal(b"", "key check"), admitted=0, open_round=0,
-            served_version=0, waited=0.0, ticked_at=0.0, finished=False, halted=None,
+            served_version=0, waited=0.0, ticked_at=0.0, finished=False, halted=None, fallback=None,
         )  # fmt: skip
 
     def is_due(self) -> bool:
@@ -240,7 +243,7 @@ class Deployment(Rounds):
             ended = self._is_full(clock.open_round, clock.admitted - 1)
             if ended:
                 self._seal(tx, clock.open_round)
-            admission, version = int(clock.admitted) - 1, int(clock.served_version)
+            admission, version = int(clock.admitted) - 1, records.version_to_serve(clock)
             records.open_episode(
                 tx, id=identity, user=name, admission=admission, version=version, expires_at=until
             )  # fmt: skip
@@ -354,12 +357,12 @@ class Deployment(Rounds):
                 raise Refusal("episode-taken", "this episode id belongs to another user; draw a random one")
             return self._admitted(tx, row.id, row.version, row.expires_at, row.admission)
         if clock.halted is not None:
-            return self._not_learned_from(identity, clock.served_version, "learning-stopped")
+            return self._not_learned_from(identity, records.version_to_serve(clock), "learning-stopped")
         if records.admissions(tx, name) >= self.contributions:
-            return self._not_learned_from(identity, clock.served_version, "user-already-counted")
+            return self._not_learned_from(identity, records.version_to_serve(clock), "user-already-counted")
         self._used_up = bool(clock.admitted >= self.users)
         if self._used_up:
-            return self._not_learned_from(identity, clock.served_version, "horizon-used-up")
+            return self._not_learned_from(identity, records.version_to_serve(clock), "horizon-used-up")
         return None
 
     def _admitted(self, tx: Connection, identity: str, version: int, until: float, admission: int) -> Opened:

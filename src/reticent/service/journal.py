@@ -20,7 +20,10 @@ from pathlib import Path
 from reticent.errors import InvalidInput
 from reticent.service.sealed_file import read_records, sync_directory, write_record
 from reticent.service.secrets import Secrets
-from reticent.service.storage.rows import Rows
+from reticent.service.storage import records
+from reticent.service.storage.engine import Store
+from reticent.service.storage.rows import Rows, kept_rows
+from reticent.service.witness import Witness
 
 LABEL = "journal"
 
@@ -52,15 +55,31 @@ class Journal:
         Raises:
           InvalidInput: it is missing or too short.
         """
+        self.require(length)
+        if length:
+            with self.path.open("rb") as file:
+                yield from (json.loads(content) for content in read_records(file, self._secrets, LABEL, length))
+
+    def require(self, length: int) -> None:
+        """Refuse a file that is shorter than the witness says.
+
+        Raises:
+          InvalidInput: it is.
+        """
         if not self.reaches(length):
             raise InvalidInput(
                 "journal", "missing or cut off", f"the {length} bytes of {self.path} that the witness knows of",
                 "bring the file back: it says what was published and who came; or restore with --policy-only",
             )  # fmt: skip
-        if length:
-            with self.path.open("rb") as file:
-                yield from (json.loads(content) for content in read_records(file, self._secrets, LABEL, length))
 
     def reaches(self, length: int) -> bool:
         """Whether the file is as long as the witness says."""
         return (self.path.stat().st_size if self.path.exists() else 0) >= length
+
+
+def rewrite_journal(witness: Witness, store: Store, secrets: Secrets) -> None:
+    """Write the journal anew from a store that has everything the witness has seen, as after a change of its layout."""
+    with store.read_snapshot() as tx:
+        clock = records.deployment(tx)
+        journal = Journal(witness.path, secrets.of(clock.identity))
+        witness.rewrite_journal(lambda _: (journal.append(0, kept_rows(tx)), int(clock.admitted)))

@@ -13,6 +13,7 @@ from __future__ import annotations
 import collections
 import dataclasses
 import hashlib
+import itertools
 import logging
 import threading
 from typing import Any
@@ -158,13 +159,12 @@ class Rounds:
             length, first, user = seen.length, seen.releases, seen.admitted
             if not length or not journal.reaches(length):  # none yet, or lost: the store has all of it
                 length, first, user = 0, 0, 0
-            plan = {
-                tables.BILLBOARDS.name: [rows.row_of(tables.BILLBOARDS, version=version, content=board)],
-                tables.CHAIN.name: [rows.row_of(tables.CHAIN, version=version, **entry)],
-            }
+            plan = rows.row_of(tables.BILLBOARDS, version=version, content=board)
+            link = rows.row_of(tables.CHAIN, version=version, **entry)
             with self.store.read_snapshot() as tx:
                 admitted = int(records.deployment(tx).admitted)
-                return journal.append(length, (*rows.kept_rows(tx, first, user), plan)), admitted
+                parts = itertools.chain(rows.kept_rows(tx, first, user), (plan, link))
+                return journal.append(length, parts), admitted
 
         try:
             self.witness.record(self.identity, version, digest, write)

@@ -27,8 +27,6 @@ from reticent.errors import InvalidInput, ReticentError
 from reticent.service.sealed_file import sync_directory
 from reticent.service.secrets import Secrets
 
-UNFINISHED = "a restore was begun and not finished; run `reticent restore` again"
-
 
 class RolledBack(ReticentError):
     """The store is not what it was."""
@@ -119,21 +117,25 @@ class Witness:
         with self._alone():
             self._write(dataclasses.replace(self.read(), halted=reason))
 
-    def begin_restore(self, missing: Seen | None = None) -> Seen:
-        """Note that the store is being replaced: until :meth:`end_restore` nothing is learned. Says what was seen before.
-
-        ``missing`` is what to go by where there is no witness.
-        """
+    def begin_restore(self, seen: Seen, halted: str) -> Seen:
+        """Note over ``seen`` that the store is being replaced, and ``halted`` until :meth:`end_restore`."""
         with self._alone():
-            seen = missing if missing is not None and not self.path.exists() else self.read()
-            begun = dataclasses.replace(seen, halted=UNFINISHED, restores=seen.restores + 1)
+            begun = dataclasses.replace(seen, halted=halted, restores=seen.restores + 1)
             self._write(begun)
-            return dataclasses.replace(begun, halted=seen.halted)
+            return begun
 
     def end_restore(self, halted: str | None) -> None:
-        """The store has been replaced; ``halted`` says why it must not learn, if it must not."""
+        """The store has been replaced, or left as it was; ``halted`` says why it must not learn, if it must not."""
         with self._alone():
             self._write(dataclasses.replace(self.read(), halted=halted))
+
+    def rewrite_journal(self, journal: Callable[[Seen], tuple[int, int]]) -> None:
+        """Have the journal written anew; killed in the middle, there is none until the next publication writes it."""
+        with self._alone():
+            emptied = dataclasses.replace(self.read(), length=0, admitted=0)
+            self._write(emptied)
+            length, admitted = journal(emptied)
+            self._write(dataclasses.replace(emptied, length=length, admitted=admitted))
 
     @contextlib.contextmanager
     def _alone(self) -> Iterator[None]:

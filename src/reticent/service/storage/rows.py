@@ -7,8 +7,8 @@ Sums of rounds that are not released are never among them: the column ``total`` 
 from __future__ import annotations
 
 import base64
-from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
+from collections.abc import Iterator
+from typing import Any, TypedDict
 
 import sqlalchemy as sa
 from sqlalchemy.engine import Connection
@@ -35,8 +35,16 @@ KEPT: dict[str, tuple[str, ...]] = {
 LEFT_OUT = {USERS.name: "how often each user was admitted is counted again from the episodes"}
 """Tables that no copy holds, and why."""
 
-Rows = dict[str, list[list[Any]]]
-"""Rows by table, as JSON can say them."""
+
+
+class Rows(TypedDict):
+    """Rows of a table, as JSON can say them. Columns are named, so that a later layout can read them."""
+
+    table: str
+    columns: list[str]
+    rows: list[list[Any]]
+
+
 
 SOME, MANY = 16, 5_000
 """Rows of one record: of those with arrays, and of those without."""
@@ -61,30 +69,29 @@ def kept_rows(tx: Connection, version: int = 0, admission: int = 0) -> Iterator[
         statement = sa.select(*columns).where(which).order_by(sequence_of(table))
         found = tx.execute(statement, execution_options={"yield_per": size})
         for part in found.partitions():
-            yield {table.name: [[_plain(value) for value in row] for row in part]}
+            plain = [[_plain(value) for value in row] for row in part]
+            yield {"table": table.name, "columns": list(KEPT[table.name]), "rows": plain}
 
 
-def row_of(table: sa.Table, **values: Any) -> list[Any]:
+def row_of(table: sa.Table, **values: Any) -> Rows:
     """A row that is not stored yet, as :func:`kept_rows` would give it."""
-    return [_plain(values[name]) for name in KEPT[table.name]]
+    columns = list(KEPT[table.name])
+    return {"table": table.name, "columns": columns, "rows": [[_plain(values[name]) for name in columns]]}
 
 
-def put_back(tx: Connection, rows: Mapping[str, Sequence[Sequence[Any]]]) -> None:
+def put_back(tx: Connection, given: Rows) -> None:
     """Store rows in place of those with the same numbers."""
-    for name, given in rows.items():
-        if not given:
-            continue
-        table, columns = METADATA.tables[name], KEPT[name]
-        restored = [
-            {key: _stored(table.c[key], value) for key, value in zip(columns, row, strict=True)} for row in given
-        ]
-        key = sequence_of(table)
-        numbers = [row[key.name] for row in restored]
-        tx.execute(sa.delete(table).where(key >= min(numbers), key <= max(numbers)))
-        if table is EPISODES:  # somebody who came again with an id of her own has another number now
-            again = sa.delete(EPISODES).where(EPISODES.c.id == sa.bindparam("again"))
-            tx.execute(again, [{"again": row["id"]} for row in restored])
-        tx.execute(sa.insert(table), restored)
+    table, columns = METADATA.tables[given["table"]], given["columns"]
+    restored = [
+        {key: _stored(table.c[key], value) for key, value in zip(columns, row, strict=True)} for row in given["rows"]
+    ]
+    key = sequence_of(table)
+    numbers = [row[key.name] for row in restored]
+    tx.execute(sa.delete(table).where(key >= min(numbers), key <= max(numbers)))
+    if table is EPISODES:  # somebody who came again with an id of her own has another number now
+        again = sa.delete(EPISODES).where(EPISODES.c.id == sa.bindparam("again"))
+        tx.execute(again, [{"again": row["id"]} for row in restored])
+    tx.execute(sa.insert(table), restored)
 
 
 def sequence_of(table: sa.Table) -> sa.Column[Any]:

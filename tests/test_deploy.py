@@ -92,7 +92,9 @@ def test_its_variables_are_those_that_the_service_reads(drawn: Path) -> None:
     given = {name.removesuffix("_FILE") for name in SERVICE["environment"]}
     assert given <= known
     assert {"RETICENT_DATABASE", "RETICENT_USER_SECRET", "RETICENT_APP_KEY", "RETICENT_ADMIN_KEY"} <= given
-    assert {Path(secret["file"]).name for secret in COMPOSE["secrets"].values()} == {one.name for one in drawn.iterdir()}
+    assert {Path(secret["file"]).name for secret in COMPOSE["secrets"].values()} == {
+        one.name for one in drawn.iterdir()
+    }
     secrets = [one.read_text().strip() for one in drawn.iterdir()]
     assert len(set(secrets)) == len(secrets)
     assert min(len(secret) for secret in secrets) >= SECRET_LENGTH

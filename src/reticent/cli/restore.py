@@ -11,14 +11,17 @@ import typer
 def restore(
     config: Annotated[Path, typer.Option(help="The deployment's YAML file; see docs/service.md.")],
     backup: Annotated[
-        Path | None, typer.Argument(help="A file of `reticent backup`; without, the journal must reach back to the start.")
+        Path | None,
+        typer.Argument(help="A file of `reticent backup`; without, the journal must reach back to the start."),
     ] = None,
     replace: Annotated[
         bool, typer.Option("--replace", help="Put it in the place of what the database holds, which is destroyed.")
     ] = False,
     policy_only: Annotated[
         bool,
-        typer.Option("--policy-only", help="Without witness or journal: serve the backup's policy, learn nothing more."),
+        typer.Option(
+            "--policy-only", help="Without witness or journal: serve the backup's policy, learn nothing more."
+        ),
     ] = False,
     dev: Annotated[
         bool, typer.Option("--dev", help="Let well-known secrets stand in for missing ones, on this machine only.")
@@ -27,8 +30,8 @@ def restore(
 ) -> None:
     """Put a deployment's store back from a backup and the journal beside its witness. Stop every worker first.
 
-    Everything that was published is there again, and everybody who may be in it; nothing is released twice. The sums of rounds
-    that were not released begin again from nothing: their contributions are lost, and cost nobody anything.
+    Everything that was published is there again, and everybody who may be in it; nothing is released twice. The sums of
+    rounds that were not released begin again from nothing: their contributions are lost, and cost nobody anything.
     """
     from reticent.cli.output import note, print_json
     from reticent.cli.store import chosen
@@ -49,6 +52,8 @@ def restore(
         return
     print(f"deployment {found.deployment}: {found.releases} releases, {found.admitted} users")
     if found.rounds_lost:
-        note(f"{found.rounds_lost} round(s) that were not released begin again from nothing; nobody's budget is touched")
+        note(
+            f"{found.rounds_lost} round(s) that were not released begin again from nothing; nobody's budget is touched"
+        )
     if not found.learning:
         note("the policy can be served; nothing is learned any more")

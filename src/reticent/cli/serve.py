@@ -24,7 +24,8 @@ def serve(
     """Serve users over HTTP and learn from them, durably and under the promise of the configuration.
 
     Secrets come from the environment: RETICENT_APP_KEY, RETICENT_ADMIN_KEY, RETICENT_USER_SECRET, and for further roles
-    RETICENT_READER_KEY and RETICENT_SHUFFLER_KEY; or from files that RETICENT_APP_KEY_FILE and so on name. Needs pip install 'reticent[service]'.
+    RETICENT_READER_KEY and RETICENT_SHUFFLER_KEY; or from files, which RETICENT_APP_KEY_FILE and so on name. Needs pip
+    install 'reticent[service]'.
     """
     import warnings
 
@@ -61,8 +62,8 @@ def serve(
     # Access logs would tell who came back when, so there are none.
     common: dict[str, Any] = {
         "host": settings.host, "port": settings.port, "access_log": False, "server_header": False,
-        "log_config": configuration(settings.logs), "timeout_graceful_shutdown": 5, "http": "reticent.service.sockets:PromptProtocol",
-        "ws": "none", "proxy_headers": bool(settings.trusted_proxies),
+        "log_config": configuration(settings.logs), "timeout_graceful_shutdown": 5,
+        "http": "reticent.service.sockets:PromptProtocol", "ws": "none", "proxy_headers": bool(settings.trusted_proxies),
         "forwarded_allow_ips": list(settings.trusted_proxies),
     }  # fmt: skip
     if settings.workers == 1:

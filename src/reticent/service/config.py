@@ -234,7 +234,7 @@ def from_environment(variable: str, environment: Mapping[str, str] | None = None
 def read_settings(
     path: Path, environment: Mapping[str, str] = os.environ, changed: Mapping[str, Any] | None = None
 ) -> Settings:
-    """The settings of a YAML file; ``RETICENT_DATABASE`` (or ``…_FILE``) overrides its database, which may carry a password.
+    """The settings of a YAML file; ``RETICENT_DATABASE`` (or ``…_FILE``) overrides its database: it may carry a password.
 
     ``changed`` are settings that a command was told otherwise.
 

@@ -53,7 +53,9 @@ def choose_version(store: Store, version: int | None) -> int:
     with store.write() as tx:
         clock = records.deployment(tx, lock=True)
         if version is not None and not 0 <= version <= clock.served_version:
-            raise Refusal("not-found", f"version {version} has not been published; the newest is {clock.served_version}")
+            raise Refusal(
+                "not-found", f"version {version} has not been published; the newest is {clock.served_version}"
+            )
         records.change_deployment(tx, fallback=version)
         return int(clock.served_version) if version is None else version
 

@@ -62,5 +62,5 @@ def configuration(form: Literal["plain", "json"]) -> dict[str, Any]:
         "version": 1, "disable_existing_loggers": False,
         "formatters": {"lines": {"()": f"{lines.__module__}.{lines.__name__}"}},
         "handlers": {"stderr": {"class": "logging.StreamHandler", "formatter": "lines"}},
-        "loggers": {name: own for name in ("reticent.service", "uvicorn", "uvicorn.error")},
+        "loggers": dict.fromkeys(("reticent.service", "uvicorn", "uvicorn.error"), own),
     }  # fmt: skip

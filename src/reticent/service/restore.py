@@ -1,24 +1,27 @@
 r"""A store put back from a backup and the journal, without the sums that were never released.
 
-The store becomes what it was at its last publication: releases, plans, chain, the agent's state, and everybody who had come
-by then, from the journal; before the journal begins, and beyond it for who came, from the backup. The sums of all rounds
-that were not released start again from nothing (or, pan-privately, from noise of their own). Episodes that were open are
-waited for no longer. It is one transaction: killed before its end it has done nothing but stop learning, and can be repeated.
+The store becomes what it was at its last publication: releases, plans, chain, the agent's state, and everybody who had
+come by then, from the journal; before the journal begins, and beyond it for who came, from the backup. The sums of all
+rounds that were not released start again from nothing (or, pan-privately, from noise of their own). Episodes that were
+open are waited for no longer. It is one transaction: killed before its end it has done nothing but stop learning, and
+can be repeated.
 
 Formal guarantee. Let witness and journal not be rolled back, and let when disks fail and restores are made not depend on
-noise that was never published. Then everything published before and after any number of restores is, as a random variable,
-what the deployment publishes without them when the contributions that were lost have not come: (ε, δ)-private for every
-user. **A restore costs nothing**: no round is released twice, and nobody counts more than ``contributions`` times.
+noise that was never published. Then everything published before and after any number of restores is, as a random
+variable, what the deployment publishes without them when the contributions that were lost have not come: (ε, δ)-private
+for every user. **A restore costs nothing**: no round is released twice, and nobody counts more than ``contributions``
+times in what is published.
 
-Proof. Publication of version n follows the witness's record of n, which follows the journal's entry of n (atomically: the
-record says the journal's length). So all that anybody has seen are the versions 0 to J of the journal, which the restored
-store has as they were, and with the agent's state after them. Rounds before J are `released` and never released again. Rounds
-from J on were shown to nobody: noise that may have been drawn for them is independent of everything published, and what
-is drawn after the restore is fresh. Their sums restart from nothing, so a contribution of before the restore is in one of the
-releases 0 … J − 1 or in none. Who is in one of those was admitted before she contributed, hence before that release was made,
-hence is listed by its entry or an earlier one; restored, her admission counts. Who is not listed is in no release: if
-she comes again it is, for what is published, the first time. So every user is in at most g of all releases' sums, each round
-has one release with noise of its own, and the theorem of docs/service.md applies to the arrivals that remain. ∎
+Proof. Publication of version n follows the witness's record of n, which follows the journal's entry of n (atomically:
+the record says the journal's length). So all that anybody has seen are the versions 0 to J of the journal, which the
+restored store has as they were, with the agent's state after them. Rounds before J are `released` and never released
+again. Rounds from J on were shown to nobody: noise that may have been drawn for them is independent of everything
+published, and what is drawn after the restore is fresh. Their sums restart from nothing, so a contribution of before the
+restore is in one of the releases 0 … J − 1 or in none. Who is in one of those was admitted before she contributed, hence
+before that release was made, hence is listed by its entry or an earlier one; restored, her admission counts. Who is not
+listed is in no release: if she comes again it is, for what is published, the first time. So every user is in at most g
+of all releases' sums, each round has one release with noise of its own, and the theorem of docs/service.md applies to
+the arrivals that remain. ∎
 """
 
 from __future__ import annotations
@@ -60,13 +63,11 @@ class Restored:
     learning: bool
 
 
-def restore(
-    deployment: Deployment, path: Path | None, *, replace: bool = False, policy_only: bool = False
-) -> Restored:
+def restore(deployment: Deployment, path: Path | None, *, replace: bool = False, policy_only: bool = False) -> Restored:
     """Put a store back; ``deployment`` has its settings and has not been set up. No worker may be running.
 
-    ``path`` is a backup; without, the journal must reach back to the beginning. ``replace`` puts it in the place of what the
-    database holds. ``policy_only`` does without the journal, or without the witness: the newest policy of the backup is
+    ``path`` is a backup; without, the journal must reach back to the beginning. ``replace`` puts it in the place of what
+    the database holds. ``policy_only`` does without the journal, or without the witness: the newest policy of the backup is
     served, and nothing is learned any more.
 
     Raises:
@@ -77,12 +78,17 @@ def restore(
         raise InvalidInput("witness", "missing", "a file", "name the deployment's witness")
     header = None if path is None else backup.read_header(path)
     if header is None and policy_only:
-        raise InvalidInput("--policy-only", "without a backup", "with one", "name the file that `reticent backup` wrote")
+        raise InvalidInput(
+            "--policy-only", "without a backup", "with one", "name the file that `reticent backup` wrote"
+        )
     _require_room(deployment, replace)
     seen = _seen(witness, header, policy_only)
     if header is not None and header.deployment != seen.deployment:
         raise InvalidInput(
-            "backup", f"of deployment {header.deployment}", f"of {seen.deployment}, as its witness", "use its own backup"
+            "backup",
+            f"of deployment {header.deployment}",
+            f"of {seen.deployment}, as its witness",
+            "use its own backup",
         )
     own = deployment.secrets.of(seen.deployment)
     journal, length = Journal(witness.path, own), 0 if policy_only else seen.length
@@ -175,7 +181,9 @@ def _require_whole(tx: Connection, seen: Seen, policy_only: bool) -> Any:
     whole = sorted(found) == list(range(version)) and users == (-1 if last is None else last) + 1
     whole &= boards == chained == list(range(len(boards))) and len(boards) in (version, version + 1)
     if not whole:
-        raise InvalidInput("backup", "older than the journal's beginning", "one that it continues", "use a newer backup")
+        raise InvalidInput(
+            "backup", "older than the journal's beginning", "one that it continues", "use a newer backup"
+        )
     if not policy_only and (version < seen.releases or (seen.releases and found[seen.releases - 1] != seen.digest)):
         raise InvalidInput(
             "backup", f"{version} releases", f"the {seen.releases} that the witness has seen, by itself or with a journal",

@@ -8,8 +8,8 @@ release next has been shown with other noise already, and two noises on one sum 
 Beside it is the *journal* (:mod:`reticent.service.journal`): what was published and who had come by then, sealed, for
 `reticent restore`. Its length is in the witness, so that an entry is there when the witness says so and not before.
 
-Keep both on another disk than the database, and in no backup that could be restored together with it. All workers share them.
-They carry a mark of the deployment's secret, so that whoever writes the database alone cannot write them.
+Keep both on another disk than the database, and in no backup that could be restored together with it. All workers share
+them. They carry a mark of the deployment's secret, so that whoever writes the database alone cannot write them.
 """
 
 from __future__ import annotations

@@ -82,9 +82,9 @@ class Store:
     @contextlib.contextmanager
     def read_snapshot(self) -> Iterator[Connection]:
         """A transaction that reads everything as of one moment, however long it takes."""
-        with self.engine.connect() as connection:
-            if not self.embedded:  # a reader of SQLite has this anyway
-                connection = connection.execution_options(isolation_level="REPEATABLE READ")
+        options = {} if self.embedded else {"isolation_level": "REPEATABLE READ"}  # a reader of SQLite has this anyway
+        with self.engine.connect() as plain:
+            connection = plain.execution_options(**options)
             with connection.begin():
                 yield connection
 

@@ -36,14 +36,12 @@ LEFT_OUT = {USERS.name: "how often each user was admitted is counted again from 
 """Tables that no copy holds, and why."""
 
 
-
 class Rows(TypedDict):
     """Rows of a table, as JSON can say them. Columns are named, so that a later layout can read them."""
 
     table: str
     columns: list[str]
     rows: list[list[Any]]
-
 
 
 SOME, MANY = 16, 5_000

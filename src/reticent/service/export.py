@@ -81,7 +81,10 @@ def published_policy(store: Store, version: int | None) -> tuple[dict[str, Any],
 
 def write_policy(path: Path, board: dict[str, Any], names: dict[str, Any], promise: str) -> None:
     """Write a billboard's policy and values, with names and promise, as NumPy arrays or as plain JSON."""
-    policy, values = (arrays.from_json(name, board[name]) for name in ("policy", "values"))
+    policy, values = (
+        arrays.from_json(name, board[name], dtype=board[name]["dtype"], shape=tuple(board[name]["shape"]))
+        for name in ("policy", "values")
+    )
     facts = {"version": int(board["version"]), "final": bool(board["final"]), "model": board["model"]}
     named = {f"{kind}_names": given for kind, given in names.items() if given is not None}
     if path.suffix == ".npz":

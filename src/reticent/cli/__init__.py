@@ -16,15 +16,19 @@ from reticent import __version__
 from reticent.cli import (
     agents,
     audit,
+    backup,
     bench,
     calibrate,
     compare,
     demo,
+    deployments,
     explain,
     fit,
     init,
+    migrate,
     rehearse,
     replay,
+    restore,
     run,
     serve,
     sweep,
@@ -61,6 +65,9 @@ COMMANDS: dict[str, Callable[..., None]] = {
     "sweep": sweep.sweep,
     "init": init.init,
     "serve": serve.serve,
+    "backup": backup.backup,
+    "restore": restore.restore,
+    "migrate": migrate.migrate,
     "users": users.users,
     "fit": fit.fit,
     "rehearse": rehearse.rehearse,
@@ -76,6 +83,7 @@ app = typer.Typer(
 )
 for _name, _command in COMMANDS.items():
     app.command(_name)(_command)
+app.add_typer(deployments.app, name="deployments")
 
 
 def _version(wanted: bool) -> None:

@@ -24,7 +24,8 @@ def serve(
     """Serve users over HTTP and learn from them, durably and under the promise of the configuration.
 
     Secrets come from the environment: RETICENT_APP_KEY, RETICENT_ADMIN_KEY, RETICENT_USER_SECRET, and for further roles
-    RETICENT_READER_KEY and RETICENT_SHUFFLER_KEY. Needs pip install 'reticent[service]'.
+    RETICENT_READER_KEY and RETICENT_SHUFFLER_KEY; or from files, which RETICENT_APP_KEY_FILE and so on name. Needs pip
+    install 'reticent[service]'.
     """
     import warnings
 
@@ -39,6 +40,7 @@ def serve(
         from reticent.service import app
         from reticent.service.config import DevelopmentSecrets
         from reticent.service.gathering import take_short_turns
+        from reticent.service.logs import configuration
     except ModuleNotFoundError as missing:
         raise missing_extra(missing, "reticent serve") or missing from None
     from reticent.runtime import enable_compilation_cache
@@ -61,8 +63,8 @@ def serve(
     # Access logs would tell who came back when, so there are none.
     common: dict[str, Any] = {
         "host": settings.host, "port": settings.port, "access_log": False, "server_header": False,
-        "log_level": "warning", "timeout_graceful_shutdown": 5, "http": "reticent.service.sockets:PromptProtocol",
-        "ws": "none", "proxy_headers": bool(settings.trusted_proxies),
+        "log_config": configuration(settings.logs), "timeout_graceful_shutdown": 5,
+        "http": "reticent.service.sockets:PromptProtocol", "ws": "none", "proxy_headers": bool(settings.trusted_proxies),
         "forwarded_allow_ips": list(settings.trusted_proxies),
     }  # fmt: skip
     if settings.workers == 1:

@@ -150,7 +150,8 @@ class Admissions(Rounds):
             if not new:
                 return {}
             clock = records.count_admissions(tx, len(new))
-            first, version, number = int(clock.admitted) - len(new), int(clock.served_version), int(clock.open_round)
+            first, number = int(clock.admitted) - len(new), int(clock.open_round)
+            version = records.version_to_serve(clock)
             room = self._room(clock, first)
             if room < len(new):
                 raise _NoRoom(room)
@@ -190,7 +191,7 @@ class Admissions(Rounds):
             admissions = records.admissions(tx, [one.user for one in group])
             numbers = (self.mechanism.agent.schedule.round_and_place(row.admission)[0] for row in known.values())
             references = self._references(tx, numbers)
-        self._used_up = bool(clock.admitted >= self.users)
+        self._used_up, version = bool(clock.admitted >= self.users), records.version_to_serve(clock)
         answers: dict[Arrival, Opened | Refusal] = {}
         for one in group:
             row = known.get(one.episode)
@@ -200,11 +201,11 @@ class Admissions(Rounds):
             elif row is not None:
                 answers[one] = self._admitted(row.id, row.version, row.expires_at, row.admission, references)
             elif clock.halted is not None:
-                answers[one] = self._not_learned_from(one.episode, clock.served_version, "learning-stopped")
+                answers[one] = self._not_learned_from(one.episode, version, "learning-stopped")
             elif admissions.get(one.user, 0) >= self.contributions:
-                answers[one] = self._not_learned_from(one.episode, clock.served_version, "user-already-counted")
+                answers[one] = self._not_learned_from(one.episode, version, "user-already-counted")
             elif self._used_up:
-                answers[one] = self._not_learned_from(one.episode, clock.served_version, "horizon-used-up")
+                answers[one] = self._not_learned_from(one.episode, version, "horizon-used-up")
         return answers
 
     def _references(self, tx: Connection, numbers: Iterable[int]) -> Mapping[int, int | None]:
@@ -216,12 +217,12 @@ class Admissions(Rounds):
     ) -> Opened:
         """What a user is told who came as number ``admission``."""
         number, place = self.mechanism.agent.schedule.round_and_place(admission)
-        token = self.secrets.sign(EpisodeToken(identity, version, True, until, place))
+        token = self.secrets.sign(EpisodeToken(identity, version, True, until, place, self.restores))
         return Opened(identity, token, version, True, None, until, number, place, references.get(number))
 
     def _not_learned_from(self, identity: str, version: int, reason: str) -> Opened:
-        token = self.secrets.sign(EpisodeToken(identity, int(version), False, 0.0))
-        return Opened(identity, token, int(version), False, reason, None)
+        token = self.secrets.sign(EpisodeToken(identity, version, False, 0.0, None, self.restores))
+        return Opened(identity, token, version, False, reason, None)
 
 
 def _first_of_each(asked: Sequence[Arrival], waiting: Sequence[int]) -> tuple[list[int], list[int]]:

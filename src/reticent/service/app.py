@@ -61,15 +61,20 @@ def make_deployment(settings: Settings, *, begin: bool = False) -> Deployment:
     Raises:
       InvalidInput: a setting is outside its domain, or the store is another deployment's; nothing was changed.
     """
+    deployment = unopened_deployment(settings)
+    deployment.set_up(begin=begin)
+    return deployment
+
+
+def unopened_deployment(settings: Settings) -> Deployment:
+    """The deployment that the settings describe, before it has looked into its store."""
     secrets = Secrets(settings.secret("user_secret"))
-    deployment = Deployment(
+    return Deployment(
         _mechanism(settings), Store(settings.database, settings.workers), secrets,
         contributions=settings.contributions, inline=settings.planning == "inline",
         ticket_lifetime=settings.ticket_lifetime, finish_after=settings.finish_after,
         witness=Witness(settings.witness_file, secrets),
     )  # fmt: skip
-    deployment.set_up(begin=begin)
-    return deployment
 
 
 def create_app(settings: Settings, *, begin: bool = False) -> FastAPI:

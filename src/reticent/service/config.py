@@ -1,8 +1,9 @@
 """What a deployment is told: one YAML file, and secrets from the environment.
 
-Secrets never come from the file: it ends up in repositories. Well-known development secrets stand in for missing ones only
-where somebody asked for them (``--dev``) on a loopback address, with a warning; otherwise the service refuses to start
-without proper ones. An address alone proves nothing: a proxy on the same machine makes loopback the world's.
+Secrets never come from the file: it ends up in repositories. Each may be in a file of its own, which a variable with the
+ending ``_FILE`` names. Well-known development secrets stand in for missing ones only where somebody asked for them
+(``--dev``) on a loopback address, with a warning; otherwise the service refuses to start without proper ones. An address
+alone proves nothing: a proxy on the same machine makes loopback the world's.
 """
 
 from __future__ import annotations
@@ -76,6 +77,7 @@ class Settings(BaseModel):
       reader_key_sha256, app_key_sha256, shuffler_key_sha256, admin_key_sha256: hashes of further accepted keys.
       keys_file: a YAML file of such lists by role, read again whenever it changes.
       enrolment_key: the Ed25519 public key (64 hex digits) of the app's backend, without whose word nobody is admitted.
+      logs: lines for people, or JSON lines.
     """
 
     model_config = ConfigDict(extra="forbid", frozen=True, protected_namespaces=())
@@ -108,6 +110,7 @@ class Settings(BaseModel):
     admin_key_sha256: tuple[Digest, ...] = ()
     keys_file: Path | None = None
     enrolment_key: Digest | None = None
+    logs: Literal["plain", "json"] = "plain"
 
     _secrets: dict[str, str] = PrivateAttr(default_factory=dict)
     _development: bool = PrivateAttr(default=False)
@@ -183,7 +186,7 @@ class Settings(BaseModel):
     def _found(self, name: str) -> str | None:
         """A secret, or None if it was not given at all."""
         variable, stand_in = ENVIRONMENT[name]
-        given = self._secrets.get(name) or os.environ.get(variable)
+        given = self._secrets.get(name) or from_environment(variable)
         if self.development:
             if not given and name not in OPTIONAL:
                 warnings.warn(f"{variable} is not set: a well-known one is used", DevelopmentSecrets, stacklevel=3)
@@ -212,10 +215,28 @@ class Settings(BaseModel):
         return (*own, *getattr(self, f"{role}_key_sha256"))
 
 
+def from_environment(variable: str, environment: Mapping[str, str] | None = None) -> str | None:
+    """A value of the environment, or the content of the file that ``<variable>_FILE`` names, as container secrets are.
+
+    Raises:
+      InvalidInput: both are set, or the file cannot be read.
+    """
+    environment = os.environ if environment is None else environment
+    value, path = environment.get(variable), environment.get(f"{variable}_FILE")
+    if value and path:
+        raise InvalidInput(variable, f"set beside {variable}_FILE", "set once", "unset one of the two")
+    if not path:
+        return value
+    try:
+        return Path(path).read_text(encoding="utf-8").strip()
+    except (OSError, UnicodeDecodeError):
+        raise InvalidInput(f"{variable}_FILE", path, "a readable file", "check path and permissions") from None
+
+
 def read_settings(
     path: Path, environment: Mapping[str, str] = os.environ, changed: Mapping[str, Any] | None = None
 ) -> Settings:
-    """The settings of a YAML file; ``RETICENT_DATABASE`` overrides its database, which may carry a password.
+    """The settings of a YAML file; ``RETICENT_DATABASE`` (or ``…_FILE``) overrides its database: it may carry a password.
 
     ``changed`` are settings that a command was told otherwise.
 
@@ -228,8 +249,8 @@ def read_settings(
         raise InvalidInput("--config", path, "a readable YAML file", str(problem).partition("\n")[0]) from None
     if not isinstance(content, dict):
         raise InvalidInput("--config", path, "a YAML mapping", "write lines of the form key: value")
-    if environment.get("RETICENT_DATABASE"):
-        content["database"] = environment["RETICENT_DATABASE"]
+    if database := from_environment("RETICENT_DATABASE", environment):
+        content["database"] = database
     return make_settings({**content, **(changed or {})})
 
 

@@ -32,6 +32,7 @@ from reticent.service.refusals import Refusal
 from reticent.service.secrets import EpisodeToken, Secrets
 from reticent.service.storage import records, tables
 from reticent.service.storage.engine import Store
+from reticent.service.storage.migrations import layout_of, require_layout
 from reticent.service.submissions import Submissions
 from reticent.service.witness import Witness
 from reticent_client.wire.shuffling import Tally
@@ -97,6 +98,7 @@ class Deployment(Submissions):
         found = None
         if self.store.has_tables():
             with self.store.read() as tx:
+                require_layout(layout_of(tx))
                 found = records.deployment(tx)
         if found is None:
             if not begin:
@@ -107,9 +109,9 @@ class Deployment(Submissions):
         self._require_same(found)
         self.secrets, self.identity = self.secrets.of(found.identity), str(found.identity)
         if self.witness is not None:
-            self.witness.read()
+            self.restores = self.witness.read().restores
             if found.halted is None:
-                self._attested(self.clock()[1], publishes=False)
+                self._attested()
 
     def _create(self) -> Any:
         """Begin the deployment; another worker may be faster."""
@@ -130,10 +132,11 @@ class Deployment(Submissions):
 
     def _require_same(self, found: Any) -> None:
         wanted, kept = json.loads(json.dumps(self.facts())), json.loads(found.facts)
-        if found.format != tables.FORMAT or wanted != kept:
+        require_layout(found.format)
+        if wanted != kept:
             changed = sorted(key for key in {*wanted, *kept} if wanted.get(key) != kept.get(key))
             raise InvalidInput(
-                "database", f"of another deployment ({', '.join(changed) or 'format'})",
+                "database", f"of another deployment ({', '.join(changed)})",
                 "of this model, agent and number of users",
                 "restore the configuration it was begun with, or start a new database with its own budget",
             )  # fmt: skip
@@ -149,7 +152,7 @@ class Deployment(Submissions):
         records.insert_new(
             tx, tables.DEPLOYMENT, id=records.ONLY, format=tables.FORMAT, identity=self.identity,
             facts=json.dumps(self.facts()), key_check=self.secrets.seal(b"", "key check"), admitted=0, open_round=0,
-            served_version=0, waited=0.0, ticked_at=0.0, finished=False, halted=None,
+            served_version=0, waited=0.0, ticked_at=0.0, finished=False, halted=None, fallback=None,
         )  # fmt: skip
 
     def is_due(self) -> bool:

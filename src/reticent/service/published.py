@@ -29,6 +29,7 @@ def status(deployment: Deployment, world: str | None = None) -> dict[str, Any]:
     return {
         "version": releases,
         "served_version": int(clock.served_version),
+        "fallback": None if clock.fallback is None else int(clock.fallback),
         "admitted": int(clock.admitted),
         "episodes": deployment.users,
         "rounds": schedule.rounds,

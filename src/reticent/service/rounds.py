@@ -13,6 +13,7 @@ from __future__ import annotations
 import collections
 import dataclasses
 import hashlib
+import itertools
 import logging
 import threading
 from typing import Any
@@ -22,12 +23,13 @@ from sqlalchemy.engine import Connection
 
 from reticent.service import chain, models
 from reticent.service.billboards import Billboard
+from reticent.service.journal import Journal
 from reticent.service.mechanism import Mechanism
 from reticent.service.refusals import Refusal
 from reticent.service.secrets import Secrets
-from reticent.service.storage import records, tables
+from reticent.service.storage import records, rows, tables
 from reticent.service.storage.engine import Store
-from reticent.service.witness import RolledBack, Witness
+from reticent.service.witness import RolledBack, Seen, Witness, require_same_past
 
 LOG = logging.getLogger("reticent.service")
 KEPT = 64
@@ -41,6 +43,8 @@ class Rounds:
         self.mechanism, self.store, self.secrets, self.witness = mechanism, store, secrets, witness
         self.identity = ""
         """Of the deployment, once it is set up."""
+        self.restores = 0
+        """How often its store was restored, once it is set up."""
         self.model_digest = models.fingerprint(mechanism.agent.model)
         self.sealed = threading.Event()
         """Set when this worker has sealed a round, for whoever plans in the background."""
@@ -114,33 +118,58 @@ class Rounds:
                     published = clock.served_version >= version
                     row = records.round_of(tx, version) if version < self.releases else None
                     complete = self.mechanism.wire != "messages" or records.batch_of(tx, version) is not None
-                if clock.halted is not None or not self._attested(version, publishes=not published):
+                if clock.halted is not None or not self._attested():
                     return done
-                if not published:
-                    self._publish(version)
+                if not published and not self._publish(version):
+                    return done
                 if row is None or row.state != "sealed" or not complete:
                     return done
                 self._release(version)
                 done += 1
 
-    def _attested(self, version: int, *, publishes: bool) -> bool:
-        """Whether the witness agrees that the store has made ``version`` releases; halts if not.
+    def _attested(self) -> bool:
+        """Whether the store still has what the witness has seen; halts if not.
 
-        A release that is not yet published is noted first: nothing is public that the witness has not seen, and a round
-        that it has seen is not released again.
+        The witness is read first: releases are committed before they are witnessed, so that a store which is asked
+        afterwards has at least as many, also where other workers go on meanwhile.
         """
         if self.witness is None:
             return True
+        seen = self.witness.read()
         with self.store.read() as tx:
+            version = min(records.learner_version(tx), seen.releases)
             digest = records.digests(tx, version - 1, version).get(version - 1) if version else None
         try:
-            if publishes and digest is not None:
-                self.witness.record(self.identity, version, digest)
-            else:
-                self.witness.require_current(self.identity, version, digest)
+            require_same_past(seen, self.identity, version, digest)
         except RolledBack as problem:
             self.halt(str(problem))
             return False
+        return True
+
+    def _witnessed(self, version: int, digest: str, board: bytes, entry: dict[str, str]) -> bool:
+        """Have a release noted that is about to be published; halts if there was another one in its place.
+
+        Nothing is public that the witness has not seen, and a round that it has seen is not released again.
+        """
+        if self.witness is None:
+            return True
+        journal = Journal(self.witness.path, self.secrets)
+
+        def write(seen: Seen) -> tuple[int, int]:
+            length, first, user = seen.length, seen.releases, seen.admitted
+            if not length or not journal.reaches(length):  # none yet, or lost: the store has all of it
+                length, first, user = 0, 0, 0
+            plan = rows.row_of(tables.BILLBOARDS, version=version, content=board)
+            link = rows.row_of(tables.CHAIN, version=version, **entry)
+            with self.store.read_snapshot() as tx:
+                admitted = int(records.deployment(tx).admitted)
+                parts = itertools.chain(rows.kept_rows(tx, first, user), (plan, link))
+                return journal.append(length, parts), admitted
+
+        try:
+            self.witness.record(self.identity, version, digest, write)
+        except RolledBack:
+            return self._attested()  # another worker may have been faster and further
         return True
 
     def halt(self, reason: str) -> None:
@@ -181,7 +210,8 @@ class Rounds:
         most = max(counts, key=lambda version: (counts[version], version))
         return self.billboard(most), self.billboard(reference)
 
-    def _publish(self, version: int) -> None:
+    def _publish(self, version: int) -> bool:
+        """Publish the plan after ``version`` releases, once it is witnessed; False if it must not be."""
         with self.store.read() as tx:
             current = records.learner(tx)
         if current.version == version:
@@ -189,9 +219,12 @@ class Rounds:
             with self.store.read() as tx:
                 before = records.chain(tx, version - 1, version)[0].hash
                 release = records.digests(tx, version - 1, version)[version - 1]
-            entry = self._entry(board, before, release)
+            entry, content = self._entry(board, before, release), board.to_bytes()
+            if not self._witnessed(version, release, content, entry):
+                return False
             with self.store.write() as tx:
-                records.publish(tx, version, board.to_bytes(), entry)
+                records.publish(tx, version, content, entry)
+        return True
 
     def _entry(self, board: Billboard, previous: str | None, release: str | None) -> dict[str, str]:
         """The chain's entry of a billboard; see :mod:`reticent.service.chain`."""

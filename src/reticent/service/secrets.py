@@ -37,6 +37,7 @@ class EpisodeToken:
       learning: whether her episode will be learned from.
       expires_at: Unix time after which it will not.
       place: hers in her round, 0-based; None if she is not learned from.
+      restores: how often the store had been restored when she came.
     """
 
     episode: str
@@ -44,6 +45,7 @@ class EpisodeToken:
     learning: bool
     expires_at: float
     place: int | None = None
+    restores: int = 0
 
 
 class Damaged(InvalidInput):

@@ -131,7 +131,8 @@ class Submissions(Admissions):
         An episode that is in the group twice is counted by its first submission; the others get the same receipt.
 
         A genuine token is given out after its admission is committed. If the store does not know the episode, the store is
-        not what it was: learning stops, since what it released since then may be released again.
+        not what it was: learning stops, since what it released since then may be released again. A token of before a
+        restore proves nothing new: what was not published by then is lost, and known to be.
         """
         first: dict[str, Submission] = {}
         for one in submissions:
@@ -147,10 +148,14 @@ class Submissions(Admissions):
         """Count a group in one transaction; says who was refused, and why."""
         with self.store.write() as tx:
             rows = records.episodes(tx, list(group), lock=True)
-            unknown, halted = len(rows) < len(group), records.deployment(tx).halted
-            if not unknown and halted is None:
-                return self._add(tx, group, rows)
-        if unknown and halted is None:
+            unknown = [one.token for identity, one in group.items() if identity not in rows]
+            lost = [token.episode for token in unknown if token.restores < self.restores]
+            rolled_back, halted = len(unknown) > len(lost), records.deployment(tx).halted
+            if not rolled_back and halted is None:
+                refused = self._add(tx, group, rows)
+                gone = Refusal("episode-expired", "the episode was lost with the store; nothing was spent")
+                return {**refused, **dict.fromkeys(lost, gone)}
+        if rolled_back and halted is None:
             self.halt("an episode that was admitted is unknown to the store: it was rolled back")
         raise _Stopped
 

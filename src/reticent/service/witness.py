@@ -5,8 +5,11 @@ It is written after a release is committed and *before* it is published, so that
 seen. A store that has fewer releases than its witness, or another one in the last place, was rolled back: what it would
 release next has been shown with other noise already, and two noises on one sum can be averaged.
 
-Keep it on another disk than the database, and in no backup that could be restored together with it. All workers share it.
-It carries a mark of the deployment's secret, so that whoever writes the database alone cannot write it.
+Beside it is the *journal* (:mod:`reticent.service.journal`): what was published and who had come by then, sealed, for
+`reticent restore`. Its length is in the witness, so that an entry is there when the witness says so and not before.
+
+Keep both on another disk than the database, and in no backup that could be restored together with it. All workers share
+them. They carry a mark of the deployment's secret, so that whoever writes the database alone cannot write them.
 """
 
 from __future__ import annotations
@@ -17,10 +20,11 @@ import fcntl
 import hmac
 import json
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from reticent.errors import InvalidInput, ReticentError
+from reticent.service.sealed_file import sync_directory
 from reticent.service.secrets import Secrets
 
 
@@ -31,12 +35,15 @@ class RolledBack(ReticentError):
 @dataclasses.dataclass(frozen=True)
 class Seen:
     """What a witness holds: ``releases`` that were published by ``deployment``, the last one's digest, and why it was
-    halted, if it was."""
+    halted, if it was; how many ``restores`` there were; and the journal's ``length`` in bytes and ``admitted`` users."""
 
     deployment: str
     releases: int = 0
     digest: str | None = None
     halted: str | None = None
+    restores: int = 0
+    length: int = 0
+    admitted: int = 0
 
 
 class Witness:
@@ -84,32 +91,51 @@ class Witness:
         Raises:
           RolledBack: the store is older than it was, or has another past.
         """
-        seen = self.read()
-        if seen.deployment != deployment:
-            raise RolledBack("the witness is of another deployment than the store")
-        if seen.halted is not None:
-            raise RolledBack(seen.halted)
-        if seen.releases > releases:
-            raise RolledBack(
-                f"{seen.releases} rounds were released, but the store knows of {releases}: it was rolled back"
-            )
-        if seen.releases == releases and seen.digest != digest:
-            raise RolledBack(f"release {releases} was another one than the store's: it was rolled back or changed")
+        require_same_past(self.read(), deployment, releases, digest)
 
-    def record(self, deployment: str, releases: int, digest: str) -> None:
+    def record(
+        self, deployment: str, releases: int, digest: str, journal: Callable[[Seen], tuple[int, int]] | None = None
+    ) -> None:
         """Take note of a release that is about to be published; again is no harm.
+
+        ``journal`` writes the publication down after what was seen, and says the new length and the users admitted.
 
         Raises:
           RolledBack: it was published before with other content, or is not the next.
         """
         with self._alone():
             self.require_current(deployment, releases, digest)
-            self._write(Seen(deployment, releases, digest))
+            seen = self.read()
+            if (seen.releases, seen.digest) == (releases, digest):
+                return
+            length, admitted = (seen.length, seen.admitted) if journal is None else journal(seen)
+            noted = {"releases": releases, "digest": digest, "length": length, "admitted": admitted}
+            self._write(dataclasses.replace(seen, **noted))
 
     def halt(self, reason: str) -> None:
         """Remember why the deployment must not go on, whatever store is put in the place of this one."""
         with self._alone():
             self._write(dataclasses.replace(self.read(), halted=reason))
+
+    def begin_restore(self, seen: Seen, halted: str) -> Seen:
+        """Note over ``seen`` that the store is being replaced, and ``halted`` until :meth:`end_restore`."""
+        with self._alone():
+            begun = dataclasses.replace(seen, halted=halted, restores=seen.restores + 1)
+            self._write(begun)
+            return begun
+
+    def end_restore(self, halted: str | None) -> None:
+        """The store has been replaced, or left as it was; ``halted`` says why it must not learn, if it must not."""
+        with self._alone():
+            self._write(dataclasses.replace(self.read(), halted=halted))
+
+    def rewrite_journal(self, journal: Callable[[Seen], tuple[int, int]]) -> None:
+        """Have the journal written anew; killed in the middle, there is none until the next publication writes it."""
+        with self._alone():
+            emptied = dataclasses.replace(self.read(), length=0, admitted=0)
+            self._write(emptied)
+            length, admitted = journal(emptied)
+            self._write(dataclasses.replace(emptied, length=length, admitted=admitted))
 
     @contextlib.contextmanager
     def _alone(self) -> Iterator[None]:
@@ -126,12 +152,26 @@ class Witness:
             file.flush()
             os.fsync(file.fileno())
         os.replace(new, self.path)
-        directory = os.open(self.path.parent, os.O_RDONLY)
-        try:
-            os.fsync(directory)
-        finally:
-            os.close(directory)
+        sync_directory(self.path)
+
+
+def require_same_past(seen: Seen, deployment: str, releases: int, digest: str | None) -> None:
+    """Compare a store that has made ``releases`` releases, the last with ``digest``, with what was seen before that.
+
+    Raises:
+      RolledBack: the store is older than it was, or has another past.
+    """
+    if seen.deployment != deployment:
+        raise RolledBack("the witness is of another deployment than the store")
+    if seen.halted is not None:
+        raise RolledBack(seen.halted)
+    if seen.releases > releases:
+        raise RolledBack(f"{seen.releases} rounds were released, but the store knows of {releases}: it was rolled back")
+    if seen.releases == releases and seen.digest != digest:
+        raise RolledBack(f"release {releases} was another one than the store's: it was rolled back or changed")
 
 
 def _bytes(seen: Seen) -> bytes:
-    return json.dumps(dataclasses.astuple(seen)).encode()
+    """What is marked. A witness of before there were journals says nothing of them, and keeps its mark."""
+    content = dataclasses.astuple(seen)
+    return json.dumps(content if any(content[4:]) else content[:4]).encode()

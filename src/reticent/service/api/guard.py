@@ -1,8 +1,8 @@
 """The gate in front of every route, before anything of a request's body is read: name, key, rate, size.
 
 A stranger costs one hash. Callers without a valid key share the bucket of their address, whatever they call themselves;
-who has one has a bucket of her own. Answers to a key are for its holder: no cache may keep them. And whatever goes wrong
-inside, no stack trace gets out.
+who has one has a bucket of her own. Answers to a key are for its holder: no cache may keep them. Every answer has its
+request's id, and whatever goes wrong inside, no stack trace gets out.
 """
 
 from __future__ import annotations
@@ -22,6 +22,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from reticent.service.api.problems import internal, problem
 from reticent.service.api.security import ALLOWED, need_of
 from reticent.service.keys import Keys
+from reticent.service.logs import HEADER, REQUEST, request_id
 
 LOG = logging.getLogger("reticent.service")
 CALLERS = 10_000
@@ -30,7 +31,7 @@ CALLERS = 10_000
 FORWARDED = (b"forwarded", b"via", b"x-forwarded-for", b"x-forwarded-host", b"x-forwarded-proto", b"x-real-ip")
 """Headers by which a proxy gives itself away."""
 
-READ = frozenset({b"host", b"authorization", b"content-length", *FORWARDED})
+READ = frozenset({b"host", b"authorization", b"content-length", HEADER, *FORWARDED})
 CLOSE = {"Connection": "close"}
 """Of an answer to a request whose body was not read."""
 
@@ -90,11 +91,23 @@ class Guard:
         for name, value in scope["headers"]:
             if name in READ:
                 headers.setdefault(name, []).append(value)
-        refusal = self._refusal(scope, headers)
-        if refusal is not None:
-            await refusal(scope, receive, send)
-            return
-        await self._limited(scope, receive, send, private=b"authorization" in headers)
+        identity = request_id(headers.get(HEADER, []))
+        known = (HEADER, identity.encode("ascii"))
+        before = REQUEST.set(identity)
+
+        async def named(message: Message) -> None:
+            if message["type"] == "http.response.start":
+                message["headers"] = [*message.get("headers", ()), known]
+            await send(message)
+
+        try:
+            refusal = self._refusal(scope, headers)
+            if refusal is not None:
+                await refusal(scope, receive, named)
+                return
+            await self._limited(scope, receive, named, private=b"authorization" in headers)
+        finally:
+            REQUEST.reset(before)
 
     # -- before the body ----------------------------------------------------------------------------------------------
 

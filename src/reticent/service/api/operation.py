@@ -9,6 +9,7 @@ from reticent.service.api import schemas
 from reticent.service.api.episodes import Served
 from reticent.service.api.problems import documented
 from reticent.service.api.security import BEARER
+from reticent.service.export import choose_version
 from reticent.service.refusals import Refusal
 from reticent.service.storage import records
 
@@ -53,6 +54,12 @@ def admin_status(request: Request, deployment: Served) -> schemas.AdminStatus:
 def expire(deployment: Served) -> schemas.Expired:
     """Wait no longer for overdue episodes."""
     return schemas.Expired(expired=deployment.expire())
+
+
+@router.post("/admin/fallback", dependencies=ADMIN, responses=documented(403, 404))
+def fallback(body: schemas.Fallback, deployment: Served) -> schemas.Served:
+    """Serve users a published version other than the newest, or the newest again. Public, and no matter of privacy."""
+    return schemas.Served(served_version=choose_version(deployment.store, body.version))
 
 
 @router.post("/admin/finish", dependencies=ADMIN, responses=documented(403, 409))

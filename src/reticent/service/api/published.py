@@ -49,8 +49,8 @@ def _cached(content: bytes, tag: str, control: str, known: str | None) -> Respon
 
 @router.get("/v1/billboard", response_model=schemas.Billboard, responses=documented())
 def newest(deployment: Served, known: Known = None) -> Response:
-    """The newest published plan."""
-    version = int(deployment.clock()[0].served_version)
+    """The plan that users who come now are served: the newest published one, unless an operator chose an earlier one."""
+    version = records.version_to_serve(deployment.clock()[0])
     return _cached(_billboard(deployment, version), f"v{version}", "no-cache", known)
 
 

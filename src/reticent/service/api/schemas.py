@@ -164,6 +164,7 @@ class Status(BaseModel):
 
     version: int
     served_version: int
+    fallback: int | None
     admitted: int
     episodes: int
     rounds: int
@@ -244,6 +245,18 @@ class Health(BaseModel):
     status: Literal["ok", "degraded"] = "ok"
     version: int
     problems: list[str]
+
+
+class Fallback(_Strict):
+    """The published version that users are to be served; null for the newest."""
+
+    version: Index | None
+
+
+class Served(BaseModel):
+    """The version that users who come now are served."""
+
+    served_version: int
 
 
 class Expired(BaseModel):

@@ -79,6 +79,15 @@ class Store:
         with self.engine.connect() as connection, connection.begin():
             yield connection
 
+    @contextlib.contextmanager
+    def read_snapshot(self) -> Iterator[Connection]:
+        """A transaction that reads everything as of one moment, however long it takes."""
+        options = {} if self.embedded else {"isolation_level": "REPEATABLE READ"}  # a reader of SQLite has this anyway
+        with self.engine.connect() as plain:
+            connection = plain.execution_options(**options)
+            with connection.begin():
+                yield connection
+
     def has_tables(self) -> bool:
         """Whether somebody has made the tables; looking makes no file."""
         if self.embedded and not Path(str(self.engine.url.database)).exists():

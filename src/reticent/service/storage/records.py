@@ -20,6 +20,11 @@ def deployment(tx: Connection, *, lock: bool = False) -> Any:
     return _first(tx, sa.select(DEPLOYMENT).where(DEPLOYMENT.c.id == ONLY), lock)
 
 
+def version_to_serve(clock: Any) -> int:
+    """The version that a user who comes now is served: the newest published one, unless an operator chose another."""
+    return int(clock.served_version if clock.fallback is None else clock.fallback)
+
+
 def learner(tx: Connection, *, lock: bool = False) -> Any:
     """Version and sealed state of the agent."""
     return _first(tx, sa.select(LEARNER).where(LEARNER.c.id == ONLY), lock)

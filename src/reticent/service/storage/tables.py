@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from sqlalchemy import BigInteger, Boolean, Column, Float, Integer, LargeBinary, MetaData, String, Table, Text
 
-FORMAT = 4
-"""Version of the layout; a store of another one is refused."""
+FORMAT = 5
+"""Version of the layout; a store of an earlier one is brought up to it by `reticent migrate`."""
 
 METADATA = MetaData()
 
@@ -24,12 +24,14 @@ DEPLOYMENT = Table(
     Column("ticked_at", Float, nullable=False),
     Column("finished", Boolean, nullable=False),
     Column("halted", Text, nullable=True),
+    Column("fallback", BigInteger, nullable=True),
 )
 """One row: the public clock. Whoever admits a user holds its lock, so admissions are one after another.
 
 ``identity`` is drawn when a deployment begins; seals and tokens are bound to it. ``facts`` are its settings. ``waited`` are
 seconds since the K-th admission, as counted up to the time ``ticked_at``. ``halted`` says why nothing is learned or
-released any more, if that is so.
+released any more, if that is so. ``fallback`` is the published version that users are served instead of the newest one,
+if an operator has chosen one.
 """
 
 USERS = Table(

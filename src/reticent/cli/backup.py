@@ -1,0 +1,41 @@
+"""``reticent backup``: a deployment's store in one sealed file."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+
+def backup(
+    config: Annotated[Path, typer.Option(help="The deployment's YAML file; see docs/service.md.")],
+    out: Annotated[Path, typer.Option(help="The file to write; nothing is overwritten.")],
+    dev: Annotated[
+        bool, typer.Option("--dev", help="Let well-known secrets stand in for missing ones, on this machine only.")
+    ] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object and nothing else.")] = False,
+) -> None:
+    """Write the store of a deployment, as of one moment, to a sealed file. The service may be running.
+
+    It holds what was released and published and who came, under RETICENT_USER_SECRET; no sum of a round that was not
+    released. `reticent restore` puts it back, and needs the witness and its journal: keep those on another disk.
+    """
+    from reticent.cli.store import opened_store
+    from reticent.service.backup import back_up
+
+    with opened_store(config, dev, "reticent backup") as (settings, store, secrets):
+        from reticent.service.witness import Witness
+
+        restores = Witness(settings.witness_file, secrets).read().restores
+        made = back_up(store, secrets, out, restores=restores)
+    found = {
+        "file": str(out), "deployment": made.deployment, "releases": made.releases, "admitted": made.admitted,
+        "bytes": out.stat().st_size,
+    }  # fmt: skip
+    if as_json:
+        from reticent.cli.output import print_json
+
+        print_json(found)
+    else:
+        print(f"{out}: deployment {made.deployment}, {made.releases} releases, {made.admitted} users")

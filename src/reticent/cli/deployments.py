@@ -1,0 +1,204 @@
+"""``reticent deployments``: what an operator asks of deployments, and tells them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+app = typer.Typer(
+    help="Look after deployments: list, show, finish, export the published policy, fall back to an earlier one.",
+    no_args_is_help=True,
+    rich_markup_mode=None,
+)
+
+Config = Annotated[Path | None, typer.Option(help="The deployment's YAML file: its store is asked.")]
+Url = Annotated[str | None, typer.Option(help="Address of the running service instead.")]
+Key = Annotated[
+    str | None, typer.Option(envvar="RETICENT_ADMIN_KEY", help="The admin's key, with --url.", show_default=False)
+]
+Dev = Annotated[
+    bool, typer.Option("--dev", help="Let well-known secrets stand in for missing ones, on this machine only.")
+]
+Json = Annotated[bool, typer.Option("--json", help="Print one JSON object and nothing else.")]
+
+
+@app.command("list")
+def list_deployments(
+    config: Annotated[
+        list[Path] | None, typer.Option(help="A deployment's YAML file; give it again for each of them.")
+    ] = None,
+    url: Annotated[list[str] | None, typer.Option(help="Address of a running service; as often as there are.")] = None,
+    key: Key = None,
+    dev: Dev = False,
+    as_json: Json = False,
+) -> None:
+    """One line per deployment: how many users it has had, what it has spent, and whether it learns."""
+    from reticent.cli.output import print_json, print_table
+    from reticent.errors import InvalidInput
+
+    if not config and not url:
+        raise InvalidInput("--config and --url", "neither", "at least one of the two", "name what to list")
+    found = [{"where": str(one), **described(one, None, key, dev)} for one in config or ()]
+    found += [{"where": one, **described(None, one, key, dev)} for one in url or ()]
+    if as_json:
+        print_json(found)
+        return
+    print_table(
+        ["deployment", "state", "users", "of", "version", "of", "epsilon"],
+        [
+            [
+                str(one["where"]), state_of(one), str(one["admitted"]), str(one["episodes"]),
+                str(one["served_version"]), str(one["releases"]), f"{one['epsilon']:g}",
+            ]
+            for one in found
+        ],
+        left=2,
+    )  # fmt: skip
+
+
+@app.command()
+def show(config: Config = None, url: Url = None, key: Key = None, dev: Dev = False, as_json: Json = False) -> None:
+    """Where one deployment stands. Everything here is public."""
+    from reticent.cli.output import print_json
+
+    found = described(config, url, key, dev)
+    if as_json:
+        print_json(found)
+        return
+    for name, value in found.items():
+        if not isinstance(value, list | dict):
+            print(f"{name:<16}{value}")
+
+
+@app.command()
+def finish(config: Config = None, url: Url = None, key: Key = None, dev: Dev = False) -> None:
+    """End the last round once all users were admitted, without waiting longer for reports; the policy becomes final.
+
+    Decide it by the calendar, never by who has come back: that would be a release.
+    """
+    with_one(config, url)
+    if url is not None:
+        done = asked(url, key, "/v1/admin/finish", {})
+        print(f"finished: {'yes' if done['finished'] else 'the last release is being made'}")
+        return
+    from reticent.cli.store import chosen
+
+    settings = chosen(_given(config), dev, "reticent deployments finish")
+    from reticent.service import app as service
+
+    deployment = service.make_deployment(settings)
+    try:
+        deployment.finish()
+        deployment.advance()
+        print(f"finished: version {deployment.clock()[0].served_version} is final")
+    finally:
+        deployment.store.close()
+
+
+@app.command()
+def export(
+    out: Annotated[Path, typer.Option(help="The file to write: .npz for NumPy, .json for anybody.")],
+    config: Config = None,
+    url: Url = None,
+    version: Annotated[int | None, typer.Option(help="A published version.", show_default="the one served now")] = None,
+    key: Key = None,
+    dev: Dev = False,
+) -> None:
+    """Write a published policy to a file, with what it was published with. Nothing unpublished is read.
+
+    `policy` is (step, state) → action, or (step, state, action) → probability; `values` is the plan's own V(step, state).
+    """
+    from reticent.service.export import EXPORTS, write_policy
+
+    with_one(config, url)
+    if out.suffix not in EXPORTS:
+        from reticent.errors import InvalidInput
+
+        raise InvalidInput("--out", out, f"a name that ends with {' or '.join(EXPORTS)}", "choose the kind of file")
+    if url is not None:
+        path = "/v1/billboard" if version is None else f"/v1/billboards/{version}"
+        write_policy(out, asked(url, key, path), asked(url, key, "/v1/names"), asked(url, key, "/v1/status")["promise"])
+    else:
+        from reticent.cli.store import opened_store
+
+        with opened_store(_given(config), dev, "reticent deployments export") as (_, store, _secrets):
+            from reticent.service.export import published_policy
+
+            write_policy(out, *published_policy(store, version))
+    print(out)
+
+
+@app.command()
+def fallback(
+    version: Annotated[int | None, typer.Option(help="The published version that users are to be served.")] = None,
+    newest: Annotated[bool, typer.Option("--newest", help="Serve the newest version again.")] = False,
+    config: Config = None,
+    url: Url = None,
+    key: Key = None,
+    dev: Dev = False,
+) -> None:
+    """Serve users an earlier published version, or the newest again. Learning goes on, and costs what it did.
+
+    Decide it by what was published, never by what you know of single users: the choice is public.
+    """
+    from reticent.errors import InvalidInput
+
+    with_one(config, url)
+    if (version is None) != newest:
+        raise InvalidInput("--version and --newest", "both or neither", "one of the two", "say what is to be served")
+    if url is not None:
+        served = asked(url, key, "/v1/admin/fallback", {"version": version})["served_version"]
+    else:
+        from reticent.cli.store import opened_store
+
+        with opened_store(_given(config), dev, "reticent deployments fallback") as (_, store, _secrets):
+            from reticent.service.export import choose_version
+
+            served = choose_version(store, version)
+    print(f"version {served} is served to users who come now")
+
+
+def described(config: Path | None, url: str | None, key: str | None, dev: bool) -> dict[str, Any]:
+    """Where a deployment stands, by its address or its store."""
+    with_one(config, url)
+    if url is not None:
+        return asked(url, key, "/v1/status")
+    from reticent.cli.store import opened_store
+
+    with opened_store(_given(config), dev, "reticent deployments") as (_, store, _secrets):
+        from reticent.service.export import stored_status
+
+        return stored_status(store)
+
+
+def asked(url: str, key: str | None, path: str, content: dict[str, Any] | None = None) -> dict[str, Any]:
+    """The answer of a running service."""
+    from reticent_client import Connection
+
+    connection = Connection(url, key)
+    try:
+        return connection.get(path) if content is None else connection.post(path, content)
+    finally:
+        connection.close()
+
+
+def state_of(status: dict[str, Any]) -> str:
+    """One word for where a deployment stands."""
+    if status["halted"]:
+        return "stopped"
+    return "finished" if status["finished"] else "learning" if status["learning"] else "waiting"
+
+
+def with_one(config: Path | None, url: str | None) -> None:
+    """Refuse to guess which deployment is meant."""
+    from reticent.errors import InvalidInput
+
+    if (config is None) == (url is None):
+        raise InvalidInput("--config and --url", "both or neither", "one of the two", "name one deployment")
+
+
+def _given(config: Path | None) -> Path:
+    assert config is not None
+    return config

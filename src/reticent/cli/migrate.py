@@ -1,0 +1,33 @@
+"""``reticent migrate``: a store of an earlier layout brought up to the present one."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+
+def migrate(
+    config: Annotated[Path, typer.Option(help="The deployment's YAML file; see docs/service.md.")],
+    dev: Annotated[
+        bool, typer.Option("--dev", help="Let well-known secrets stand in for missing ones, on this machine only.")
+    ] = False,
+) -> None:
+    """Bring a deployment's store up to this version's layout. Stop every worker first, and take a backup with them.
+
+    One transaction: afterwards the store is of the new layout, or unchanged. The journal is written anew.
+    """
+    from reticent.cli.store import opened_store
+
+    with opened_store(config, dev, "reticent migrate") as (settings, store, secrets):
+        from reticent.service.journal import rewrite_journal
+        from reticent.service.storage.migrations import migrate as bring_up
+        from reticent.service.witness import Witness
+
+        witness = Witness(settings.witness_file, secrets)
+        witness.read()
+        before, now = bring_up(store)
+        if before != now:
+            rewrite_journal(witness, store, secrets)
+    print(f"layout {now}" if before == now else f"layout {before} became {now}")

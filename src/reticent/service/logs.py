@@ -1,0 +1,66 @@
+"""What the service writes down of itself: one line per event, as JSON or for people, with the request that it belongs to.
+
+There are no access logs: when a user came back is her secret. What is logged are faults and what happens to the deployment,
+by kind and never by value. A request's id is the caller's own (``X-Request-ID``) or drawn, comes back with every answer,
+and is in the log where something failed. It should name a request, not a user.
+"""
+
+from __future__ import annotations
+
+import contextvars
+import json
+import logging
+import re
+import time
+import uuid
+from typing import Any, Literal
+
+REQUEST: contextvars.ContextVar[str | None] = contextvars.ContextVar("request", default=None)
+"""The id of the request that is being answered."""
+
+HEADER = b"x-request-id"
+ACCEPTED = re.compile(rb"[A-Za-z0-9._-]{1,64}")
+
+
+def request_id(given: list[bytes]) -> str:
+    """The id of a request with these headers of that name: its own, if it is short and plain, or a fresh one."""
+    if len(given) == 1 and ACCEPTED.fullmatch(given[0]):
+        return given[0].decode("ascii")
+    return uuid.uuid4().hex
+
+
+class JsonLines(logging.Formatter):
+    """A record as one line of JSON: time (UTC), level, logger, message, request."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        moment = time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(record.created))
+        line: dict[str, Any] = {
+            "time": f"{moment}.{int(record.msecs):03d}Z", "level": record.levelname.lower(), "logger": record.name,
+            "message": record.getMessage(),
+        }  # fmt: skip
+        if (request := REQUEST.get()) is not None:
+            line["request"] = request
+        if record.exc_info is not None and record.exc_info[0] is not None:
+            line["error"] = record.exc_info[0].__name__  # its message might quote data
+        return json.dumps(line, ensure_ascii=True)
+
+
+class PlainLines(logging.Formatter):
+    """The same for people."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        request = REQUEST.get()
+        kind = f" ({record.exc_info[0].__name__})" if record.exc_info and record.exc_info[0] is not None else ""
+        return f"{record.levelname.lower()}: {record.getMessage()}{kind}{f' [request {request}]' if request else ''}"
+
+
+def configuration(form: Literal["plain", "json"]) -> dict[str, Any]:
+    """How logging is to be set up, for :func:`logging.config.dictConfig` and for every worker."""
+    lines = {"plain": PlainLines, "json": JsonLines}[form]
+    own = {"handlers": ["stderr"], "level": "WARNING", "propagate": False}
+    return {
+        "version": 1, "disable_existing_loggers": False,
+        "formatters": {"lines": {"()": f"{lines.__module__}.{lines.__name__}"}},
+        "handlers": {"stderr": {"class": "logging.StreamHandler", "formatter": "lines"}},
+        "loggers": dict.fromkeys(("reticent.service", "uvicorn", "uvicorn.error"), own),
+    }  # fmt: skip

@@ -1,0 +1,351 @@
+"""Backup and restore: what comes back, who is remembered, what is never released twice, and what dies on the way."""
+
+from __future__ import annotations
+
+import base64
+import json
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import sqlalchemy as sa
+from durable import AGENT, MODEL, SECRET, deployment, episode
+
+from reticent.errors import InvalidInput
+from reticent.privacy.noise import SecureNoise
+from reticent.service import chain, published
+from reticent.service.backup import back_up, read_backup
+from reticent.service.deployment import Deployment
+from reticent.service.journal import Journal
+from reticent.service.mechanism import make_mechanism
+from reticent.service.refusals import Refusal
+from reticent.service.restore import Restored, restore
+from reticent.service.secrets import Damaged, Secrets
+from reticent.service.storage import records, rows, tables
+from reticent.service.storage.engine import Store
+from reticent.service.witness import Witness
+from reticent.worlds.registry import make_world_from
+
+LOCAL = "private-linopt-vi:first=4,growth=1,trust=local"
+
+
+def begin(where: Path, url: str, agent: str = AGENT, **given: Any) -> Deployment:
+    return deployment(url, agent, witness=Witness(where / "witness", Secrets(SECRET)), **given)
+
+
+def put_back(
+    where: Path, url: str, path: Path | None, agent: str = AGENT, model: Any = MODEL, **given: Any
+) -> Restored:
+    made = Deployment(
+        make_mechanism(agent, model, 12, SecureNoise()), Store(url), Secrets(SECRET),
+        inline=True, witness=Witness(where / "witness", Secrets(SECRET)),
+    )  # fmt: skip
+    try:
+        return restore(made, path, **given)
+    finally:
+        made.store.close()
+
+
+def copied(service: Deployment, path: Path) -> Path:
+    assert service.witness is not None
+    back_up(service.store, Secrets(SECRET), path, restores=service.witness.read().restores)
+    return path
+
+
+def serve(service: Deployment, users: range) -> list[Any]:
+    came = []
+    for user in users:
+        opened = service.admit(f"user {user}")
+        if opened.learning:
+            service.submit_trajectory(opened.token, opened.episode, **episode(user))
+        came.append(opened)
+    return came
+
+
+def lose(service: Deployment) -> None:
+    """The database is gone."""
+    tables.METADATA.drop_all(service.store.engine)
+    service.store.close()
+
+
+def shown(service: Deployment) -> tuple[dict[str, Any], list[dict[str, Any]]]:
+    """All that outsiders have seen: the chain and every billboard."""
+    newest = published.status(service)["served_version"]
+    boards = [service.billboard(n).to_json(final=False, model=service.model_digest) for n in range(newest + 1)]
+    return published.transparency(service), boards
+
+
+def total(service: Deployment, number: int) -> np.ndarray:
+    with service.store.read() as tx:
+        return service._total(number, records.round_of(tx, number).total)
+
+
+def test_restored_after_later_releases_the_store_is_that_of_the_last_publication(tmp_path: Path, database: str) -> None:
+    service = begin(tmp_path, database)
+    serve(service, range(2))
+    early = copied(service, tmp_path / "early")
+    serve(service, range(2, 9))  # two releases later
+    before = shown(service)
+    lose(service)
+    found = put_back(tmp_path, database, early)
+    assert (found.releases, found.admitted, found.learning) == (2, 8, True)
+    service = begin(tmp_path, database)
+    assert published.status(service)["halted"] is None
+    assert shown(service) == before
+    assert [one.reason for one in serve(service, range(8))] == ["user-already-counted"] * 8
+    assert not np.any(total(service, 2))
+    assert serve(service, range(8, 12))[0].learning  # she was in no publication, and her report is gone
+    service.finish()
+    service.advance()
+    told = published.transparency(service)
+    assert len(told["entries"]) == 4
+    assert chain.examine(told["entries"], told["public_key"], head=before[0]["head"]) == []
+
+
+def test_who_came_before_the_backup_is_remembered_though_the_sum_is_lost(tmp_path: Path, database: str) -> None:
+    service = begin(tmp_path, database)
+    serve(service, range(6))  # one release, and two users in the open round
+    assert np.any(total(service, 1))
+    waiting = service.admit("user 6")
+    late = copied(service, tmp_path / "late")
+    lose(service)
+    found = put_back(tmp_path, database, late)
+    assert (found.releases, found.admitted, found.rounds_lost) == (1, 7, 1)
+    service = begin(tmp_path, database)
+    assert not np.any(total(service, 1))
+    assert {one.reason for one in serve(service, range(7))} == {"user-already-counted"}
+    with pytest.raises(Refusal) as refused:
+        service.submit_trajectory(waiting.token, waiting.episode, **episode(6))
+    assert refused.value.kind == "episode-expired"
+    assert published.status(service)["halted"] is None
+    assert serve(service, range(7, 9))[1].version == 2
+
+
+def test_a_token_of_what_was_lost_stops_nothing_and_a_later_one_does(tmp_path: Path, database: str) -> None:
+    service = begin(tmp_path, database)
+    serve(service, range(5))
+    file = copied(service, tmp_path / "file")
+    lost = service.admit("ann")
+    lose(service)
+    put_back(tmp_path, database, file)
+    service = begin(tmp_path, database)
+    with pytest.raises(Refusal, match="lost with the store"):
+        service.submit_trajectory(lost.token, lost.episode, **episode(0))
+    opened = service.admit("ann")
+    assert opened.learning
+    with service.store.write() as tx:
+        tx.execute(sa.delete(tables.EPISODES).where(tables.EPISODES.c.id == opened.episode))
+    with pytest.raises(Refusal, match="rolled back"):
+        service.submit_trajectory(opened.token, opened.episode, **episode(0))
+
+
+def test_restored_twice_from_the_same_file_nothing_is_shown_twice(tmp_path: Path, database: str) -> None:
+    """The attack of averaging: one backup, many restores. Each goes on from the last publication."""
+    service = begin(tmp_path, database)
+    serve(service, range(3))
+    file = copied(service, tmp_path / "file")
+    seen: dict[int, str] = {}
+    for restored in range(3):
+        serve(service, range(12))
+        with service.store.read() as tx:
+            digests = records.digests(tx)
+        served = published.status(service)["served_version"]
+        for number in range(served):
+            assert seen.setdefault(number, digests[number]) == digests[number]
+        lose(service)
+        put_back(tmp_path, database, file)
+        service = begin(tmp_path, database)
+        assert published.status(service)["halted"] is None, restored
+    with service.store.read() as tx:
+        names = [row.user for row in tx.execute(sa.select(tables.EPISODES.c.user))]
+        counted = {row.name: row.admissions for row in tx.execute(sa.select(tables.USERS))}
+    assert len(names) == len(set(names)) == len(counted)
+    assert set(counted.values()) == {1}
+
+
+def test_the_journal_alone_is_enough_once_something_was_published(tmp_path: Path, database: str) -> None:
+    service = begin(tmp_path, database)
+    serve(service, range(3))
+    lose(service)
+    with pytest.raises(InvalidInput, match="journal is empty"):
+        put_back(tmp_path, database, None)
+    (tmp_path / "witness").unlink()
+    service = begin(tmp_path, database)
+    serve(service, range(5))
+    before = shown(service)
+    lose(service)
+    assert put_back(tmp_path, database, None).admitted == 4
+    assert shown(begin(tmp_path, database)) == before
+
+
+def test_what_the_witness_saw_is_needed(tmp_path: Path, database: str) -> None:
+    service = begin(tmp_path, database)
+    serve(service, range(2))
+    file = copied(service, tmp_path / "file")
+    with pytest.raises(InvalidInput, match="--replace"):
+        put_back(tmp_path, database, file)
+    serve(service, range(2, 6))
+    policy = service.billboard(0).policy
+    journal = Journal(tmp_path / "witness", Secrets(SECRET)).path
+    kept = journal.read_bytes()
+    journal.write_bytes(kept[:-1])
+    with pytest.raises(InvalidInput, match="cut off"):
+        put_back(tmp_path, database, file, replace=True)
+    journal.write_bytes(kept[:-1] + bytes([kept[-1] ^ 1]))
+    with pytest.raises(Damaged):
+        put_back(tmp_path, database, file, replace=True)
+    assert published.status(service)["halted"] is None
+    assert service.advance() == 0  # nothing was changed, and it goes on
+    assert published.status(service)["halted"] is None
+    for witness in ("kept", "lost"):
+        if witness == "lost":
+            (tmp_path / "witness").unlink()
+            with pytest.raises(InvalidInput, match="witness"):
+                put_back(tmp_path, database, file, replace=True)
+        found = put_back(tmp_path, database, file, replace=True, policy_only=True)
+        assert (found.learning, found.releases) == (False, 0)
+        serving = begin(tmp_path, database)
+        opened = serving.admit("somebody new")
+        assert (opened.learning, opened.reason, opened.version) == (False, "learning-stopped", 0)
+        assert np.array_equal(serving.billboard(0).policy, policy)
+        assert serving.advance() == 0
+        serving.store.close()
+    with pytest.raises(InvalidInput, match="--policy-only"):
+        put_back(tmp_path, database, file, replace=True)
+
+
+def test_another_secret_or_another_deployment_is_refused(tmp_path: Path) -> None:
+    url = f"sqlite:///{tmp_path / 'service.db'}"
+    service = begin(tmp_path, url)
+    file = copied(service, tmp_path / "file")
+    with pytest.raises(InvalidInput, match="nothing is overwritten"):
+        copied(service, file)
+    with pytest.raises(Damaged):
+        list(read_backup(file, Secrets("another secret of the tests").of(service.identity)))
+    content = file.read_bytes()
+    (tmp_path / "short").write_bytes(content[:-40])
+    with pytest.raises(InvalidInput, match="cut off"):
+        put_back(tmp_path, url, tmp_path / "short", replace=True)
+    (tmp_path / "changed").write_bytes(content.replace(b'"releases": 0', b'"releases": 7'))
+    with pytest.raises(Damaged):
+        put_back(tmp_path, url, tmp_path / "changed", replace=True)
+    (tmp_path / "other").mkdir()
+    other = begin(tmp_path / "other", f"sqlite:///{tmp_path / 'other.db'}")
+    theirs = copied(other, tmp_path / "theirs")
+    with pytest.raises(InvalidInput, match="as its witness"):
+        put_back(tmp_path, url, theirs, replace=True)
+    serve(service, range(5))
+    assert published.status(service)["served_version"] == 1
+
+
+# -- what is in the files ---------------------------------------------------------------------------------------------
+
+
+def test_every_table_is_kept_or_left_out_for_a_reason() -> None:
+    assert {*rows.KEPT, *rows.LEFT_OUT} == set(tables.METADATA.tables)
+    assert not {*rows.KEPT} & {*rows.LEFT_OUT}
+    assert "total" not in rows.KEPT["rounds"]
+
+
+def test_no_sum_that_was_not_released_is_in_a_copy_nor_in_what_is_published_from_it(tmp_path: Path) -> None:
+    """Local model: reports are known integers, and releases are exact sums of them, so that a lost one would be seen."""
+    url = f"sqlite:///{tmp_path / 'service.db'}"
+    service = begin(tmp_path, url, LOCAL)
+    whole = (service.mechanism.noise_scale > 0).astype(np.int64)
+
+    def send(service: Deployment, users: range, size: int) -> None:
+        for user in users:
+            opened = service.admit(f"user {user}")
+            service.submit_report(opened.token, opened.episode, size * whole)
+
+    send(service, range(4), 1)
+    send(service, range(4, 7), 1000)  # in the open round, never released
+    with service.store.read() as tx:
+        sealed = records.round_of(tx, 1).total
+    file = copied(service, tmp_path / "file")
+    parts = [*read_backup(file, Secrets(SECRET).of(service.identity))]
+    assert service.witness is not None
+    journal = Journal(tmp_path / "witness", Secrets(SECRET).of(service.identity))
+    parts += [*journal.read(service.witness.read().length)]
+    assert {part["table"] for part in parts} == {*rows.KEPT} - {"batches"}  # of which the local model has none
+    assert not any("total" in part["columns"] for part in parts)
+    assert base64.b64encode(sealed).decode() not in json.dumps(parts)
+    lose(service)
+    put_back(tmp_path, url, file, LOCAL)
+    service = begin(tmp_path, url, LOCAL)
+    send(service, range(20, 21), 1)
+    send(service, range(21, 22), 1)  # the next round's first: the round of the lost ones is released with one report
+    with service.store.read() as tx:
+        releases = [
+            np.frombuffer(records.round_of(tx, number).release, "<f8").reshape(-1)[whole.reshape(-1) > 0]
+            for number in (0, 1)
+        ]
+    unit = releases[0] / 4
+    assert np.allclose(releases[1], unit) or np.allclose(releases[1], 5 * unit)  # one more report, or running sums
+
+
+KILLED = """
+import os, sys, signal
+from pathlib import Path
+sys.path[:0] = {paths!r}
+import test_backup_and_restore as here
+from reticent.service import restore
+where, url, file, step = Path(sys.argv[1]), sys.argv[2], Path(sys.argv[3]), sys.argv[4]
+def die(*_):
+    os.kill(os.getpid(), signal.SIGKILL)
+if step == "rows":
+    restore._require_whole = die
+elif step == "commit":
+    restore.Witness.end_restore = die
+here.put_back(where, url, file, replace=True)
+"""
+
+
+@pytest.mark.parametrize("step", ["rows", "commit"])
+def test_killed_in_the_middle_it_can_be_repeated(tmp_path: Path, step: str) -> None:
+    """Killed with all rows written and not committed, and committed before the witness heard of it."""
+    url = f"sqlite:///{tmp_path / 'service.db'}"
+    service = begin(tmp_path, url)
+    serve(service, range(6))
+    before = shown(service)
+    file = copied(service, tmp_path / "file")
+    service.store.close()
+    paths = [str(Path(__file__).parent), str(Path(__file__).parents[1] / "support")]
+    program = KILLED.format(paths=paths)
+    done = subprocess.run(
+        [sys.executable, "-c", program, str(tmp_path), url, str(file), step],
+        env=dict(os.environ), capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    assert done.returncode == -signal.SIGKILL, done.stderr
+    service = begin(tmp_path, url)
+    assert "not finished" in published.status(service)["halted"]
+    assert service.admit("user 20").learning is False
+    service.store.close()
+    put_back(tmp_path, url, file, replace=True)
+    service = begin(tmp_path, url)
+    assert published.status(service)["halted"] is None
+    assert shown(service) == before
+    assert serve(service, range(20, 21))[0].learning
+
+
+def test_with_a_shuffler_lost_rounds_count_as_nothing(tmp_path: Path) -> None:
+    agent = "private-linopt-vi:trust=shuffle,first=4,growth=1,epsilon=20,honest=0.75"
+    model = make_world_from("random-blend:states=4,actions=2,horizon=2,d=2").model
+    url = f"sqlite:///{tmp_path / 'service.db'}"
+    service = begin(tmp_path, url, agent, model=model)
+    for user in range(5):
+        service.admit(f"user {user}")
+    file = copied(service, tmp_path / "file")
+    lose(service)
+    found = put_back(tmp_path, url, file, agent, model)
+    assert (found.releases, found.rounds_lost) == (0, 2)
+    service = begin(tmp_path, url, agent, model=model)
+    assert service.advance() == 1
+    assert published.status(service)["served_version"] == 1
+    assert service.admit("user 4").learning is False
+    assert service.admit("user 5").learning

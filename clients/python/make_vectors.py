@@ -226,12 +226,13 @@ def shuffling() -> Cases:
             "values": values.tolist(), "heads": heads.tolist(),
             "ones": sent.ones.tolist(), "messages": sent.messages.tolist(),
         })  # fmt: skip
-    for number, present in ((0, (0, 1, 2, 3)), (0, (0, 2, 3)), (1, (0, 1, 2))):
-        sent = [cases[4 * number + within] for within in present]
+    for number, size in enumerate(rules.round_sizes):
+        sent = cases[rules.end(number) - size : rules.end(number)]
         ones, messages = (np.sum([case[name] for case in sent], axis=0) for name in ("ones", "messages"))
-        doubled = rules.doubled_sum(number, len(present), Tally(ones, messages))
+        doubled = rules.doubled_sum(number, size, Tally(ones, messages))
+        deadlines = [rules.end(number), rules.last_call(number), rules.until(number)]
         cases.append({
-            "rules": published, "round": number, "users": len(present), "fewest": rules.fewest(number),
+            "rules": published, "round": number, "users": size, "deadlines": deadlines,
             "ones": ones.tolist(), "messages": messages.tolist(), "doubled_sum": doubled.tolist(),
         })  # fmt: skip
     return cases

@@ -33,8 +33,8 @@ READ = (
 ARRAY = {"dtype", "shape", "data"}
 FIELDS: dict[str, set[str]] = {
     "/v1/status": {
-        "version", "served_version", "admitted", "episodes", "rounds", "releases", "round_ends", "open_round", "learning",
-        "halted",
+        "version", "served_version", "admitted", "episodes", "rounds", "releases", "round_ends", "open_round",
+        "lost_rounds", "learning", "halted",
         "finished", "trust", "agent", "world", "method", "counter", "contributions", "pan_private", "epsilon", "delta",
         "epsilon_spent", "promise", "not_covered",
     },
@@ -60,7 +60,7 @@ FIELDS: dict[str, set[str]] = {
 METRICS = {
     "reticent_admitted_users", "reticent_horizon_users", "reticent_policy_version", "reticent_releases_planned",
     "reticent_epsilon_spent", "reticent_epsilon_promised", "reticent_delta", "reticent_learning", "reticent_finished",
-    "reticent_info",
+    "reticent_info", "reticent_lost_rounds",
 }  # fmt: skip
 
 

@@ -27,6 +27,7 @@ from sqlalchemy.exc import IntegrityError
 from reticent.agents.registry import AGENTS
 from reticent.errors import InvalidInput
 from reticent.naming import split
+from reticent.service.batches import overdue
 from reticent.service.billboards import Billboard
 from reticent.service.mechanism import Mechanism
 from reticent.service.refusals import Refusal
@@ -329,6 +330,8 @@ class Deployment(Rounds):
                 return int(taken.users)
             if taken is not None or named is not None:
                 raise Refusal("batch-taken", "the round has had its batch, or the id was used; a round has one batch")
+            if overdue(self.mechanism.batches, number, clock):
+                raise Refusal("batch-late", f"round {number} is not waited for any longer; keep its batch to yourself")
             if number >= clock.open_round:
                 if number > clock.open_round or not self._is_full(number, clock.admitted):
                     raise Refusal("round-open", f"round {number} has not had all its users; post its batch later")

@@ -203,11 +203,12 @@ class Mechanism:
         total: np.ndarray,
         noise: np.ndarray | None,
         reference: Billboard | None = None,
+        lost: bool = False,
     ) -> tuple[AgentState, np.ndarray]:
         """The state after round ``number`` with this sum, and the sums released with it, ``(H, D)``.
 
         ``served`` is what its users acted by, and ``reference`` what their contributions were formed under; None where the
-        latter is each user's own affair.
+        latter is each user's own affair. ``lost``: the sum is of dummies alone, so that it is learned from nobody.
         """
         if self._server_noises:  # what makes the release exact; elsewhere a sum may be what dishonest users made it
             whole(total)
@@ -216,7 +217,7 @@ class Mechanism:
         plan = self.plan_of(served)
         if reference is not None and {reference.version, served.version} != {number}:
             plan = _refer(self.agent, plan, self.plan_of(reference), size)
-        closed = _close(self.agent, state, plan, jnp.asarray(total * self.unit), size, values)
+        closed = _close(self.agent, state, plan, jnp.asarray(total * self.unit), 0 if lost else size, values)
         return closed, np.asarray(self.sums.released(closed.aggregate))
 
     def billboard(self, version: int, state: AgentState) -> Billboard:

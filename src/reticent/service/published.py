@@ -26,6 +26,10 @@ def status(deployment: Deployment, world: str | None = None) -> dict[str, Any]:
     clock, releases = deployment.clock()
     mechanism, schedule = deployment.mechanism, deployment.mechanism.agent.schedule
     guarantee = mechanism.guarantee
+    lost = 0
+    if mechanism.wire == "messages":
+        with deployment.store.read() as tx:
+            lost = records.lost_rounds(tx)
     return {
         "version": releases,
         "served_version": int(clock.served_version),
@@ -35,6 +39,7 @@ def status(deployment: Deployment, world: str | None = None) -> dict[str, Any]:
         "releases": deployment.releases,
         "round_ends": [int(end) for end in schedule.ends[: min(deployment.releases, PAGE)]],
         "open_round": int(clock.open_round),
+        "lost_rounds": lost,
         "learning": bool(clock.admitted < deployment.users and clock.halted is None),
         "halted": clock.halted,
         "finished": bool(clock.finished and releases >= min(deployment.releases, clock.open_round)),
@@ -135,6 +140,7 @@ class PublicNumbers(Collector):
         ("epsilon_spent", "epsilon_spent", "Privacy loss per user so far, at the promised delta."),
         ("epsilon_promised", "epsilon", "Promised bound on the privacy loss per user."),
         ("delta", "delta", "Promised delta."),
+        ("lost_rounds", "lost_rounds", "Rounds that were released without a shuffler's batch."),
         ("learning", "learning", "Whether new users are learned from."),
         ("finished", "finished", "Whether the policy is final."),
     )

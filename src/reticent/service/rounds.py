@@ -1,7 +1,7 @@
 """The rounds of a deployment: opened, sealed, released, and what was published of them.
 
 * A *sealed* round's sum is final. Rounds are sealed on admissions, never on reports. With a shuffler it is there once the
-  round's batch is, and later rounds wait for it.
+  round's batch is; later rounds wait for it up to its deadline (:mod:`reticent.service.batches`).
 * *Release* draws the round's noise and stores what comes of it in one transaction; the noise itself is nowhere.
 * *Publication* stores the plan, a function of releases; whoever comes first wins, and all workers serve what is stored.
 
@@ -20,7 +20,7 @@ from typing import Any
 import numpy as np
 from sqlalchemy.engine import Connection
 
-from reticent.service import chain, models
+from reticent.service import batches, chain, models
 from reticent.service.billboards import Billboard
 from reticent.service.mechanism import Mechanism
 from reticent.service.refusals import Refusal
@@ -113,7 +113,7 @@ class Rounds:
                     version, clock = records.learner_version(tx), records.deployment(tx)
                     published = clock.served_version >= version
                     row = records.round_of(tx, version) if version < self.releases else None
-                    complete = self.mechanism.wire != "messages" or records.batch_of(tx, version) is not None
+                    complete = row is None or not self._awaits_batch(tx, version, clock)
                 if clock.halted is not None or not self._attested(version, publishes=not published):
                     return done
                 if not published:
@@ -122,6 +122,12 @@ class Rounds:
                     return done
                 self._release(version)
                 done += 1
+
+    def _awaits_batch(self, tx: Connection, number: int, clock: Any) -> bool:
+        """Whether a round's batch may still come. ``clock`` was read before, so no batch is taken after a no."""
+        if self.mechanism.wire != "messages" or batches.overdue(self.mechanism.batches, number, clock):
+            return False
+        return records.batch_of(tx, number) is None
 
     def _attested(self, version: int, *, publishes: bool) -> bool:
         """Whether the witness agrees that the store has made ``version`` releases; halts if not.
@@ -162,7 +168,11 @@ class Rounds:
                 return  # another worker was faster
             state = self._state(current)
             total = self._total(number, row.total)
-            closed, release = self.mechanism.close(number, state, served, total, noise, reference)
+            lost = self.mechanism.wire == "messages" and records.batch_of(tx, number) is None
+            if lost:
+                LOG.warning("round %d is released without a batch: none came in time", number)
+                total = batches.dummies_alone(self.mechanism.batches, number)
+            closed, release = self.mechanism.close(number, state, served, total, noise, reference, lost)
             content = np.ascontiguousarray(release, "<f8").tobytes()
             sealed = self.secrets.seal(self.mechanism.to_bytes(closed), f"learner {number + 1}")
             records.release_round(tx, number, content, hashlib.sha256(content).hexdigest(), sealed)

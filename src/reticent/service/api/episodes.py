@@ -81,7 +81,7 @@ def submit_report(episode: Episode, body: schemas.Report, deployment: Served) ->
     return schemas.Receipt(episode=episode, version=version)
 
 
-@router.post("/batches", responses=documented(403, 409))
+@router.post("/batches", responses=documented(403, 409, 410))
 def submit_batch(body: schemas.Batch, deployment: Served) -> schemas.BatchReceipt:
     """Shuffle model: learn from all users of a round at once, from how many of their bits are ones."""
     shape = deployment.mechanism.noise_scale.shape

@@ -73,7 +73,7 @@ class Report(_Strict):
 
 
 class Batch(_Strict):
-    """The messages of ``users`` users of one round (0-based), counted: integers ``<i8`` of shape (H, D) each.
+    """The messages of one round (0-based), counted: integers ``<i8`` of shape (H, D) each; of all its places, ``users``.
 
     ``batch`` is an id of the shuffler's choice, with which the request may be repeated.
     """
@@ -170,6 +170,7 @@ class Status(BaseModel):
     releases: int
     round_ends: list[int]
     open_round: int
+    lost_rounds: int
     learning: bool
     halted: str | None
     finished: bool

@@ -44,6 +44,9 @@ from reticent_client.wire.errors import InvalidInput
 Integers = NDArray[np.int64]
 Bits = NDArray[np.bool_]
 
+COINS_AT_ONCE = 1 << 20
+"""Coins that are drawn from the operating system in one piece where only their sum matters."""
+
 
 class Tally(NamedTuple):
     """Messages, counted: for each coordinate how many there are, and how many of them are ones."""
@@ -102,6 +105,16 @@ def secure_coins(count: int) -> Bits:
     """Fair coin flips from the operating system's entropy."""
     drawn = np.frombuffer(os.urandom(-(-count // 8)), np.uint8)
     return np.unpackbits(drawn, count=count).astype(bool)
+
+
+def secure_heads(count: int) -> int:
+    """How many of ``count`` fair coins show a one; without keeping them, since a round's may be hundreds of millions."""
+    heads = 0
+    for first in range(0, count, COINS_AT_ONCE):
+        flips = min(COINS_AT_ONCE, count - first)
+        drawn = int.from_bytes(os.urandom(-(-flips // 8)), "little")
+        heads += (drawn & ((1 << flips) - 1)).bit_count()
+    return heads
 
 
 # -- the shuffler -----------------------------------------------------------------------------------------------------

@@ -183,7 +183,11 @@ def test_silence_of_one_user_moves_neither_the_time_nor_the_messages_of_a_releas
     """Nor that of all users of a round; the deadline is the clock in the first round, admissions in the second."""
     everybody = story(tmp_path / "everybody", set())
     posted, public = everybody
-    assert [(admitted, number, users) for admitted, _, number, users, _ in posted] == [(6, 0, 4), (10, 1, 4), (12, 2, 4)]
+    assert [(admitted, number, users) for admitted, _, number, users, _ in posted] == [
+        (6, 0, 4),
+        (10, 1, 4),
+        (12, 2, 4),
+    ]
     assert public[-1] == 3
     assert len({str(messages) for *_, messages in posted}) == 1
     assert story(tmp_path / "one", {1}) == everybody
@@ -232,15 +236,17 @@ def test_a_shuffler_that_was_away_lets_full_rounds_pass_and_goes_on(url: str) ->
 
 
 def test_batches_are_posted_in_the_background(url: str) -> None:
-    with Shuffler(Connection(url, SHUFFLER_KEY), patience=0.1) as shuffler:
-        with Client(url, APP_KEY, shuffler=shuffler.start(interval=0.02)) as client:
-            play(client, 0)
-            for user in range(1, 4):
-                play(client, user, submits=user != 2)
-            until = time.monotonic() + 30
-            while client.status()["version"] == 0 and time.monotonic() < until:
-                time.sleep(0.02)
-            assert client.status()["version"] == 1
+    with (
+        Shuffler(Connection(url, SHUFFLER_KEY), patience=0.1) as shuffler,
+        Client(url, APP_KEY, shuffler=shuffler.start(interval=0.02)) as client,
+    ):
+        play(client, 0)
+        for user in range(1, 4):
+            play(client, user, submits=user != 2)
+        until = time.monotonic() + 30
+        while client.status()["version"] == 0 and time.monotonic() < until:
+            time.sleep(0.02)
+        assert client.status()["version"] == 1
     with pytest.raises(InvalidInput, match="patience"):
         Shuffler(Connection(url, SHUFFLER_KEY), patience=-1)
 

@@ -40,7 +40,9 @@ def batch_of_those_who_sent(patch: Patch) -> None:
     patch.setattr(ShuffleRules, "silent", lambda self, number, places: Tally(0 * self.reach, 0 * self.coins))
 
 
-@mutant("silent places are filled with an even number of coins that nobody flipped", ex.DUMMIES, "coins were not flipped")
+@mutant(
+    "silent places are filled with an even number of coins that nobody flipped", ex.DUMMIES, "coins were not flipped"
+)
 def dummies_without_coins(patch: Patch) -> None:
     real = ShuffleRules.silent
 

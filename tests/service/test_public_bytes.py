@@ -46,7 +46,8 @@ FIELDS: dict[str, set[str]] = {
     "/v1/transparency": {"deployment", "public_key", "head", "entries", "next"},
     "/v1/insights": {"version", "users", "signal", "value"},
     "/v1/billboard": {
-        "version", "method", "horizon", "states", "actions", "form", "policy", "report", "values", "final", "model",
+        "version", "method", "horizon", "states", "actions", "floor", "form", "policy", "report", "values",
+        "final", "model",
     },
     "/v1/names": {"states", "actions"},
     "/v1/round": {"round", "reference"},

@@ -128,6 +128,7 @@ def check_discrete_gaussian(case: dict[str, Any]) -> None:
 def check_acting(case: dict[str, Any]) -> None:
     board = Billboard.read(case["billboard"])
     assert board.choose(case["step"], case["state"], case["place"], case["uniform"]) == case["action"]
+    assert board.probability(case["step"], case["state"], case["place"], case["action"]) == case["probability"]
 
 
 CHECKS = {

@@ -95,8 +95,10 @@ function checkDiscreteGaussian({ numerator, denominator, uniforms, draw }: Json)
   assert.equal(left.length, 0);
 }
 
-function checkActing({ billboard, step, state, place, uniform, action }: Json): void {
-  assert.equal(Billboard.read(billboard).choose(step, state, place, uniform), action);
+function checkActing({ billboard, step, state, place, uniform, action, probability }: Json): void {
+  const board = Billboard.read(billboard);
+  assert.equal(board.choose(step, state, place, uniform), action);
+  assert.equal(board.probability(step, state, place, action), probability);
 }
 
 const CHECKS: Record<(typeof FILES)[number], (one: Json) => void> = {

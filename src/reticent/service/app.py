@@ -62,7 +62,7 @@ def make_deployment(settings: Settings, *, begin: bool = False) -> Deployment:
     secrets = Secrets(settings.secret("user_secret"))
     deployment = Deployment(
         _mechanism(settings), Store(settings.database, settings.workers), secrets,
-        contributions=settings.contributions, inline=settings.planning == "inline",
+        inline=settings.planning == "inline",
         ticket_lifetime=settings.ticket_lifetime, finish_after=settings.finish_after,
         witness=Witness(settings.witness_file, secrets),
     )  # fmt: skip

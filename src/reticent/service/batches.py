@@ -34,7 +34,7 @@ def batch_rules(sums: PrivateSums, schedule: Schedule, honest: float) -> Shuffle
 
 
 def overdue(rules: ShuffleRules, number: int, clock: Any) -> bool:
-    """Whether the batch of a round is waited for no longer; once true it stays true. ``clock`` is the public clock's row."""
+    """Whether the batch of a round is waited for no longer; once true it stays so. ``clock`` is the public clock's row."""
     until = rules.until(number)
     return bool(clock.finished or (until is not None and clock.admitted >= until))
 

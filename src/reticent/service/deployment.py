@@ -31,6 +31,7 @@ from reticent.service.batches import overdue
 from reticent.service.billboards import Billboard
 from reticent.service.mechanism import Mechanism
 from reticent.service.refusals import Refusal
+from reticent.service.returning import Returning
 from reticent.service.rounds import Rounds
 from reticent.service.secrets import EpisodeToken, Secrets
 from reticent.service.storage import records, tables
@@ -76,7 +77,6 @@ class Deployment(Rounds):
         store: Store,
         secrets: Secrets,
         *,
-        contributions: int = 1,
         inline: bool = False,
         ticket_lifetime: float = 86_400.0,
         finish_after: float = 604_800.0,
@@ -85,7 +85,8 @@ class Deployment(Rounds):
         steady: Callable[[], float] = time.monotonic,
     ) -> None:
         super().__init__(mechanism, store, secrets, witness)
-        self.contributions, self.inline = contributions, inline
+        self.returning = Returning(mechanism.guarantee.participation)
+        self.contributions, self.inline = self.returning.participation.contributions, inline
         self.ticket_lifetime, self.finish_after = ticket_lifetime, finish_after
         self._clock, self._steady, self._ticked = clock, steady, steady()
         self._used_up = False
@@ -108,6 +109,7 @@ class Deployment(Rounds):
             "round_ends": mechanism.agent.schedule.ends.tolist(),
             "noise": [f"{sigma:.6e}" for sigma in mechanism.noise_scale.flat], "form": rules.form.name,
             "ticket_lifetime": self.ticket_lifetime, "finish_after": self.finish_after,
+            **({"participation": dataclasses.asdict(self.returning.participation)} if self.returning.active else {}),
             **{f"resolved {key}": str(value) for key, value in guarantee.settings.items()},
             **{f"option {key}": str(value) for key, value in options.items()},
             **{f"bound {key}": [f"{one:.6e}" for one in np.ravel(value)] for key, value in rules.bounds.items()},
@@ -246,6 +248,9 @@ class Deployment(Rounds):
                 tx, id=identity, user=name, admission=admission, version=version, expires_at=until
             )  # fmt: skip
             number, place = self.mechanism.agent.schedule.round_and_place(admission)
+            if not self.returning.admits(tx, name, number):
+                raise _NotAdmitted
+            self.returning.admitted(tx, name, identity, number)
             if place == 0:  # the first of a round fixes what it refers to
                 records.refer(tx, number, version)
             opened = self._admitted(tx, identity, version, until, admission)
@@ -363,6 +368,9 @@ class Deployment(Rounds):
         self._used_up = bool(clock.admitted >= self.users)
         if self._used_up:
             return self._not_learned_from(identity, clock.served_version, "horizon-used-up")
+        filling, _ = self.mechanism.agent.schedule.round_and_place(int(clock.admitted))
+        if not self.returning.admits(tx, name, filling):
+            return self._not_learned_from(identity, clock.served_version, "too-soon")
         return None
 
     def _admitted(self, tx: Connection, identity: str, version: int, until: float, admission: int) -> Opened:
@@ -415,7 +423,7 @@ class Deployment(Rounds):
             place = self._place(tx)
             if place is not None:  # a last round that is never released keeps nothing
                 added = contribution(place.reference)
-                if added is not None:
+                if self.returning.counts(tx, row.user, token.episode, place.number) and added is not None:
                     total = self._total(place.number, place.total) + added
                     records.set_total(tx, place.number, self.secrets.seal(total.tobytes(), f"round {place.number}"))
             records.mark_counted(tx, token.episode)

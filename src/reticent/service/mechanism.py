@@ -37,6 +37,7 @@ from reticent.privacy.accounting.gaussian import epsilon_of, mu_of
 from reticent.privacy.counters import COUNTERS, make_counter
 from reticent.privacy.guarantee import Guarantee, guarantee_of
 from reticent.privacy.noise import SecureNoise, delta_for_gaussian, require_deployable, touched_draws
+from reticent.privacy.participation import ONCE
 from reticent.privacy.sums import PrivateSums, private_sums
 from reticent.runtime import double_precision, double_precision_methods
 from reticent.service.batches import batch_rules
@@ -232,12 +233,18 @@ class Mechanism:
             [np.asarray(leaf) for leaf in jax.tree.leaves(self.agent.public_memory(state))],
             self.published.rules.form.name,
             self.agent.model.actions,
+            self.floor,
         )
 
     def read_billboard(self, version: int, content: bytes) -> Billboard:
         """A billboard as it was stored."""
         form, actions = self.published.rules.form.name, self.agent.model.actions
-        return Billboard.read(version, content, form=form, actions=actions)
+        return Billboard.read(version, content, form=form, actions=actions, floor=self.floor)
+
+    @property
+    def floor(self) -> float:
+        """Least probability of every action, of an agent that has such an option; a public setting."""
+        return float(getattr(self.agent, "floor", 0.0))
 
     def plan_of(self, billboard: Billboard) -> Plan:
         """The plan that a billboard publishes, for the agent's own functions: every leaf as it was."""
@@ -280,7 +287,7 @@ class Mechanism:
             require_fine(self._share * self.noise_scale, grid)
         if self.wire == "report":
             promised = self.guarantee.epsilon if self.guarantee.adjacency == "replace" else None
-            require_promise(self.published, promised, self.guarantee.delta)
+            require_promise(self.published, promised, self.guarantee.delta, self.guarantee.contributions)
 
     # -- the state as bytes -------------------------------------------------------------------------------------------
 
@@ -329,6 +336,11 @@ def make_mechanism(
     require_deployable(source)
     agent = make_deployable(spec, model, episodes, 1.0)
     trust = _guarantee(agent).trust
+    if contributions > 1 and _guarantee(agent).participation != ONCE:
+        raise InvalidInput(
+            "contributions", contributions, "1 with an agent that has an option of this name",
+            "say it in one place: the agent's own knows rounds, and needs less noise",
+        )  # fmt: skip
     if trust.wire == "messages":
         _require_shuffled_once(_guarantee(agent), contributions, pan_private)
     halves = pan_private and trust.wire == "trajectory"

@@ -20,6 +20,7 @@ looked are left alone: their batch may be out already. The service goes on witho
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import functools
 import threading
@@ -173,10 +174,8 @@ class Shuffler:
 
     def _run(self, interval: float) -> None:
         while not self._stop.is_set():
-            try:
+            with contextlib.suppress(ReticentError):  # away, or a round was given up: the next turn goes on
                 self.post_due()
-            except ReticentError:  # away, or a round was given up: the next turn goes on with what is left
-                pass
             self._stop.wait(interval)
 
     def _look(self) -> int:

@@ -49,11 +49,13 @@ def open_episode(request: Request, body: schemas.Open, deployment: Served, respo
 @router.post("/episodes/{episode}/actions", responses=documented(404))
 async def act(episode: Episode, body: schemas.Act, deployment: Served) -> schemas.Action:
     """The action of the pinned version at one step. Nothing is stored."""
-    version = deployment.secrets.read(body.token).version
-    if not deployment.remembers(version):
-        await run_in_threadpool(deployment.billboard, version)
+    token = deployment.secrets.read(body.token)
+    if not deployment.remembers(token.version):
+        await run_in_threadpool(deployment.billboard, token.version)
     action, version = deployment.act(body.token, episode, body.step, body.state)
-    return schemas.Action(action=action, version=version)
+    board = deployment.billboard(version).published
+    probability = board.probability(body.step, body.state, token.place, action)
+    return schemas.Action(action=action, probability=probability, version=version)
 
 
 @router.post("/episodes/{episode}/trajectory", responses=documented(404, 409, 410))

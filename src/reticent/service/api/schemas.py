@@ -97,7 +97,7 @@ class Opened(BaseModel):
     version: int
     trust: Literal["joint", "shuffle", "local"]
     learning: bool
-    reason: Literal["user-already-counted", "horizon-used-up", "learning-stopped"] | None
+    reason: Literal["user-already-counted", "too-soon", "horizon-used-up", "learning-stopped"] | None
     horizon: int
     expires_at: float | None
     round: int | None = None
@@ -106,9 +106,10 @@ class Opened(BaseModel):
 
 
 class Action(BaseModel):
-    """What to do, and which version says so."""
+    """What to do, with what probability that was chosen, and which version says so."""
 
     action: int
+    probability: float
     version: int
 
 
@@ -137,6 +138,7 @@ class Billboard(BaseModel):
     horizon: int
     states: int
     actions: int
+    floor: float
     form: str
     policy: Array
     report: dict[str, Array]

@@ -272,6 +272,7 @@ def test_a_batch_is_fixed_before_it_is_sent_and_a_lost_answer_changes_nothing(ur
 
 
 def test_the_shuffler_adds_up_from_many_threads(url: str, shuffler: Shuffler) -> None:
+    assert shuffler.post_due() == []  # a first look before the first user comes, as start() does
     with Client(url, APP_KEY, shuffler=shuffler) as client:
         threads = [threading.Thread(target=play, args=(client, user)) for user in range(4)]
         for thread in threads:

@@ -79,7 +79,7 @@ def device() -> Examination:
     def examine() -> list[str]:
         findings: list[str] = []
         with tempfile.TemporaryDirectory() as where:
-            agent = "private-score-vi:contributions=3,per_round=3,epsilon=40,first=0.4,growth=1,largest=8,trust=local"
+            agent = "private-score-vi:contributions=3,per_round=3,epsilon=20,first=0.4,growth=1,largest=8,trust=local"
             budget = Budget(Path(where) / "budget.json", reports=3, per_round=1)
             noted: list[Decision] = []
             with (

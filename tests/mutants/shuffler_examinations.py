@@ -23,6 +23,7 @@ from reticent.service.storage import records
 from reticent.service.storage.engine import Store
 from reticent_client import ServiceError, Shuffler
 from reticent_client.wire.arrays import from_json
+from reticent_client.wire.shuffling import Tally, tally_of
 
 USERS, SIZE = 12, 4
 REGRESSIONS = "private-linopt-vi:trust=shuffle,first=4,growth=1,epsilon=20"
@@ -67,28 +68,32 @@ def joined(agent: str) -> Iterator[Joined]:
             service.store.close()
 
 
+def _sent_by(connection: Joined, user: int) -> Tally:
+    """What a user sends whose value is 0 and half of whose coins are ones."""
+    rules = connection.service.mechanism.batches
+    coins = rules.coins_at(*divmod(user, SIZE))
+    return tally_of(0 * rules.reach, rules.reach, coins // 2, coins)
+
+
 def _hand_over(shuffler: Shuffler, connection: Joined, user: int) -> None:
-    number, within = divmod(user, SIZE)
-    shuffler(number, within, *connection.service.mechanism.batches.silent(number, {within}))
+    shuffler(*divmod(user, SIZE), *_sent_by(connection, user))
 
 
 def _story(silent: set[int]) -> tuple[list[tuple[int, int]], list[Any], list[str]]:
     """When batches were posted and of how many messages, whoever is silent; and what else was wrong."""
     findings = []
     with joined(REGRESSIONS) as connection, Shuffler(connection, patience=1e6) as shuffler:  # type: ignore[arg-type]
-        honest = [connection.service.mechanism.batches.silent(0, {place}) for place in range(SIZE)]
         shuffler.post_due()
         for user in range(USERS):
             connection.service.admit(f"user {user}")
-            number, within = divmod(user, SIZE)
             with contextlib.suppress(ReticentError):
                 if user not in silent:
-                    shuffler(number, within, *honest[within])
+                    _hand_over(shuffler, connection, user)
             with contextlib.suppress(ReticentError):
                 shuffler.post_due()
             if user == SIZE + 2 and silent:  # too late: the first round's batch was posted with this admission
                 with contextlib.suppress(ReticentError):
-                    shuffler(0, 1, *honest[1])
+                    _hand_over(shuffler, connection, 1)
         times = [(admitted, content["round"]) for admitted, content in connection.posted]
         sizes = [content["messages"]["data"] for _, content in connection.posted]
         if len({content["ones"]["data"] for _, content in connection.posted if content["round"] == 0}) > 1:
@@ -133,7 +138,8 @@ def restart() -> Examination:
         with joined(REGRESSIONS) as connection:
             for _ in range(2):
                 shuffler = Shuffler(connection, patience=0)  # type: ignore[arg-type]
-                shuffler.post_due()
+                with contextlib.suppress(ReticentError):
+                    shuffler.post_due()
                 for user in range(SIZE):
                     connection.service.admit(f"user {user}")
                     with contextlib.suppress(InvalidInput):

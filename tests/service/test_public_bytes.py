@@ -34,7 +34,7 @@ ARRAY = {"dtype", "shape", "data"}
 FIELDS: dict[str, set[str]] = {
     "/v1/status": {
         "version", "served_version", "admitted", "episodes", "rounds", "releases", "round_ends", "open_round",
-        "lost_rounds", "learning", "halted",
+        "lost_rounds", "canaries", "learning", "halted",
         "finished", "trust", "agent", "world", "method", "counter", "contributions", "pan_private", "epsilon", "delta",
         "epsilon_spent", "promise", "not_covered",
     },

@@ -157,11 +157,11 @@ def test_users_return_through_the_service_with_a_floor_under_their_actions(tmp_p
     Shares of actions under the floor against their logged probabilities: false alarm 1e-6.
     """
     world = make_world_from(WORLD)
-    epsilon = 12 if trust == "joint" else 30
+    epsilon = 12 if trust == "joint" else 20
     agent = f"private-score-vi:contributions=3,epsilon={epsilon},first=0.4,growth=1,largest=10,floor=0.2,trust={trust}"
     log, meter = DecisionLog(tmp_path / "decisions.jsonl"), Meter()
     budget = Budget(tmp_path / "budget.json", reports=3, per_round=1)
-    demanded: dict[str, Any] = {"epsilon": 30.0} if trust == "local" else {}
+    demanded: dict[str, Any] = {"epsilon": 20.0} if trust == "local" else {}
     with (
         running_service(tmp_path, world=WORLD, agent=agent, episodes=80, rate_limit=0) as url,
         Client(url, APP_KEY, budget=budget, decisions=log, observer=meter, trust=trust, **demanded) as client,  # type: ignore[arg-type]
@@ -183,9 +183,11 @@ def test_users_return_through_the_service_with_a_floor_under_their_actions(tmp_p
                 episode = asking.episode("somebody").open()
                 episode.act(0)
                 assert episode.probability in (0.2, 0.8)
-        if trust == "local":  # one report keeps ε = 30 and so do three; not 25
+        if trust == "local":  # three reports keep ε = 20 together, and no less; one by itself does
+            with Client(url, APP_KEY, trust="local", epsilon=17.0) as demanding:
+                demanding.require_trustworthy()
             with (
-                Client(url, APP_KEY, trust="local", epsilon=25.0, budget=budget) as demanding,
+                Client(url, APP_KEY, trust="local", epsilon=17.0, budget=budget) as demanding,
                 pytest.raises(InvalidInput, match="less noise"),
             ):
                 demanding.require_trustworthy()

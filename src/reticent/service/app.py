@@ -64,7 +64,7 @@ def make_deployment(settings: Settings, *, begin: bool = False) -> Deployment:
         _mechanism(settings), Store(settings.database, settings.workers), secrets,
         inline=settings.planning == "inline",
         ticket_lifetime=settings.ticket_lifetime, finish_after=settings.finish_after,
-        witness=Witness(settings.witness_file, secrets),
+        witness=Witness(settings.witness_file, secrets), canaries=settings.canaries,
     )  # fmt: skip
     deployment.set_up(begin=begin)
     return deployment

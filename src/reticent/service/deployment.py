@@ -81,10 +81,11 @@ class Deployment(Rounds):
         ticket_lifetime: float = 86_400.0,
         finish_after: float = 604_800.0,
         witness: Witness | None = None,
+        canaries: int = 0,
         clock: Callable[[], float] = time.time,
         steady: Callable[[], float] = time.monotonic,
     ) -> None:
-        super().__init__(mechanism, store, secrets, witness)
+        super().__init__(mechanism, store, secrets, witness, canaries)
         self.returning = Returning(mechanism.guarantee.participation)
         self.contributions, self.inline = self.returning.participation.contributions, inline
         self.ticket_lifetime, self.finish_after = ticket_lifetime, finish_after
@@ -109,6 +110,7 @@ class Deployment(Rounds):
             "round_ends": mechanism.agent.schedule.ends.tolist(),
             "noise": [f"{sigma:.6e}" for sigma in mechanism.noise_scale.flat], "form": rules.form.name,
             "ticket_lifetime": self.ticket_lifetime, "finish_after": self.finish_after,
+            **({"canaries": self.canaries.count} if self.canaries.count else {}),
             **({"participation": dataclasses.asdict(self.returning.participation)} if self.returning.active else {}),
             **{f"resolved {key}": str(value) for key, value in guarantee.settings.items()},
             **{f"option {key}": str(value) for key, value in options.items()},

@@ -26,10 +26,11 @@ def status(deployment: Deployment, world: str | None = None) -> dict[str, Any]:
     clock, releases = deployment.clock()
     mechanism, schedule = deployment.mechanism, deployment.mechanism.agent.schedule
     guarantee = mechanism.guarantee
-    lost = 0
-    if mechanism.wire == "messages":
+    lost, canaries = 0, None
+    if mechanism.wire == "messages" or deployment.canaries.count:
         with deployment.store.read() as tx:
-            lost = records.lost_rounds(tx)
+            lost = records.lost_rounds(tx) if mechanism.wire == "messages" else 0
+            canaries = deployment.canaries.status(tx)
     return {
         "version": releases,
         "served_version": int(clock.served_version),
@@ -40,6 +41,7 @@ def status(deployment: Deployment, world: str | None = None) -> dict[str, Any]:
         "round_ends": [int(end) for end in schedule.ends[: min(deployment.releases, PAGE)]],
         "open_round": int(clock.open_round),
         "lost_rounds": lost,
+        "canaries": canaries,
         "learning": bool(clock.admitted < deployment.users and clock.halted is None),
         "halted": clock.halted,
         "finished": bool(clock.finished and releases >= min(deployment.releases, clock.open_round)),
@@ -152,6 +154,12 @@ class PublicNumbers(Collector):
         now = status(self._deployment)
         for name, field, meaning in self.NAMES:
             yield GaugeMetricFamily(f"reticent_{name}", meaning, value=float(now[field]))
+        watched = now["canaries"]
+        if watched is not None:
+            meanings = {"alarm": "Whether canaries show that noise is too small.", "numbers": "Numbers seen of canaries.",
+                        "log_e_value": "Logarithm of the evidence against the promise."}  # fmt: skip
+            for field, meaning in meanings.items():
+                yield GaugeMetricFamily(f"reticent_canaries_{field}", meaning, value=float(watched[field]))
         facts = {key: str(now[key]) for key in ("agent", "trust", "counter")}
         yield InfoMetricFamily("reticent", "What is deployed.", value=facts)
 

@@ -22,6 +22,7 @@ from sqlalchemy.engine import Connection
 
 from reticent.service import batches, chain, models
 from reticent.service.billboards import Billboard
+from reticent.service.canaries import Canaries
 from reticent.service.mechanism import Mechanism
 from reticent.service.refusals import Refusal
 from reticent.service.secrets import Secrets
@@ -37,8 +38,11 @@ KEPT = 64
 class Rounds:
     """The part of a deployment that does not meet users; see the module docstring."""
 
-    def __init__(self, mechanism: Mechanism, store: Store, secrets: Secrets, witness: Witness | None = None) -> None:
+    def __init__(
+        self, mechanism: Mechanism, store: Store, secrets: Secrets, witness: Witness | None = None, canaries: int = 0
+    ) -> None:
         self.mechanism, self.store, self.secrets, self.witness = mechanism, store, secrets, witness
+        self.canaries = Canaries(mechanism, canaries)
         self.identity = ""
         """Of the deployment, once it is set up."""
         self.model_digest = models.fingerprint(mechanism.agent.model)
@@ -161,6 +165,7 @@ class Rounds:
     def _release(self, number: int) -> None:
         served, reference = self._acted_by(number)
         noise = self.mechanism.round_noise()  # takes its time, so before the locks; thrown away unless it is stored
+        canaries = self.canaries.release()  # likewise
         with self.store.write() as tx:
             row = records.round_of(tx, number, lock=True)
             current = records.learner(tx, lock=True)
@@ -176,6 +181,7 @@ class Rounds:
             content = np.ascontiguousarray(release, "<f8").tobytes()
             sealed = self.secrets.seal(self.mechanism.to_bytes(closed), f"learner {number + 1}")
             records.release_round(tx, number, content, hashlib.sha256(content).hexdigest(), sealed)
+            self.canaries.note(tx, number, canaries)
 
     def _acted_by(self, number: int) -> tuple[Billboard, Billboard | None]:
         """The plan that a sealed round's users acted by, and that which their contributions refer to: public numbers.

@@ -15,7 +15,8 @@ with dummies (:meth:`~reticent_client.wire.shuffle_rules.ShuffleRules.silent`): 
 place has. Whoever comes later is turned away. A round in which nobody sent anything is posted like any other.
 
 **After a restart** what was handed over is lost, and what was posted is forgotten. So rounds that were full when it first
-looked are left alone: their batch may be out already. The service goes on without them.
+looked are left alone: their batch may be out already. The service goes on without them. So :meth:`~Shuffler.start` it
+before the first user comes.
 """
 
 from __future__ import annotations

@@ -161,6 +161,20 @@ class ModelNames(BaseModel):
     actions: list[str] | None
 
 
+class CanaryStatus(BaseModel):
+    """What canaries show (:mod:`reticent.service.canaries`): a false alarm has probability ``alpha``, ever.
+
+    ``found_within``: after so many releases a tenth too little noise has raised the alarm.
+    """
+
+    alarm: bool
+    log_e_value: float
+    alpha: float
+    releases: int
+    numbers: int
+    found_within: int
+
+
 class Status(BaseModel):
     """Where the deployment stands; public."""
 
@@ -173,6 +187,7 @@ class Status(BaseModel):
     round_ends: list[int]
     open_round: int
     lost_rounds: int
+    canaries: CanaryStatus | None
     learning: bool
     halted: str | None
     finished: bool

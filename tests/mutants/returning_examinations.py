@@ -15,6 +15,7 @@ from running_service import APP_KEY, running_service
 
 from reticent.errors import ReticentError
 from reticent.privacy.noise import SecureNoise
+from reticent.service import published
 from reticent.service.deployment import Deployment, Opened
 from reticent.service.mechanism import make_mechanism
 from reticent.service.secrets import Secrets
@@ -132,4 +133,31 @@ def floor(draws: int = 400) -> Examination:
     return _named(examine, "wire", {"floor": True})
 
 
-ARRIVALS, DEVICE, FLOOR = arrivals(), device(), floor()
+def watching() -> Examination:
+    """Canaries of a service whose every scale of noise is 0.9 of the guarantee's, after twice the stated releases.
+
+    An honest examination fails with probability 1e-6: 6 000 numbers whose log-ratio grows by 0.0104 each.
+    """
+
+    def examine() -> list[str]:
+        with tempfile.TemporaryDirectory() as where:
+            mechanism = make_mechanism(
+                "private-score-vi:epsilon=12,first=0.4,growth=1,largest=4", MODEL, 28, SecureNoise()
+            )
+            mechanism.__dict__["noise_scale"] = 0.9 * mechanism.noise_scale
+            numbers = int((mechanism.noise_scale > 0).sum())
+            store = Store(f"sqlite:///{where}/service.db")
+            service = Deployment(mechanism, store, Secrets(SECRET), inline=True, canaries=-(-1000 // numbers))
+            service.set_up()
+            try:
+                for user in range(25):
+                    service.admit(f"user {user}")
+                found = published.status(service)["canaries"]
+            finally:
+                store.close()
+        return [] if found is not None and found["alarm"] else ["canaries do not find a tenth too little noise"]
+
+    return _named(examine, "distribution", {"service": "canaries"})
+
+
+ARRIVALS, DEVICE, FLOOR, WATCHING = arrivals(), device(), floor(), watching()

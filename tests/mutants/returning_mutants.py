@@ -11,8 +11,10 @@ import returning_examinations as served
 
 from mutants import QUICK, Patch, mutant
 from reticent.agents.score import calibration
+from reticent.audit.sequential import NoiseMonitor
 from reticent.learning.schedule import Schedule
 from reticent.privacy.participation import Participation
+from reticent.service.canaries import Canaries
 from reticent.service.returning import Returning
 from reticent.simulation import returning
 from reticent_client import budget, episode
@@ -134,3 +136,29 @@ def decisions_sent_with_the_report(patch: Patch) -> None:
         return kind, {**content, "probabilities": [0.5]}
 
     patch.setitem(episode.SUBMISSIONS, "local", sent)
+
+
+# -- canaries of a service ----------------------------------------------------------------------------------------------
+
+
+@mutant("a service measures its canaries in the units of the code that draws their noise", served.WATCHING,
+        "do not find a tenth")  # fmt: skip
+def canaries_in_units_of_the_code(patch: Patch) -> None:
+    patch.setattr(Canaries, "_promised", property(lambda self: self._mechanism.noise_scale))
+
+
+@mutant("the evidence of canaries begins anew with every release", served.WATCHING, "do not find a tenth")
+def canaries_forget_their_evidence(patch: Patch) -> None:
+    real = Canaries.monitor
+
+    def fresh(self: Canaries, tx: Any) -> Any:
+        found = real(self, tx)
+        return NoiseMonitor(found.alpha, found.law, found.resolution)
+
+    patch.setattr(Canaries, "monitor", fresh)
+
+
+@mutant("canaries get noise of their own, not that of users' rounds", served.WATCHING, "do not find a tenth")
+def canaries_of_other_noise(patch: Patch) -> None:
+    good = np.random.default_rng(3)
+    patch.setattr(Canaries, "release", lambda self: good.normal(size=(self.count, int((self._promised > 0).sum()))))

@@ -26,7 +26,8 @@ def status(deployment: Deployment, world: str | None = None) -> dict[str, Any]:
     clock, releases = deployment.clock()
     mechanism, schedule = deployment.mechanism, deployment.mechanism.agent.schedule
     guarantee = mechanism.guarantee
-    lost, canaries = 0, None
+    lost = 0
+    canaries: dict[str, Any] | None = None
     if mechanism.wire == "messages" or deployment.canaries.count:
         with deployment.store.read() as tx:
             lost = records.lost_rounds(tx) if mechanism.wire == "messages" else 0

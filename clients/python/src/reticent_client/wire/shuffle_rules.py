@@ -121,7 +121,7 @@ class ShuffleRules:
           InvalidInput: there is no such place, or she sends more or fewer messages, or more ones than messages.
         """
         wanted = 2 * self.reach + self.coins_at(number, within)
-        doubled_sum(tally, wanted, wanted)
+        doubled_sum(tally, wanted)
 
     def silent(self, number: int, places: Collection[int]) -> Tally:
         """What is sent for places whose users are silent: the value 0 and each place's coins. Fresh coins each time.
@@ -146,4 +146,4 @@ class ShuffleRules:
                 "users", users, f"{size}, all places of the round", "fill silent places with dummies; post only then"
             )
         wanted = 2 * size * self.reach + self.coins
-        return doubled_sum(batch, wanted, wanted)
+        return doubled_sum(batch, wanted)

@@ -37,7 +37,14 @@ def batch_posted_when_all_have_sent(patch: Patch) -> None:
 @mutant("a batch is of those who sent, so that its size says how many did (we had this one)", ex.SILENCE,
         "how many messages a batch has depends")  # fmt: skip
 def batch_of_those_who_sent(patch: Patch) -> None:
-    patch.setattr(ShuffleRules, "silent", lambda self, number, places: Tally(0 * self.reach, 0 * self.coins))
+    real = ShuffleRules.silent
+
+    def unfilled(self: ShuffleRules, number: int, places: Any) -> Tally:
+        if len(places) == self.size(number):  # the service's own dummies, of a round without a batch
+            return real(self, number, places)
+        return Tally(0 * self.reach, 0 * self.coins)
+
+    patch.setattr(ShuffleRules, "silent", unfilled)
 
 
 @mutant(

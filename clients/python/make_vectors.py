@@ -244,12 +244,13 @@ def shuffling() -> Cases:
             "values": values.tolist(), "heads": heads.tolist(),
             "ones": sent.ones.tolist(), "messages": sent.messages.tolist(),
         })  # fmt: skip
-    for number, present in ((0, (0, 1, 2, 3)), (0, (0, 2, 3)), (1, (0, 1, 2))):
-        sent = [cases[4 * number + within] for within in present]
+    for number, size in enumerate(rules.round_sizes):
+        sent = cases[rules.end(number) - size : rules.end(number)]
         ones, messages = (np.sum([case[name] for case in sent], axis=0) for name in ("ones", "messages"))
-        doubled = rules.doubled_sum(number, len(present), Tally(ones, messages))
+        doubled = rules.doubled_sum(number, size, Tally(ones, messages))
+        deadlines = [rules.end(number), rules.last_call(number), rules.until(number)]
         cases.append({
-            "rules": published, "round": number, "users": len(present), "fewest": rules.fewest(number),
+            "rules": published, "round": number, "users": size, "deadlines": deadlines,
             "ones": ones.tolist(), "messages": messages.tolist(), "doubled_sum": doubled.tolist(),
         })  # fmt: skip
     return cases
@@ -311,14 +312,20 @@ def acting() -> Cases:
         content = board.to_json()
         for step, state, uniform in ((0, 0, 0.0), (1, 2, 0.5), (2, 3, 0.999999999), (0, 1, 0.25)):
             place = {"step": step, "state": state, "place": None, "uniform": uniform}
-            cases.append({"billboard": content, **place, "action": board.choose(step, state, None, uniform)})
+            action = board.choose(step, state, None, uniform)
+            chance = board.probability(step, state, None, action)
+            cases.append({"billboard": content, **place, "action": action, "probability": chance})
     model = example_model("score")
-    for at_random in (False, True):
+    for at_random, floor in ((False, 0.0), (True, 0.0), (False, 0.2), (True, 0.2), (False, 0.5)):
         board = example_billboard(model)
-        board = dataclasses.replace(board, report=_score_reference(model, 1.0, at_random=at_random))
-        for step, state, own, uniform in ((0, 0, 0, 0.9), (1, 1, 1, 0.3), (2, 3, 2, 0.9), (2, 2, None, 0.6)):
+        reference = _score_reference(model, 1.0, at_random=at_random)
+        board = dataclasses.replace(board, report=reference, floor=floor)
+        places = ((0, 0, 0, 0.9), (1, 1, 1, 0.3), (2, 3, 2, 0.9), (2, 2, None, 0.6), (1, 0, 3, 0.19), (1, 0, 0, 0.21))
+        for step, state, own, uniform in places:
             at = {"step": step, "state": state, "place": own, "uniform": uniform}
-            cases.append({"billboard": board.to_json(), **at, "action": board.choose(step, state, own, uniform)})
+            action = board.choose(step, state, own, uniform)
+            chance = board.probability(step, state, own, action)
+            cases.append({"billboard": board.to_json(), **at, "action": action, "probability": chance})
     return cases
 
 

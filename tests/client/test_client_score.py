@@ -53,9 +53,13 @@ def releases(directory: Path) -> list[np.ndarray]:
 def test_users_of_every_trust_model_are_served_and_learned_from(deployed: tuple[str, str]) -> None:
     trust, url = deployed
     demanded = {"epsilon": 30.0} if trust == "local" else {}
-    shuffler = Shuffler(Connection(url, SHUFFLER_KEY)) if trust == "shuffle" else None
+    shuffler = Shuffler(Connection(url, SHUFFLER_KEY), patience=0) if trust == "shuffle" else None
     with Client(url, APP_KEY, trust=trust, shuffler=shuffler, **demanded) as client:
-        episodes = [play(client, user)[0] for user in range(USERS)]
+        episodes = []
+        for user in range(USERS):
+            episodes.append(play(client, user)[0])
+            if shuffler is not None:
+                shuffler.post_due()
         assert {episode.status for episode in episodes} == {"sent" if trust == "shuffle" else "counted"}
         assert client.model.rules.form.name == "score"
         sizes = np.diff([0, *client.status()["round_ends"]])
@@ -134,13 +138,16 @@ def test_messages_are_formed_under_the_reference_of_her_own_round(
         Client(url, APP_KEY, shuffler=shuffler) as client,
     ):
         rules = client.model.rules
+        assert shuffler.post_due() == []
         waiting = [play(client, user, submits=False) for user in range(6)]  # two rounds before any batch
         assert [(one.version, one._reference) for one, _ in waiting] == [(0, 0)] * 6
-        for number, members in ((0, waiting[:4]), (1, waiting[4:] + [play(client, user) for user in (6, 7)])):
+        for number in range(2):
             total = rules.grid * rules.shuffle.coins / 2
-            for episode, seen in members:
+            for episode, seen in waiting[4 * number : 4 * number + 4]:
                 episode.submit()
                 total = total + rules.grid * np.floor(client.model.contribution(client.billboard(0), seen) / rules.grid)
+            shuffler.finish(number)
+            waiting += [play(client, user, submits=False) for user in (6, 7) if number == 0]
             np.testing.assert_array_equal(releases(tmp_path)[number], total.ravel())
         assert client.status()["served_version"] == 2
         episode, _ = play(client, 8)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -20,6 +21,7 @@ from reticent.service.mechanism import make_mechanism
 from reticent.worlds.registry import make_world_from
 from reticent_client import Client, Connection, ServiceError, Shuffler, messages
 from reticent_client.wire import Billboard, Model, Trajectory
+from reticent_client.wire.arrays import from_json
 from reticent_client.wire.shuffling import coins_of_user
 
 WORLD = "random-blend:states=4,actions=2,horizon=2,d=2"
@@ -35,7 +37,7 @@ def url(tmp_path: Path) -> Iterator[str]:
 
 @pytest.fixture
 def shuffler(url: str) -> Iterator[Shuffler]:
-    with Shuffler(Connection(url, SHUFFLER_KEY)) as found:
+    with Shuffler(Connection(url, SHUFFLER_KEY), patience=0) as found:
         yield found
 
 
@@ -86,6 +88,7 @@ def test_with_known_coins_the_releases_are_the_exact_sums(
             assert (episode.status, episode.version) == ("sent", number)
             products = client.model.contribution(client.billboard(number), seen)
             total = total + rules.grid * np.floor(products / rules.grid)
+        assert shuffler.post_due() == [number]
         total = total + rules.grid * rules.shuffle.coins / 2  # N ones, where N/2 are expected
         assert client.status()["served_version"] == number + 1
     np.testing.assert_array_equal(releases(tmp_path)[-1].reshape(total.shape), total)
@@ -100,11 +103,12 @@ def test_only_the_opening_and_the_batch_reach_the_service(url: str, tmp_path: Pa
     def observer(route: str, seconds: float, status: int) -> None:
         asked.append(route)
 
-    with Shuffler(Connection(url, SHUFFLER_KEY, observer=observer)) as shuffler:
+    with Shuffler(Connection(url, SHUFFLER_KEY, observer=observer), patience=0) as shuffler:
         recorder = Recorder(shuffler)
         with Client(url, APP_KEY, shuffler=recorder, observer=observer) as client:
             for user in range(5):
                 play(client, user)
+                shuffler.post_due()
     assert {route for route in asked if route.startswith("POST")} == {"POST /v1/episodes", "POST /v1/batches"}
     assert asked.count("POST /v1/batches") == 1
     assert sorted(taken[:2] for taken in recorder.taken) == [(0, 0), (0, 1), (0, 2), (0, 3), (1, 0)]
@@ -137,16 +141,68 @@ def test_a_device_hands_over_the_same_messages_again(url: str) -> None:
         assert "token" not in episode.submission.content
 
 
-def test_users_who_never_send_are_not_waited_for_beyond_the_honest_share(url: str, shuffler: Shuffler) -> None:
+class Posts(Connection):
+    """Keeps what was posted, and when: after how many admissions and seconds."""
+
+    def __init__(self, url: str, now: list[float]) -> None:
+        super().__init__(url, SHUFFLER_KEY)
+        self.now, self.posted = now, []  # type: ignore[var-annotated]
+
+    def post(self, path: str, content: Any, **named: Any) -> Any:
+        messages = from_json("", content["messages"], dtype="<i8", shape=(-1, -1))
+        admitted = self.get("/v1/status")["admitted"]
+        self.posted.append((admitted, self.now[0], content["round"], content["users"], messages.tolist()))
+        return super().post(path, content, **named)
+
+
+def story(directory: Path, silent: set[int]) -> tuple[list[Any], list[Any]]:
+    """Twelve users in rounds of four, of whom some are silent: what the shuffler posted and when, and what was public."""
+    now, public = [0.0], []
+    directory.mkdir()
+    with running_service(directory, world=WORLD, agent=AGENT, episodes=12, rate_limit=0) as url:
+        connection = Posts(url, now)
+        with (
+            Shuffler(connection, patience=5.0, clock=lambda: now[0]) as shuffler,
+            Client(url, APP_KEY, shuffler=shuffler) as client,
+        ):
+            shuffler.post_due()
+            for user in range(12):
+                play(client, user, submits=user not in silent)
+                for _ in range(2):
+                    now[0] += 2.0 if user == 3 else 0.5  # it takes a while until the second round's users come
+                    shuffler.post_due()
+                    status = client.status()
+                    public.append((status["admitted"], status["version"], status["lost_rounds"]))
+            now[0] += 10
+            shuffler.post_due()
+            public.append(client.status()["version"])
+    return connection.posted, public
+
+
+def test_silence_of_one_user_moves_neither_the_time_nor_the_messages_of_a_release(tmp_path: Path) -> None:
+    """Nor that of all users of a round; the deadline is the clock in the first round, admissions in the second."""
+    everybody = story(tmp_path / "everybody", set())
+    posted, public = everybody
+    assert [(admitted, number, users) for admitted, _, number, users, _ in posted] == [
+        (6, 0, 4),
+        (10, 1, 4),
+        (12, 2, 4),
+    ]
+    assert public[-1] == 3
+    assert len({str(messages) for *_, messages in posted}) == 1
+    assert story(tmp_path / "one", {1}) == everybody
+    assert story(tmp_path / "last", {3, 11}) == everybody
+    assert story(tmp_path / "round", {4, 5, 6, 7}) == everybody
+
+
+def test_whoever_comes_after_the_deadline_is_turned_away(url: str, shuffler: Shuffler) -> None:
     with Client(url, APP_KEY, shuffler=shuffler) as client:
-        play(client, 0)
-        play(client, 1)
+        for user in (0, 1):
+            play(client, user)
         late, _ = play(client, 2, submits=False)
-        with pytest.raises(InvalidInput, match="users of round 0"):
-            shuffler.finish(0)
         play(client, 3)
-        assert client.status()["version"] == 0
-        shuffler.finish(0)
+        assert client.status()["version"] == 0  # all but her have sent, and nothing is posted by that
+        assert shuffler.post_due() == [0]
         shuffler.finish(0)
         assert client.status()["version"] == 1
         with pytest.raises(InvalidInput, match="fixed"):
@@ -154,8 +210,49 @@ def test_users_who_never_send_are_not_waited_for_beyond_the_honest_share(url: st
         assert client.status()["version"] == 1
 
 
+def test_a_shuffler_that_was_away_lets_full_rounds_pass_and_goes_on(url: str) -> None:
+    with (
+        Shuffler(Connection(url, SHUFFLER_KEY), patience=0) as before,
+        Shuffler(Connection(url, SHUFFLER_KEY), patience=0) as after,
+        Client(url, APP_KEY, shuffler=before) as client,
+        Client(url, APP_KEY, shuffler=after) as later,
+    ):
+        for user in range(4):
+            play(client, user)
+        before.post_due()
+        for user in range(4, 8):
+            play(client, user)
+        assert after.post_due() == []  # what the second round's users handed over is lost, or it was posted
+        after.finish(1)
+        for user in range(8, 12):
+            play(later, user)
+        with pytest.raises(ServiceError) as refused:
+            before.finish(1)
+        assert (refused.value.status, refused.value.name) == (410, "batch-late")
+        before.finish(1)  # given up: nothing is posted again
+        assert after.post_due() == [2]
+        status = later.status()
+        assert (status["version"], status["lost_rounds"]) == (3, 1)
+
+
+def test_batches_are_posted_in_the_background(url: str) -> None:
+    with (
+        Shuffler(Connection(url, SHUFFLER_KEY), patience=0.1) as shuffler,
+        Client(url, APP_KEY, shuffler=shuffler.start(interval=0.02)) as client,
+    ):
+        play(client, 0)
+        for user in range(1, 4):
+            play(client, user, submits=user != 2)
+        until = time.monotonic() + 30
+        while client.status()["version"] == 0 and time.monotonic() < until:
+            time.sleep(0.02)
+        assert client.status()["version"] == 1
+    with pytest.raises(InvalidInput, match="patience"):
+        Shuffler(Connection(url, SHUFFLER_KEY), patience=-1)
+
+
 def test_a_batch_is_fixed_before_it_is_sent_and_a_lost_answer_changes_nothing(url: str) -> None:
-    with proxied(url) as proxy, Shuffler(Connection(proxy.url, SHUFFLER_KEY)) as shuffler:
+    with proxied(url) as proxy, Shuffler(Connection(proxy.url, SHUFFLER_KEY), patience=0) as shuffler:
         recorder = Recorder(shuffler)
         with Client(url, APP_KEY, shuffler=recorder) as client:
             for user in range(3):
@@ -175,12 +272,14 @@ def test_a_batch_is_fixed_before_it_is_sent_and_a_lost_answer_changes_nothing(ur
 
 
 def test_the_shuffler_adds_up_from_many_threads(url: str, shuffler: Shuffler) -> None:
+    assert shuffler.post_due() == []  # a first look before the first user comes, as start() does
     with Client(url, APP_KEY, shuffler=shuffler) as client:
         threads = [threading.Thread(target=play, args=(client, user)) for user in range(4)]
         for thread in threads:
             thread.start()
         for thread in threads:
             thread.join()
+        assert shuffler.post_due() == [0]
         assert client.status()["version"] == 1
 
 

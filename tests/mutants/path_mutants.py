@@ -33,14 +33,16 @@ CLASSES: dict[str, tuple[str, ...]] = {
     "silence": (
         "skipped-place-goes-to-the-next", "round-waits-for-all-reports", "reports-that-came-are-counted-in-public",
         "empty-report-without-noise", "empty-submission-without-coins", "leaving-sends-nothing",
+        "batch-posted-when-all-have-sent", "batch-of-those-who-sent", "dummies-without-coins",
     ),
     "lateness": (
         "expired-place-is-given-again", "late-report-opens-its-round-again", "late-report-counted-twice",
-        "late-vector-in-old-coordinates",
+        "late-vector-in-old-coordinates", "lost-batch-stops-the-learning", "late-batch-taken",
+        "latecomer-added-to-a-fixed-batch",
     ),
     "rollback": (
         "noise-redrawn-on-retry", "retry-counted-again", "second-admission-after-a-retry", "report-noised-again-on-retry",
-        "batch-made-again-after-a-refusal",
+        "batch-made-again-after-a-refusal", "batch-made-again-after-a-restart",
     ),
     "rare failure": (
         "noise-forgotten-once-in-a-thousand", "noise-repeated-once-in-a-thousand", "one-number-forgotten-rarely",

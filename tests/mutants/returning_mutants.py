@@ -7,18 +7,27 @@ from typing import Any
 
 import examinations as ex
 import numpy as np
+import returning_examinations as served
 
 from mutants import QUICK, Patch, mutant
 from reticent.agents.score import calibration
+from reticent.audit.sequential import NoiseMonitor
 from reticent.learning.schedule import Schedule
 from reticent.privacy.participation import Participation
+from reticent.service.canaries import Canaries
+from reticent.service.returning import Returning
 from reticent.simulation import returning
+from reticent_client import budget, episode
+from reticent_client.wire import billboard
 
 PUNCTUAL, LATE = ex.attended(0.0), ex.attended(6.0)
 LOCAL = ex.attended(0.0, trust="local")
 MU = r"a person who returns has mu"
 
-QUICK |= {"root-of-g-forgotten", "late-reports-not-asked-about"}
+QUICK |= {
+    "root-of-g-forgotten", "late-reports-not-asked-about", "service-counts-whatever-arrives",
+    "device-acts-without-the-floor",
+}  # fmt: skip
 
 
 @mutant("returning users are charged for one contribution", PUNCTUAL, MU)
@@ -61,3 +70,95 @@ def _asking(patch: Patch, **other: int) -> None:
         return real(dataclasses.replace(participation, **other), counted, number)
 
     patch.setattr(returning, "allowed", allowed)
+
+
+# -- in the service and on the device ---------------------------------------------------------------------------------
+
+
+@mutant("a service counts whatever arrives: two late reports of one person are in one round", served.ARRIVALS,
+        "counts two reports of one person")  # fmt: skip
+def service_counts_whatever_arrives(patch: Patch) -> None:
+    patch.setattr(Returning, "counts", lambda self, tx, name, identity, number: True)
+
+
+@mutant("a service asks about the round that a person was admitted to, not about the one that counts her", served.ARRIVALS,
+        "counts two reports of one person")  # fmt: skip
+def service_asks_about_another_round(patch: Patch) -> None:
+    from reticent.service.storage import visits
+
+    patch.setattr(visits, "rounds_counted", lambda tx, name: [])
+
+
+@mutant("a service gives one person two places in a round", served.ARRIVALS, "two places in one round")
+def service_asks_nothing_at_the_door(patch: Patch) -> None:
+    patch.setattr(Returning, "admits", lambda self, tx, name, number: True)
+
+
+@mutant("a service that turns a returning person away keeps her place for nobody: whether she tried shows", served.ARRIVALS,
+        "takes a place")  # fmt: skip
+def turning_away_takes_a_place(patch: Patch) -> None:
+    from reticent.service.deployment import Deployment
+    from reticent.service.storage import records
+
+    real = Deployment._not_learned_from
+
+    def told(self: Deployment, identity: str, version: int, reason: str) -> Any:
+        if reason == "too-soon":
+            with self.store.write() as tx:
+                records.count_admission(tx, self.users)
+        return real(self, identity, version, reason)
+
+    patch.setattr(Deployment, "_not_learned_from", told)
+
+
+@mutant("a device's budget forgets in which rounds it was spent", served.DEVICE, "two reports of one round leave")
+def budget_forgets_rounds(patch: Patch) -> None:
+    patch.setattr(budget, "may_contribute", lambda *given: True)
+
+
+@mutant("a device acts by the plan and leaves the floor out", served.FLOOR, "are not those of the agent|never taken")
+def device_acts_without_the_floor(patch: Patch) -> None:
+    patch.setattr(billboard.Billboard, "floored", lambda self, chosen, uniform=None: chosen)
+
+
+@mutant("a device logs the probability of the plan's action, whichever it took", served.FLOOR, "logged probabilities")
+def device_logs_the_plans_probability(patch: Patch) -> None:
+    real = billboard.Billboard.probability_of
+    patch.setattr(billboard.Billboard, "probability_of", lambda self, chosen, action: real(self, chosen, chosen))
+
+
+@mutant("a device sends its log of decisions with the report", served.DEVICE, "the log of decisions leaves")
+def decisions_sent_with_the_report(patch: Patch) -> None:
+    real = episode.SUBMISSIONS["local"]
+
+    def sent(model: Any, played: Any) -> Any:
+        kind, content = real(model, played)
+        return kind, {**content, "probabilities": [0.5]}
+
+    patch.setitem(episode.SUBMISSIONS, "local", sent)
+
+
+# -- canaries of a service ----------------------------------------------------------------------------------------------
+
+
+@mutant("a service measures its canaries in the units of the code that draws their noise", served.WATCHING,
+        "do not find a tenth")  # fmt: skip
+def canaries_in_units_of_the_code(patch: Patch) -> None:
+    patch.setattr(Canaries, "_promised", property(lambda self: self._mechanism.noise_scale))
+
+
+@mutant("the evidence of canaries begins anew with every release", served.WATCHING, "do not find a tenth")
+def canaries_forget_their_evidence(patch: Patch) -> None:
+    real = Canaries.monitor
+
+    def fresh(self: Canaries, tx: Any) -> Any:
+        found = real(self, tx)
+        return NoiseMonitor(found.alpha, found.law, found.resolution)
+
+    patch.setattr(Canaries, "monitor", fresh)
+
+
+@mutant("canaries get noise of their own, not that of users' rounds", served.WATCHING, "do not find a tenth")
+def canaries_of_other_noise(patch: Patch) -> None:
+    good = np.random.default_rng(3)
+    patch.setattr(Canaries, "release", lambda self: good.normal(size=(self.count, int((self._promised > 0).sum()))))

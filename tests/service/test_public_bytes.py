@@ -33,8 +33,8 @@ READ = (
 ARRAY = {"dtype", "shape", "data"}
 FIELDS: dict[str, set[str]] = {
     "/v1/status": {
-        "version", "served_version", "admitted", "episodes", "rounds", "releases", "round_ends", "open_round", "learning",
-        "halted",
+        "version", "served_version", "admitted", "episodes", "rounds", "releases", "round_ends", "open_round",
+        "lost_rounds", "canaries", "learning", "halted",
         "finished", "trust", "agent", "world", "method", "counter", "contributions", "pan_private", "epsilon", "delta",
         "epsilon_spent", "promise", "not_covered",
     },
@@ -46,7 +46,8 @@ FIELDS: dict[str, set[str]] = {
     "/v1/transparency": {"deployment", "public_key", "head", "entries", "next"},
     "/v1/insights": {"version", "users", "signal", "value", "fit"},
     "/v1/billboard": {
-        "version", "method", "horizon", "states", "actions", "form", "policy", "report", "values", "final", "model",
+        "version", "method", "horizon", "states", "actions", "floor", "form", "policy", "report", "values",
+        "final", "model",
     },
     "/v1/names": {"states", "actions"},
     "/v1/round": {"round", "reference"},
@@ -60,7 +61,7 @@ FIELDS: dict[str, set[str]] = {
 METRICS = {
     "reticent_admitted_users", "reticent_horizon_users", "reticent_policy_version", "reticent_releases_planned",
     "reticent_epsilon_spent", "reticent_epsilon_promised", "reticent_delta", "reticent_learning", "reticent_finished",
-    "reticent_info",
+    "reticent_info", "reticent_lost_rounds",
 }  # fmt: skip
 
 

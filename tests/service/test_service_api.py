@@ -44,7 +44,7 @@ def test_users_act_submit_and_move_the_version(client: TestClient) -> None:
         if user < 4:
             path = f"/v1/episodes/{opened['episode']}/actions"
             action = client.post(path, json={"token": opened["token"], "step": 1, "state": 2}, headers=APP).json()
-            assert action == {"action": int(policy[1, 2]), "version": 0}
+            assert action == {"action": int(policy[1, 2]), "probability": 1.0, "version": 0}
         receipt = submit(client, opened, episode(user))
         assert receipt == {"episode": opened["episode"], "status": "counted", "version": opened["version"]}
         assert submit(client, opened, episode(user + 100)) == receipt

@@ -15,10 +15,12 @@ from durable import deployment
 from fastapi.testclient import TestClient
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from scipy.stats import chi2, norm
 from serving import APP, SHUFFLER
 from serving import settings as served
 
 from reticent.errors import InvalidInput
+from reticent.service import published
 from reticent.service.app import create_app
 from reticent.service.deployment import Deployment
 from reticent.service.storage import records
@@ -26,7 +28,17 @@ from reticent.service.storage.tables import METADATA
 from reticent.worlds.registry import make_world_from
 from reticent_client.wire import arrays
 from reticent_client.wire.shuffle_rules import ShuffleRules
-from reticent_client.wire.shuffling import Messages, Tally, analyse, coins_of_user, count, encode, mix
+from reticent_client.wire.shuffling import (
+    COINS_AT_ONCE,
+    Messages,
+    Tally,
+    analyse,
+    coins_of_user,
+    count,
+    encode,
+    mix,
+    secure_heads,
+)
 
 WORLD = "random-blend:states=4,actions=2,horizon=2,d=2"
 AGENT = "private-linopt-vi:trust=shuffle,first=4,growth=1,epsilon=20,honest=0.75"
@@ -95,8 +107,7 @@ def test_rounds_are_released_from_their_batches_with_no_further_noise(client: Te
             (number, within, number) for within in range(4)
         ]
         assert admit(client, range(4 * number, 4 * number + 1))[0] == opened[0]
-        # One user of the second round never sends.
-        body, noisy = batch_of(rules, number, range(3 if number == 1 else 4), seed=number)
+        body, noisy = batch_of(rules, number, range(4), seed=number)
         answer = client.post("/v1/batches", json=body, headers=SHUFFLER)
         assert answer.json() == {
             "batch": body["batch"], "round": number, "users": body["users"], "status": "counted",
@@ -129,22 +140,29 @@ def test_odd_coins_make_half_steps(client: TestClient) -> None:
 
 @given(data=st.data())
 @settings(max_examples=60, deadline=None)
-def test_whoever_sends_is_believed_and_the_sum_is_exact(data: st.DataObject) -> None:
+def test_whoever_sends_dummies_fill_the_rest_and_the_sum_is_exact(data: st.DataObject) -> None:
+    """The number of messages is the same whoever sent, and the sum is that of those who did, with all of its coins."""
     sizes = tuple(data.draw(st.lists(st.integers(1, 9), min_size=1, max_size=4)))
     reach = np.array(data.draw(st.lists(st.integers(0, 3), min_size=1, max_size=3)))[None]
     coins = np.array(data.draw(st.lists(st.integers(0, 40), min_size=reach.size, max_size=reach.size)))[None]
     rules = ShuffleRules(reach, coins, sizes, data.draw(st.floats(0.01, 1)))
     number = data.draw(st.integers(0, len(sizes) - 1))
-    fewest = rules.fewest(number)
-    present = data.draw(st.permutations(range(sizes[number])))[: data.draw(st.integers(fewest, sizes[number]))]
+    size = sizes[number]
+    present = data.draw(st.permutations(range(size)))[: data.draw(st.integers(1, size))]
     body, noisy = batch_of(rules, number, present, data.draw(st.integers(0, 1000)))
     ones, messages = (arrays.from_json("", body[name], dtype="<i8", shape=reach.shape) for name in ("ones", "messages"))
-    np.testing.assert_array_equal(rules.doubled_sum(number, len(present), Tally(ones, messages)), 2 * noisy)
-    if len(present) == sizes[number]:  # then every message is accounted for
-        with pytest.raises(InvalidInput, match="messages"):
-            rules.doubled_sum(number, len(present), Tally(ones, messages + 1))
-    with pytest.raises(InvalidInput, match="users"):
-        rules.doubled_sum(number, fewest - 1, Tally(ones, messages))
+    filled = rules.silent(number, set(range(size)) - set(present))
+    coins = filled.messages - 2 * (size - len(present)) * reach
+    heads = filled.ones - (size - len(present)) * reach
+    assert ((heads >= 0) & (heads <= coins)).all()
+    whole = Tally(ones + filled.ones, messages + filled.messages)
+    np.testing.assert_array_equal(whole.messages, 2 * size * reach + rules.coins)
+    np.testing.assert_array_equal(rules.doubled_sum(number, size, whole), 2 * noisy + 2 * heads - coins)
+    with pytest.raises(InvalidInput, match="messages"):
+        rules.doubled_sum(number, size, Tally(whole.ones, whole.messages + 1))
+    if len(present) < size:
+        with pytest.raises(InvalidInput, match="users"):
+            rules.doubled_sum(number, len(present), Tally(ones, messages))
 
 
 def test_places_are_those_of_the_rounds() -> None:
@@ -156,7 +174,7 @@ def test_places_are_those_of_the_rounds() -> None:
 def test_a_repeated_batch_has_the_same_receipt_and_another_one_is_refused(client: TestClient) -> None:
     service = service_of(client)
     rules = service.mechanism.batches
-    admit(client, range(8))
+    admit(client, range(7))
     body, _ = batch_of(rules, 0, range(4), seed=1)
     first = client.post("/v1/batches", json=body, headers=SHUFFLER)
     before = content_hash(service)
@@ -171,14 +189,74 @@ def test_a_repeated_batch_has_the_same_receipt_and_another_one_is_refused(client
     assert content_hash(service) == before
 
 
-def test_releases_are_in_order_and_wait_for_the_missing_batch(client: TestClient) -> None:
-    rules = service_of(client).mechanism.batches
-    admit(client, range(9))
-    assert client.get("/v1/status").json()["open_round"] == 2
-    for number, version in ((1, 0), (0, 2)):
-        body, _ = batch_of(rules, number, range(4), seed=number)
-        assert client.post("/v1/batches", json=body, headers=SHUFFLER).status_code == 200
-        assert client.get("/v1/status").json()["version"] == version
+def test_a_batch_is_waited_for_until_the_next_round_is_full_and_then_refused(client: TestClient) -> None:
+    service = service_of(client)
+    rules = service.mechanism.batches
+    assert [rules.until(number) for number in range(3)] == [8, 12, None]
+    admit(client, range(7))
+    assert client.get("/v1/status").json()["version"] == 0
+    admit(client, range(7, 9))  # the eighth is the deadline; inline, the ninth finds it passed
+    status = client.get("/v1/status").json()
+    assert (status["version"], status["served_version"], status["lost_rounds"], status["open_round"]) == (1, 1, 1, 2)
+    assert "reticent_lost_rounds 1.0" in client.get("/metrics").text
+    before = content_hash(service)
+    late, _ = batch_of(rules, 0, range(4), seed=0)
+    answer = client.post("/v1/batches", json=late, headers=SHUFFLER)
+    assert (answer.status_code, answer.json()["type"]) == (410, "urn:reticent:problem:batch-late")
+    assert "not waited for any longer" in answer.json()["detail"]
+    assert content_hash(service) == before
+    body, noisy = batch_of(rules, 1, range(4), seed=1)
+    assert client.post("/v1/batches", json=body, headers=SHUFFLER).status_code == 200
+    np.testing.assert_array_equal(
+        release_of(service, 1), release_of(service, 0) + noisy * service.mechanism.grid
+    )  # learning went on; the lost round is its coins alone
+
+
+def test_batches_that_never_come_do_not_stop_the_learning(database: str) -> None:
+    """All rounds lost, in the background: every one is released at its deadline, as coins alone; the last at the end."""
+    service = deployment(database, agent=AGENT, model=make_world_from(WORLD).model, inline=False)
+    made = []
+    for user in range(12):
+        service.admit(f"user {user}")
+        made.append(service.advance())
+    assert made == [0] * 7 + [1] + [0] * 3 + [1]
+    service.finish()
+    assert service.advance() == 1
+    status = published.status(service)
+    assert (status["version"], status["lost_rounds"], status["finished"]) == (3, 3, True)
+    # Coins alone: whole half-steps, not far from 0, and not 0.
+    steps = release_of(service, 0) / service.mechanism.unit
+    np.testing.assert_array_equal(steps, np.rint(steps))
+    coins = service.mechanism.batches.coins
+    assert (np.abs(steps) <= 8 * np.sqrt(coins)).all()  # false alarm 1e-14
+    assert steps[coins > 0].any()
+    np.testing.assert_array_equal(steps[coins == 0], 0)
+
+
+def test_a_lost_round_teaches_a_flagship_nothing(tmp_path: Path) -> None:
+    """Not that its users sent zeros: what is believed after it is what was believed before."""
+    spec = "private-score-vi:trust=shuffle,first=0.4,growth=1,epsilon=20"
+    service = deployment(tmp_path, agent=spec, model=make_world_from(WORLD).model)
+    for user in range(12):
+        service.admit(f"user {user}")
+    first, second = (service.mechanism.memory_of(service.billboard(version)) for version in (0, 1))
+    assert service.clock()[1] == 1
+    for before, after in zip(first[:2], second[:2], strict=True):
+        for one, other in zip(before, after, strict=True):
+            np.testing.assert_array_equal(np.asarray(one), np.asarray(other))
+
+
+def test_dummies_have_the_law_of_coins() -> None:
+    """Mean and variance of 4 000 dummies' heads; each false alarm has rate 1e-6."""
+    rules = ShuffleRules(np.array([[3]]), np.array([[401]]), (4, 4), 1.0)
+    heads = np.array([rules.silent(0, {1, 3}).ones[0, 0] - 6 for _ in range(4000)])
+    flips = int(rules.silent(0, {1, 3}).messages[0, 0]) - 12
+    assert flips == 200
+    units = (heads - flips / 2) / np.sqrt(flips / 4)
+    assert abs(units.mean()) * np.sqrt(4000) < norm.isf(5e-7)
+    low, high = chi2.ppf([5e-7, 1 - 5e-7], 4000)
+    assert low < float((units**2).sum()) < high
+    assert 0 < secure_heads(3 * COINS_AT_ONCE + 5) - 1.5 * COINS_AT_ONCE + 8 * np.sqrt(COINS_AT_ONCE) < 17 * 1024
 
 
 def altered(body: dict[str, Any], name: str, change: int, shape: tuple[int, ...]) -> dict[str, Any]:
@@ -193,15 +271,13 @@ def test_a_refused_batch_changes_nothing(client: TestClient) -> None:
     shape = rules.reach.shape
     opened = admit(client, range(6))
     whole, _ = batch_of(rules, 0, range(4), seed=1)
-    few, _ = batch_of(rules, 0, range(2), seed=1)
     three, _ = batch_of(rules, 0, range(3), seed=1)
     early, _ = batch_of(rules, 1, range(4), seed=1)
     later, _ = batch_of(rules, 2, range(4), seed=1)
     before = content_hash(service)
     for body, status, field in (
-        (few, 422, "users"),
+        (three, 422, "users"),
         ({**whole, "users": 5}, 422, "users"),
-        ({**whole, "users": 3}, 422, "messages"),
         ({**three, "users": 4}, 422, "messages"),
         ({**whole, "round": 3}, 422, "round"),
         (altered(whole, "messages", 1, shape), 422, "messages"),

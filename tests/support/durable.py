@@ -32,8 +32,6 @@ def deployment(
     mechanism = make_mechanism(agent, model, episodes, SecureNoise(), **settings)
     url = where if isinstance(where, str) else f"sqlite:///{where / 'service.db'}"
     given.setdefault("inline", True)
-    if "contributions" in settings:
-        given["contributions"] = settings["contributions"]
     secrets = Secrets(SECRET)
     if isinstance(where, Path):
         given.setdefault("witness", Witness(where / "service.witness", secrets))

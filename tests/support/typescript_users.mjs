@@ -15,11 +15,11 @@ const { Client, Connection, Shuffler } = await part("index.js");
 const { FileStore } = await part("node.js");
 
 const job = JSON.parse(readFileSync(0, "utf8"));
-const shuffler = job.shuffler ? new Shuffler(new Connection(job.url, job.shuffler)).take : undefined;
+const mixing = job.shuffler ? new Shuffler(new Connection(job.url, job.shuffler), 0) : undefined;
 const routes = [];
 const client = new Client(job.url, job.key, {
   ...job.options,
-  ...(shuffler ? { shuffler } : {}),
+  ...(mixing ? { shuffler: mixing.take } : {}),
   store: new FileStore(job.store),
   observer: (route, _seconds, status) => routes.push(`${route} ${status}`),
 });
@@ -33,6 +33,7 @@ for (const { name, states, rewards, leaves } of job.users) {
       playing.observe(rewards[step], states[step + 1]);
     }
   });
+  await mixing?.postDue();
   const { id, status, version, place, learning, reason, note, receipt } = episode;
   const submission = learning ? await episode.submission() : null;
   let steps = null;

@@ -116,7 +116,7 @@ def test_what_cannot_have_been_sent_is_refused() -> None:
     with pytest.raises(InvalidInput, match="messages"):
         analyse(Messages(sent.coordinate[1:], sent.bit[1:]), 1, [2], [4])
     with pytest.raises(InvalidInput, match="ones"):
-        doubled_sum(Tally(np.array([9]), np.array([8])), [8], [8])
+        doubled_sum(Tally(np.array([9]), np.array([8])), [8])
 
 
 def test_coins_are_fair_and_fresh() -> None:

@@ -99,7 +99,8 @@ def check_shuffling(case: dict[str, Any]) -> None:
         rules.require_tally(case["round"], case["place"], sent)
     else:
         batch = Tally(np.array(case["ones"]), np.array(case["messages"]))
-        assert rules.fewest(case["round"]) == case["fewest"]
+        number = case["round"]
+        assert [rules.end(number), rules.last_call(number), rules.until(number)] == case["deadlines"]
         assert rules.doubled_sum(case["round"], case["users"], batch).tolist() == case["doubled_sum"]
 
 
@@ -127,6 +128,7 @@ def check_discrete_gaussian(case: dict[str, Any]) -> None:
 def check_acting(case: dict[str, Any]) -> None:
     board = Billboard.read(case["billboard"])
     assert board.choose(case["step"], case["state"], case["place"], case["uniform"]) == case["action"]
+    assert board.probability(case["step"], case["state"], case["place"], case["action"]) == case["probability"]
 
 
 CHECKS = {

@@ -14,7 +14,7 @@ import { BudgetSpent } from "./budget.js";
 import type { Client } from "./client.js";
 import type { Receipt, Submission } from "./submission.js";
 import type { Billboard } from "./wire/billboard.js";
-import { readFlag, readInteger, readText } from "./wire/content.js";
+import { readFlag, readInteger, readNumber, readText } from "./wire/content.js";
 import { InvalidInput } from "./wire/errors.js";
 import { randomName } from "./wire/randomness.js";
 import { type Trajectory, clipIndex, clipReward } from "./wire/trajectory.js";
@@ -45,6 +45,8 @@ export class Episode {
    * user: it is for tests on the device, and must not leave it.
    */
   clipped = 0;
+  /** With what probability the last action was chosen: it follows from what is published and from her place. */
+  probability: number | null = null;
   /** What the service answered, if it was counted. */
   receipt: Receipt | null = null;
   /** Said by `client.play` of an episode that was left early. */
@@ -119,8 +121,11 @@ export class Episode {
     }
     if (this.states.length === 0) this.states.push(here);
     if (this.actions.length === this.step) {
-      const action = await this.choose(here);
-      if (this.actions.length === this.step) this.actions.push(action);
+      const [action, probability] = await this.choose(here);
+      if (this.actions.length === this.step) {
+        this.actions.push(action);
+        this.probability = probability;
+      }
     }
     return this.actions.at(-1)!;
   }
@@ -240,11 +245,16 @@ export class Episode {
     return this.receipt;
   }
 
-  private async choose(state: number): Promise<number> {
-    if (this.billboard !== null) return this.billboard.choose(this.step, state, this.place);
+  /** An action, and with what probability it was chosen. */
+  private async choose(state: number): Promise<[number, number]> {
+    if (this.billboard !== null) {
+      const action = this.billboard.choose(this.step, state, this.place);
+      return [action, this.billboard.probability(this.step, state, this.place, action)];
+    }
     const content = { token: this.token, step: this.step, state };
     const path = `/v1/episodes/${this.id}/actions`;
-    return readInteger(await this.client.connection.post(path, content, "/v1/episodes/{episode}/actions"), "action");
+    const answer = await this.client.connection.post(path, content, "/v1/episodes/{episode}/actions");
+    return [readInteger(answer, "action"), readNumber(answer, "probability")];
   }
 
   private clippedState(state: number): number {

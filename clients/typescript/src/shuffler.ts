@@ -6,72 +6,129 @@
  * What it is trusted with. It sees each user's counts, which hide her hardly at all, and it must not look at, keep or pass
  * on anything but sums over a round. It must not belong to whoever runs the service. It must never post two different
  * batches of one round: their difference would be the messages of those who are in one only, without the others' coins. So
- * a batch is fixed before it is first sent, and is the same ever after. When it posts must not depend on what users did:
- * when all have sent, or at a time that was set before.
+ * a batch is fixed before it is first sent, and is the same ever after.
+ *
+ * Silence. When a batch is posted, and how many messages it has, must not depend on what any user does. So it is posted at
+ * a deadline, also if all have sent before: `patience` seconds after the service had admitted the last of the round's
+ * users, or when half of the next round's have come. Places that are silent then are filled with dummies, the value 0 and
+ * as many fresh coins as the place has, and whoever comes later is turned away.
+ *
+ * After a restart, rounds that were full when it first looked are left alone: their batch may be out already.
  */
 
 import type { Connection } from "./connection.js";
 import { requireShuffle } from "./messages.js";
+import { ServiceError } from "./problems.js";
 import { type Integers, toJson } from "./wire/arrays.js";
+import { readInteger, readObject } from "./wire/content.js";
 import { InvalidInput } from "./wire/errors.js";
 import { Model } from "./wire/model.js";
 import { randomName } from "./wire/randomness.js";
-import type { ShuffleRules } from "./wire/shuffle_rules.js";
+import type { ShuffleRules, Tally } from "./wire/shuffle_rules.js";
 
-/** What was handed over so far, and the batch once it is fixed. */
+/** What the service says when it will never take a batch of this round. */
+const GIVEN_UP = ["batch-late", "batch-taken"];
+
+/** What was handed over so far, when the round was first seen to be full, and the batch once it is fixed. */
 interface Round {
   readonly ones: BigInt64Array;
   readonly messages: BigInt64Array;
   readonly places: Set<number>;
+  fullSince: number | null;
   batch: object | null;
-  posted: boolean;
+  over: boolean;
 }
 
 /** Hands a round's sums to the service at `connection`; give `shuffler.take` to clients. */
 export class Shuffler {
   private readonly rounds = new Map<number, Round>();
   private known: ShuffleRules | null = null;
+  private looked = false;
 
-  constructor(private readonly connection: Connection) {}
+  /** `patience` are the seconds that the last users of a round have to play and to send: a public number. */
+  constructor(private readonly connection: Connection, private readonly patience = 60) {
+    if (!(patience >= 0 && Number.isFinite(patience))) {
+      throw new InvalidInput("patience", patience, "a finite number of seconds, at least 0", "60 is the default");
+    }
+  }
 
   /**
-   * Take the messages of user `within` of round `number`, once; with the last user's the batch is posted.
+   * Take the messages of user `within` of round `number`, once. Nothing is posted now, whoever is the last.
    *
    * Throws InvalidInput if the place does not exist, the messages are not as many as its user sends, or the round's
-   * batch is fixed already (nothing was added); ServiceError or Unreachable if it could not be posted (call again).
+   * batch is fixed already; nothing was added.
    */
   readonly take = async (number: number, within: number, ones: Integers, messages: Integers): Promise<void> => {
     const rules = await this.rules();
     rules.requireTally(number, within, { ones, messages });
+    if (!this.looked) await this.look(rules);
     const round = this.round(rules, number);
-    if (!round.places.has(within)) {
-      if (round.batch !== null) {
-        throw new InvalidInput("round", number, "one whose batch is not fixed", "the round is over; do not send");
-      }
-      round.places.add(within);
-      ones.data.forEach((count, i) => (round.ones[i]! += count));
-      messages.data.forEach((count, i) => (round.messages[i]! += count));
+    if (round.places.has(within)) return;
+    if (round.batch !== null || round.over) {
+      throw new InvalidInput("round", number, "one whose batch is not fixed", "the round is over; do not send");
     }
-    if (round.places.size === rules.size(number)) await this.finish(number);
+    round.places.add(within);
+    add(round, { ones, messages });
   };
 
-  /** Wait for no more users of a round: fix its batch and post it. May be called again after a failure. */
+  /**
+   * Post the batch of every round whose deadline has passed; says of which. Asks the service who was admitted.
+   *
+   * Call it at times that do not depend on what users do, such as every second.
+   */
+  async postDue(): Promise<number[]> {
+    const rules = await this.rules();
+    const admitted = await this.look(rules);
+    const now = performance.now() / 1000;
+    const posted: number[] = [];
+    for (let number = 0; number < rules.roundSizes.length && rules.end(number) <= admitted; number++) {
+      const round = this.round(rules, number);
+      if (round.over) continue;
+      round.fullSince ??= now;
+      const lastCall = rules.lastCall(number);
+      if (now - round.fullSince < this.patience && (lastCall === null || admitted < lastCall)) continue;
+      await this.finish(number);
+      posted.push(number);
+    }
+    return posted;
+  }
+
+  /**
+   * Wait for no more users of a round: fill its silent places, fix its batch and post it. May be called again.
+   *
+   * Call it at a time that does not depend on what users do; `postDue` does, at the deadline.
+   */
   async finish(number: number): Promise<void> {
     const rules = await this.rules();
     const round = this.round(rules, number);
-    const [users, fewest] = [round.places.size, rules.fewest(number)];
-    if (users < fewest) {
-      const bound = `at least ${fewest} of ${rules.size(number)} users`;
-      throw new InvalidInput(`users of round ${number}`, users, bound, "wait for more of them");
+    const [users, { shape }] = [rules.size(number), rules.reach];
+    if (round.batch === null) {
+      for (let within = 0; within < users; within++) {
+        if (!round.places.has(within)) add(round, rules.silent(number, within));
+      }
+      round.batch = {
+        batch: randomName(), round: number, users,
+        ones: toJson({ shape, data: round.ones }), messages: toJson({ shape, data: round.messages }),
+      };
     }
-    const { shape } = rules.reach;
-    round.batch ??= {
-      batch: randomName(), round: number, users,
-      ones: toJson({ shape, data: round.ones }), messages: toJson({ shape, data: round.messages }),
-    };
-    if (round.posted) return;
-    await this.connection.post("/v1/batches", round.batch);
-    round.posted = true;
+    if (round.over) return;
+    try {
+      await this.connection.post("/v1/batches", round.batch);
+    } catch (refused) {
+      round.over = refused instanceof ServiceError && GIVEN_UP.includes(refused.problem);
+      throw refused;
+    }
+    round.over = true;
+  }
+
+  /** How many users the service has admitted. Rounds that are full at the first look may be out already. */
+  private async look(rules: ShuffleRules): Promise<number> {
+    const admitted = readInteger(readObject("status", await this.connection.get("/v1/status")), "admitted");
+    if (!this.looked) {
+      this.looked = true;
+      rules.roundSizes.forEach((_, number) => (this.round(rules, number).over = rules.end(number) <= admitted));
+    }
+    return admitted;
   }
 
   private async rules(): Promise<ShuffleRules> {
@@ -84,8 +141,14 @@ export class Shuffler {
     if (round === undefined) {
       const size = rules.reach.data.length;
       const [ones, messages] = [new BigInt64Array(size), new BigInt64Array(size)];
-      this.rounds.set(number, (round = { ones, messages, places: new Set(), batch: null, posted: false }));
+      round = { ones, messages, places: new Set(), fullSince: null, batch: null, over: false };
+      this.rounds.set(number, round);
     }
     return round;
   }
+}
+
+function add(round: Round, { ones, messages }: Tally): void {
+  ones.data.forEach((count, i) => (round.ones[i]! += count));
+  messages.data.forEach((count, i) => (round.messages[i]! += count));
 }

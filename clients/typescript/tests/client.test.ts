@@ -205,12 +205,15 @@ test("rules that hide nothing, and places that do not exist, are refused", () =>
   assert.throws(() => formMessages(without, Billboard.read(billboard), null, 0, 0), InvalidInput);
 });
 
-test("a shuffler fixes a batch once, of enough users", async () => {
+test("a shuffler fixes a batch once, of all places", async () => {
   const { model, billboard } = shuffled();
   const [known, board] = [Model.read(model), Billboard.read(billboard)];
   let down = true;
   await serving(
-    ({ path }) => (path === "/v1/model" ? { body: model } : down ? { status: 400 } : {}),
+    ({ path }) => {
+      if (path === "/v1/model") return { body: model };
+      return path === "/v1/status" ? { body: { admitted: 1 } } : down ? { status: 400 } : {};
+    },
     async (url, sent) => {
       const shuffler = new Shuffler(new Connection(url, "key"));
       const hand = async (within: number) => {
@@ -219,7 +222,6 @@ test("a shuffler fixes a batch once, of enough users", async () => {
       };
       await hand(0);
       await hand(0); // counts once
-      await assert.rejects(shuffler.finish(0), /wait for more of them/);
       await hand(1);
       await hand(3);
       await assert.rejects(shuffler.finish(0));
@@ -230,7 +232,44 @@ test("a shuffler fixes a batch once, of enough users", async () => {
       const batches = sent.filter(({ path }) => path === "/v1/batches").map(({ body }) => body);
       assert.equal(batches.length, 2);
       assert.equal(batches[0], batches[1]);
-      assert.equal(JSON.parse(batches[0]!).users, 3);
+      assert.equal(JSON.parse(batches[0]!).users, 4);
     },
   );
+});
+
+test("when a batch is posted, and of how many messages, does not depend on who sent", async () => {
+  const { model, billboard } = shuffled();
+  const known = Model.read(model);
+  const rules = known.rules.shuffle!;
+  const whole = rules.coins.data.map((coins, i) => 2n * BigInt(rules.size(0)) * rules.reach.data[i]! + coins);
+  for (const silent of [[], [1], [3], [0, 1, 2, 3]]) {
+    let admitted = 0;
+    const answer = ({ method, path }: Sent) => {
+      if (method === "POST") return { body: {} };
+      return { body: path === "/v1/status" ? { admitted } : model };
+    };
+    await serving(answer, async (url, sent) => {
+      const batches = () => sent.filter(({ path }) => path === "/v1/batches").map(({ body }) => JSON.parse(body));
+      const shuffler = new Shuffler(new Connection(url, "key"), 3600);
+      assert.deepEqual(await shuffler.postDue(), []);
+      const hand = async (place: number) => {
+        const { ones, messages } = formMessages(known, Billboard.read(billboard), null, 0, place);
+        await shuffler.take(0, place, ones, messages);
+      };
+      for (admitted = 1; admitted <= 4; admitted++) {
+        if (!silent.includes(admitted - 1)) await hand(admitted - 1);
+        assert.deepEqual(await shuffler.postDue(), []);
+      }
+      admitted = rules.lastCall(0)! - 1;
+      assert.deepEqual([await shuffler.postDue(), batches().length], [[], 0]);
+      admitted++;
+      assert.deepEqual([await shuffler.postDue(), await shuffler.postDue()], [[0], []]);
+      const [batch] = batches();
+      assert.equal(batch.users, 4);
+      assert.deepEqual(readIntegers("messages", batch.messages, rules.reach.shape).data, whole);
+      if (silent.length > 0) await assert.rejects(hand(silent[0]!), /the round is over/);
+      assert.equal(batches().length, 1);
+    });
+  }
+  assert.throws(() => new Shuffler(new Connection("http://127.0.0.1:1", "key"), -1), /patience/);
 });

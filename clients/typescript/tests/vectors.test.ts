@@ -72,7 +72,7 @@ function checkShuffling(one: Json): void {
     assert.deepEqual(sent, { ones: integers(one.ones), messages: integers(one.messages) });
     rules.requireTally(one.round, one.place, sent);
   } else {
-    assert.equal(rules.fewest(one.round), one.fewest);
+    assert.deepEqual([rules.end(one.round), rules.lastCall(one.round), rules.until(one.round)], one.deadlines);
     const batch = { ones: integers(one.ones), messages: integers(one.messages) };
     assert.deepEqual(rules.doubledSum(one.round, one.users, batch), integers(one.doubled_sum));
   }
@@ -95,8 +95,10 @@ function checkDiscreteGaussian({ numerator, denominator, uniforms, draw }: Json)
   assert.equal(left.length, 0);
 }
 
-function checkActing({ billboard, step, state, place, uniform, action }: Json): void {
-  assert.equal(Billboard.read(billboard).choose(step, state, place, uniform), action);
+function checkActing({ billboard, step, state, place, uniform, action, probability }: Json): void {
+  const board = Billboard.read(billboard);
+  assert.equal(board.choose(step, state, place, uniform), action);
+  assert.equal(board.probability(step, state, place, action), probability);
 }
 
 const CHECKS: Record<(typeof FILES)[number], (one: Json) => void> = {

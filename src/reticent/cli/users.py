@@ -27,6 +27,7 @@ def users(
     act: Annotated[str, typer.Option(help="Where actions are chosen: device or server.")] = "device",
     late: Annotated[float, typer.Option(help="Share of users who submit after others came.")] = 0.0,
     lost: Annotated[float, typer.Option(help="Share of users who leave halfway.")] = 0.0,
+    returning: Annotated[float, typer.Option(help="Share of visits by somebody who was here before.")] = 0.0,
     seed: Annotated[int, typer.Option(help="Of what the users do.")] = 0,
     prefix: Annotated[
         str | None, typer.Option(help="Of the users' names; the same names are the same users.", show_default="random")
@@ -46,7 +47,7 @@ def users(
         from reticent.reports.progress import reporter
         from reticent_client import Client
 
-        crowd = Crowd(number, concurrency, late, lost, prefix or f"user-{secrets.token_hex(4)}", seed)
+        crowd = Crowd(number, concurrency, late, lost, prefix or f"user-{secrets.token_hex(4)}", seed, returning)
         meter = Meter()
         with Client(url, key or "dev-app-key", act=act, deadline=deadline, observer=meter) as client:  # type: ignore[arg-type]
             built = the_world(world, model, seed, client.status())
@@ -96,9 +97,11 @@ def print_summary(found: dict[str, Any]) -> None:
     from reticent.cli.output import print_table
 
     counts = ("served", "counted", "not_learned_from", "abandoned", "refused", "unsent")
+    people = found["persons"]
+    who = "users" if people == found["users"] else f"visits of {people:,} users"
     kept = [name for name in counts if found[name] or name in ("served", "counted", "abandoned", "refused")]
     print(
-        f"{found['world']}: {found['users']:,} users in {found['seconds']:.1f} s, "
+        f"{found['world']}: {found['users']:,} {who} in {found['seconds']:.1f} s, "
         f"{found['requests']:,} requests, {found['requests_per_second']:,.0f} requests/s"
     )
     print_table(("users", *(name.replace("_", " ") for name in kept)), [("", *(f"{found[name]:,}" for name in kept))])

@@ -55,6 +55,7 @@ class Crowd:
     Attributes:
       users: how many. concurrency: how many at a time.
       late: share of users who submit only after others came, up to a tenth of all. lost: share who leave halfway.
+      returning: share of visits by somebody who was here before.
       prefix: of their names; other names are other users.
       seed: of everything they do. What they are told to do, and in which order they come, is the service's.
     """
@@ -65,12 +66,22 @@ class Crowd:
     lost: float = 0.0
     prefix: str = "user"
     seed: int = 0
+    returning: float = 0.0
+
+    def person(self, index: int) -> int:
+        """Who makes visit ``index``: somebody new, or whoever made an earlier one, drawn evenly among those."""
+        while index > 0:
+            draw = np.random.default_rng((self.seed, index, 1))
+            if draw.random() >= self.returning:
+                break
+            index = int(draw.integers(0, index))
+        return index
 
     def __post_init__(self) -> None:
         for field in ("users", "concurrency"):
             if getattr(self, field) < 1:
                 raise InvalidInput(field, getattr(self, field), "at least 1", "give a positive number")
-        for field in ("late", "lost"):
+        for field in ("late", "lost", "returning"):
             if not 0 <= getattr(self, field) <= 1:
                 raise InvalidInput(field, getattr(self, field), "in [0, 1]", "give a share of the users")
         if self.late + self.lost > 1:
@@ -130,6 +141,11 @@ class Traffic:
         self._next = 0
         self._waiting: list[tuple[int, int, Episode, float]] = []
 
+    @property
+    def persons(self) -> int:
+        """How many people made the visits."""
+        return len({self._crowd.person(index) for index in self.visits})
+
     def run(self, advance: Callable[[int], None] = lambda _: None, should_stop: Callable[[], bool] = bool) -> None:
         """Send everybody; ``advance`` is told how many are done. Stops early on request, or if the service is gone."""
         start = time.monotonic()
@@ -176,7 +192,7 @@ class Traffic:
         mood, steps = rng.random(), self._truth.horizon
         if mood < crowd.lost:
             steps = int(rng.integers(0, steps))
-        episode = self._client.episode(f"{crowd.prefix}-{index}")
+        episode = self._client.episode(f"{crowd.prefix}-{crowd.person(index)}")
         try:
             episode.open()
             total = self._play(rng, episode, steps)
@@ -225,6 +241,7 @@ def summary(traffic: Traffic, meter: Meter, world: World) -> dict[str, Any]:
     return {
         "world": world.name,
         "users": len(visits),
+        "persons": traffic.persons,
         "served": sum(visit.version >= 0 for visit in visits),
         "counted": fates["counted"],
         "not_learned_from": fates["served"],

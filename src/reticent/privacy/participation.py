@@ -57,6 +57,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from reticent.errors import InvalidInput
+from reticent_client.wire.participation import may_contribute
 
 __all__ = ["ONCE", "Participation", "allowed", "pattern_norm", "rounds_of_patterns", "worst_norm"]
 
@@ -131,11 +132,9 @@ def allowed(participation: Participation, counted: Sequence[int], number: int) -
     >>> allowed(Participation(3, gap=2), [0, 2], 3), allowed(Participation(3, gap=2), [0, 2], 4)
     (False, True)
     """
-    if len(counted) >= participation.contributions:
-        return False
-    here = sum(1 for other in counted if other == number)
-    near = any(other != number and abs(other - number) < participation.gap for other in counted)
-    return here < participation.per_round and not near
+    return may_contribute(
+        participation.contributions, participation.per_round, participation.gap, counted, number
+    )  # fmt: skip
 
 
 def rounds_of_patterns(participation: Participation, rounds: int) -> int:

@@ -21,6 +21,7 @@ from sqlalchemy.exc import IntegrityError
 
 from reticent.service.mechanism import Mechanism
 from reticent.service.refusals import Refusal
+from reticent.service.returning import Returning
 from reticent.service.rounds import Rounds
 from reticent.service.secrets import EpisodeToken, Secrets
 from reticent.service.storage import records
@@ -63,6 +64,10 @@ class _NoRoom(Exception):
         super().__init__(room)
 
 
+class _TooSoon(Exception):
+    """Ends the transaction of a user whose next place would be too near to her earlier ones."""
+
+
 class Admissions(Rounds):
     """The part of a deployment that meets users when they come; see the module docstring."""
 
@@ -72,14 +77,16 @@ class Admissions(Rounds):
         store: Store,
         secrets: Secrets,
         *,
-        contributions: int = 1,
         inline: bool = False,
         ticket_lifetime: float = 86_400.0,
         witness: Witness | None = None,
+        canaries: int = 0,
         clock: Callable[[], float] = time.time,
     ) -> None:
-        super().__init__(mechanism, store, secrets, witness)
-        self.contributions, self.inline, self.ticket_lifetime = contributions, inline, ticket_lifetime
+        super().__init__(mechanism, store, secrets, witness, canaries)
+        self.returning = Returning(mechanism.guarantee.participation)
+        self.contributions = self.returning.participation.contributions
+        self.inline, self.ticket_lifetime = inline, ticket_lifetime
         self._clock = clock
         self._used_up = False
 
@@ -111,7 +118,8 @@ class Admissions(Rounds):
         """Answers for arrivals no two of which share a user or an episode."""
         answers: dict[Arrival, Opened | Refusal] = {}
         entering = list(group)
-        size = len(entering)
+        # Where users return, whether she may come depends on the round that she would be in: one at a time.
+        size = most = 1 if self.returning.active else len(entering)
         while entering and size:
             if self.inline or self._used_up:  # else the lock is needed anyway, and the question is asked under it
                 answers.update(self._without_admission(entering))
@@ -123,8 +131,10 @@ class Admissions(Rounds):
             try:
                 answers.update(self._enter(entering[:size]))
             except _NoRoom as full:
-                size = full.room
+                size = min(full.room, most)
                 continue
+            except _TooSoon:
+                pass  # undone; she is told below
             except IntegrityError:  # undone as a whole: somebody's id was taken elsewhere meanwhile; one by one, then
                 if size > 1:
                     size = 1
@@ -163,7 +173,10 @@ class Admissions(Rounds):
                 tx, [(one.episode, one.user, first + index) for index, one in enumerate(new)], version, until
             )
             places = [self.mechanism.agent.schedule.round_and_place(first + index) for index in range(len(new))]
-            for begun, place in places:
+            for one, (begun, place) in zip(new, places, strict=True):
+                if not self.returning.admits(tx, one.user, begun):
+                    raise _TooSoon
+                self.returning.admitted(tx, one.user, one.episode, begun)
                 if place == 0:  # the first of a round fixes what it refers to
                     records.refer(tx, begun, version)
             references = self._references(tx, (begun for begun, _ in places))
@@ -191,6 +204,8 @@ class Admissions(Rounds):
             admissions = records.admissions(tx, [one.user for one in group])
             numbers = (self.mechanism.agent.schedule.round_and_place(row.admission)[0] for row in known.values())
             references = self._references(tx, numbers)
+            filling, _ = self.mechanism.agent.schedule.round_and_place(min(int(clock.admitted), self.users - 1))
+            too_soon = {one.user for one in group if not self.returning.admits(tx, one.user, filling)}
         self._used_up, version = bool(clock.admitted >= self.users), records.version_to_serve(clock)
         answers: dict[Arrival, Opened | Refusal] = {}
         for one in group:
@@ -206,6 +221,8 @@ class Admissions(Rounds):
                 answers[one] = self._not_learned_from(one.episode, version, "user-already-counted")
             elif self._used_up:
                 answers[one] = self._not_learned_from(one.episode, version, "horizon-used-up")
+            elif one.user in too_soon:
+                answers[one] = self._not_learned_from(one.episode, version, "too-soon")
         return answers
 
     def _references(self, tx: Connection, numbers: Iterable[int]) -> Mapping[int, int | None]:

@@ -71,9 +71,9 @@ def unopened_deployment(settings: Settings) -> Deployment:
     secrets = Secrets(settings.secret("user_secret"))
     return Deployment(
         _mechanism(settings), Store(settings.database, settings.workers), secrets,
-        contributions=settings.contributions, inline=settings.planning == "inline",
+        inline=settings.planning == "inline",
         ticket_lifetime=settings.ticket_lifetime, finish_after=settings.finish_after,
-        witness=Witness(settings.witness_file, secrets),
+        witness=Witness(settings.witness_file, secrets), canaries=settings.canaries,
     )  # fmt: skip
 
 

@@ -3,9 +3,16 @@ r"""A shuffled batch: what a shuffler hands over of one round, and what it must 
 By the theorem of :mod:`reticent_client.wire.shuffling` a permuted sequence of bits says exactly how many bits and how many
 ones there are, so a batch *is* two numbers per coordinate: ``ones`` and ``messages``. What they must be and what they say
 is :meth:`reticent_client.wire.shuffle_rules.ShuffleRules.doubled_sum`; here are the rules of an agent's noisy sums.
+
+**A batch that never comes** must not stop the learning. It is waited for until a number of admissions that was published
+with the rules; then the round is *lost*: it is released as dummies alone, which are the coins of all its places and no
+user's value, and the learner is told that it learned from nobody. A batch that comes later is refused. Whether a round is
+lost depends on the shuffler and on admissions, never on what a user sent.
 """
 
 from __future__ import annotations
+
+from typing import Any
 
 import numpy as np
 
@@ -24,3 +31,15 @@ def batch_rules(sums: PrivateSums, schedule: Schedule, honest: float) -> Shuffle
         round_sizes=tuple(schedule.round_sizes[: schedule.releases].tolist()),
         honest=honest,
     )
+
+
+def overdue(rules: ShuffleRules, number: int, clock: Any) -> bool:
+    """Whether the batch of a round is waited for no longer; once true it stays so. ``clock`` is the public clock's row."""
+    until = rules.until(number)
+    return bool(clock.finished or (until is not None and clock.admitted >= until))
+
+
+def dummies_alone(rules: ShuffleRules, number: int) -> np.ndarray:
+    """Twice the sum of a round in which every place is silent, in grid steps: its coins and nothing else."""
+    size = rules.size(number)
+    return rules.doubled_sum(number, size, rules.silent(number, range(size)))

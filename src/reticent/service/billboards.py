@@ -34,7 +34,7 @@ class Billboard:
       plan: every leaf of the agent's plan, in the order of its tree.
       memory: every leaf of what else follows from releases alone and is worth showing
         (:meth:`reticent.learning.learner.Learner.public_memory`).
-      form: of contributions. actions: how many there are.
+      form: of contributions. actions: how many there are. floor: least probability of each.
     """
 
     version: int
@@ -45,9 +45,12 @@ class Billboard:
     memory: Sequence[np.ndarray] = ()
     form: str | None = None
     actions: int = 0
+    floor: float = 0.0
 
     @classmethod
-    def read(cls, version: int, data: bytes, *, form: str | None = None, actions: int = 0) -> Billboard:
+    def read(
+        cls, version: int, data: bytes, *, form: str | None = None, actions: int = 0, floor: float = 0.0
+    ) -> Billboard:
         """The billboard that :meth:`to_bytes` wrote."""
         content = arrays.from_bytes(data)
         report, plan, memory = (
@@ -55,11 +58,19 @@ class Billboard:
             for part in PARTS
         )
         return cls(
-            version, content["policy"], content["values"], report, _in_order(plan), _in_order(memory), form, actions
+            version,
+            content["policy"],
+            content["values"],
+            report,
+            _in_order(plan),
+            _in_order(memory),
+            form,
+            actions,
+            floor,
         )
 
     def to_bytes(self) -> bytes:
-        """Everything but the version, the form and the number of actions, which do not change with it."""
+        """Everything but the version, and what does not change with it: form, number of actions, floor."""
         content: dict[str, Any] = {"policy": self.policy, "values": self.values}
         content |= {f"report.{name}": array for name, array in self.report.items()}
         for part, leaves in (("plan", self.plan), ("memory", self.memory)):
@@ -69,7 +80,9 @@ class Billboard:
     @functools.cached_property
     def published(self) -> wire.Billboard:
         """What devices get of it, and what contributions are made of, there as here."""
-        return wire.Billboard(self.version, self.policy, self.report, form=self.form, actions=self.actions)
+        return wire.Billboard(
+            self.version, self.policy, self.report, form=self.form, actions=self.actions, floor=self.floor
+        )
 
     def act(self, step: int, state: int, place: int | None, uniform: float) -> int:
         """The action at 0-based ``step`` of the user at ``place``; ``uniform`` decides where it is random."""

@@ -59,6 +59,8 @@ class Settings(BaseModel):
       agent: a private agent with its options, by name.
       episodes: K, the number of users that are learned from.
       contributions: g, how often one user may contribute; the promise is per user, so the noise grows with it.
+      canaries: rounds of nobody that are released beside every round, for all to see that noise is as large as promised
+        (:mod:`reticent.service.canaries`).
       pan_private: open sums start with noise of their own, so that a look at the sums in the store is covered too.
       database: SQLAlchemy URL: SQLite (one process) or PostgreSQL.
       witness: a file outside the database that remembers what was released (:mod:`reticent.service.witness`); with SQLite
@@ -87,6 +89,7 @@ class Settings(BaseModel):
     agent: str = "private-score-vi"
     episodes: Annotated[int, Field(ge=1, le=10**9)] = 10_000
     contributions: Annotated[int, Field(ge=1, le=1000)] = 1
+    canaries: Annotated[int, Field(ge=0, le=1000)] = 0
     pan_private: bool = False
     database: str = "sqlite:///reticent.db"
     witness: Path | None = None

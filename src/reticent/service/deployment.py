@@ -14,6 +14,7 @@ admissions and on how long planning takes, both public.
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import time
 import uuid
@@ -26,6 +27,7 @@ from sqlalchemy.engine import Connection
 from reticent.agents.registry import AGENTS
 from reticent.errors import InvalidInput
 from reticent.naming import split
+from reticent.service.batches import overdue
 from reticent.service.billboards import Billboard
 from reticent.service.mechanism import Mechanism
 from reticent.service.refusals import Refusal
@@ -50,17 +52,17 @@ class Deployment(Submissions):
         store: Store,
         secrets: Secrets,
         *,
-        contributions: int = 1,
         inline: bool = False,
         ticket_lifetime: float = 86_400.0,
         finish_after: float = 604_800.0,
         witness: Witness | None = None,
+        canaries: int = 0,
         clock: Callable[[], float] = time.time,
         steady: Callable[[], float] = time.monotonic,
     ) -> None:
         super().__init__(
-            mechanism, store, secrets, contributions=contributions, inline=inline, ticket_lifetime=ticket_lifetime,
-            witness=witness, clock=clock,
+            mechanism, store, secrets, inline=inline, ticket_lifetime=ticket_lifetime, witness=witness, canaries=canaries,
+            clock=clock,
         )  # fmt: skip
         self.finish_after = finish_after
         self._steady, self._ticked = steady, steady()
@@ -83,6 +85,8 @@ class Deployment(Submissions):
             "round_ends": mechanism.agent.schedule.ends.tolist(),
             "noise": [f"{sigma:.6e}" for sigma in mechanism.noise_scale.flat], "form": rules.form.name,
             "ticket_lifetime": self.ticket_lifetime, "finish_after": self.finish_after,
+            **({"canaries": self.canaries.count} if self.canaries.count else {}),
+            **({"participation": dataclasses.asdict(self.returning.participation)} if self.returning.active else {}),
             **{f"resolved {key}": str(value) for key, value in guarantee.settings.items()},
             **{f"option {key}": str(value) for key, value in options.items()},
             **{f"bound {key}": [f"{one:.6e}" for one in np.ravel(value)] for key, value in rules.bounds.items()},
@@ -213,6 +217,8 @@ class Deployment(Submissions):
                 return int(taken.users)
             if taken is not None or named is not None:
                 raise Refusal("batch-taken", "the round has had its batch, or the id was used; a round has one batch")
+            if overdue(self.mechanism.batches, number, clock):
+                raise Refusal("batch-late", f"round {number} is not waited for any longer; keep its batch to yourself")
             if number >= clock.open_round:
                 if number > clock.open_round or not self._is_full(number, clock.admitted):
                     raise Refusal("round-open", f"round {number} has not had all its users; post its batch later")

@@ -37,6 +37,7 @@ from reticent.privacy.accounting.gaussian import epsilon_of, mu_of
 from reticent.privacy.counters import COUNTERS, make_counter
 from reticent.privacy.guarantee import Guarantee, guarantee_of
 from reticent.privacy.noise import SecureNoise, delta_for_gaussian, require_deployable, touched_draws
+from reticent.privacy.participation import ONCE
 from reticent.privacy.sums import PrivateSums, private_sums
 from reticent.runtime import double_precision, double_precision_methods
 from reticent.service.batches import batch_rules
@@ -207,11 +208,12 @@ class Mechanism:
         total: np.ndarray,
         noise: np.ndarray | None,
         reference: Billboard | None = None,
+        lost: bool = False,
     ) -> tuple[AgentState, np.ndarray]:
         """The state after round ``number`` with this sum, and the sums released with it, ``(H, D)``.
 
         ``served`` is what its users acted by, and ``reference`` what their contributions were formed under; None where the
-        latter is each user's own affair.
+        latter is each user's own affair. ``lost``: the sum is of dummies alone, so that it is learned from nobody.
         """
         if self._server_noises:  # what makes the release exact; elsewhere a sum may be what dishonest users made it
             whole(total)
@@ -220,7 +222,7 @@ class Mechanism:
         plan = self.plan_of(served)
         if reference is not None and {reference.version, served.version} != {number}:
             plan = _refer(self.agent, plan, self.plan_of(reference), size)
-        closed = _close(self.agent, state, plan, jnp.asarray(total * self.unit), size, values)
+        closed = _close(self.agent, state, plan, jnp.asarray(total * self.unit), 0 if lost else size, values)
         return closed, np.asarray(self.sums.released(closed.aggregate))
 
     def billboard(self, version: int, state: AgentState) -> Billboard:
@@ -235,12 +237,18 @@ class Mechanism:
             [np.asarray(leaf) for leaf in jax.tree.leaves(self.agent.public_memory(state))],
             self.published.rules.form.name,
             self.agent.model.actions,
+            self.floor,
         )
 
     def read_billboard(self, version: int, content: bytes) -> Billboard:
         """A billboard as it was stored."""
         form, actions = self.published.rules.form.name, self.agent.model.actions
-        return Billboard.read(version, content, form=form, actions=actions)
+        return Billboard.read(version, content, form=form, actions=actions, floor=self.floor)
+
+    @property
+    def floor(self) -> float:
+        """Least probability of every action, of an agent that has such an option; a public setting."""
+        return float(getattr(self.agent, "floor", 0.0))
 
     def plan_of(self, billboard: Billboard) -> Plan:
         """The plan that a billboard publishes, for the agent's own functions: every leaf as it was."""
@@ -283,7 +291,7 @@ class Mechanism:
             require_fine(self._share * self.noise_scale, grid)
         if self.wire == "report":
             promised = self.guarantee.epsilon if self.guarantee.adjacency == "replace" else None
-            require_promise(self.published, promised, self.guarantee.delta)
+            require_promise(self.published, promised, self.guarantee.delta, self.guarantee.contributions)
 
     # -- the state as bytes -------------------------------------------------------------------------------------------
 
@@ -332,6 +340,11 @@ def make_mechanism(
     require_deployable(source)
     agent = make_deployable(spec, model, episodes, 1.0)
     trust = _guarantee(agent).trust
+    if contributions > 1 and _guarantee(agent).participation != ONCE:
+        raise InvalidInput(
+            "contributions", contributions, "1 with an agent that has an option of this name",
+            "say it in one place: the agent's own knows rounds, and needs less noise",
+        )  # fmt: skip
     if trust.wire == "messages":
         _require_shuffled_once(_guarantee(agent), contributions, pan_private)
     halves = pan_private and trust.wire == "trajectory"

@@ -26,6 +26,12 @@ def status(deployment: Deployment, world: str | None = None) -> dict[str, Any]:
     clock, releases = deployment.clock()
     mechanism, schedule = deployment.mechanism, deployment.mechanism.agent.schedule
     guarantee = mechanism.guarantee
+    lost = 0
+    canaries: dict[str, Any] | None = None
+    if mechanism.wire == "messages" or deployment.canaries.count:
+        with deployment.store.read() as tx:
+            lost = records.lost_rounds(tx) if mechanism.wire == "messages" else 0
+            canaries = deployment.canaries.status(tx)
     return {
         "version": releases,
         "served_version": int(clock.served_version),
@@ -36,6 +42,8 @@ def status(deployment: Deployment, world: str | None = None) -> dict[str, Any]:
         "releases": deployment.releases,
         "round_ends": [int(end) for end in schedule.ends[: min(deployment.releases, PAGE)]],
         "open_round": int(clock.open_round),
+        "lost_rounds": lost,
+        "canaries": canaries,
         "learning": bool(clock.admitted < deployment.users and clock.halted is None),
         "halted": clock.halted,
         "finished": bool(clock.finished and releases >= min(deployment.releases, clock.open_round)),
@@ -136,6 +144,7 @@ class PublicNumbers(Collector):
         ("epsilon_spent", "epsilon_spent", "Privacy loss per user so far, at the promised delta."),
         ("epsilon_promised", "epsilon", "Promised bound on the privacy loss per user."),
         ("delta", "delta", "Promised delta."),
+        ("lost_rounds", "lost_rounds", "Rounds that were released without a shuffler's batch."),
         ("learning", "learning", "Whether new users are learned from."),
         ("finished", "finished", "Whether the policy is final."),
     )
@@ -147,6 +156,12 @@ class PublicNumbers(Collector):
         now = status(self._deployment)
         for name, field, meaning in self.NAMES:
             yield GaugeMetricFamily(f"reticent_{name}", meaning, value=float(now[field]))
+        watched = now["canaries"]
+        if watched is not None:
+            meanings = {"alarm": "Whether canaries show that noise is too small.", "numbers": "Numbers seen of canaries.",
+                        "log_e_value": "Logarithm of the evidence against the promise."}  # fmt: skip
+            for field, meaning in meanings.items():
+                yield GaugeMetricFamily(f"reticent_canaries_{field}", meaning, value=float(watched[field]))
         facts = {key: str(now[key]) for key in ("agent", "trust", "counter")}
         yield InfoMetricFamily("reticent", "What is deployed.", value=facts)
 

@@ -14,6 +14,7 @@ STATUS = {
     "not-finished": 409,
     "round-open": 409,
     "batch-taken": 409,
+    "batch-late": 410,
     "learning-stopped": 409,
     "episode-expired": 410,
     "round-over": 410,

@@ -43,7 +43,18 @@ from reticent.service.journal import Journal
 from reticent.service.secrets import Secrets
 from reticent.service.storage import records, rows
 from reticent.service.storage.migrations import layout_of, require_layout
-from reticent.service.storage.tables import BATCHES, BILLBOARDS, CHAIN, DEPLOYMENT, EPISODES, METADATA, ROUNDS, USERS
+from reticent.service.storage.tables import (
+    BATCHES,
+    BILLBOARDS,
+    CANARIES,
+    CHAIN,
+    DEPLOYMENT,
+    EPISODES,
+    METADATA,
+    ROUNDS,
+    USERS,
+    VISITS,
+)
 from reticent.service.witness import Seen, Witness
 
 POLICY_ONLY = "the store was restored without all that its witness had seen, to serve its policy only"
@@ -158,7 +169,13 @@ def _drop_beyond_journal(tx: Connection, seen: Seen, *, keep_users: bool) -> Non
     """What a backup has beyond the last publication: releases that nobody saw and, if it is of before another restore,
     users of a past that was given up. Users of the same past are kept: their places are used up."""
     newest = records.learner_version(tx)
-    for table, last in ((ROUNDS, newest - 1), (BATCHES, newest - 1), (BILLBOARDS, newest), (CHAIN, newest)):
+    for table, last in (
+        (ROUNDS, newest - 1),
+        (BATCHES, newest - 1),
+        (CANARIES, newest - 1),
+        (BILLBOARDS, newest),
+        (CHAIN, newest),
+    ):
         tx.execute(sa.delete(table).where(rows.sequence_of(table) > last))
     if not keep_users:
         tx.execute(sa.delete(EPISODES).where(EPISODES.c.admission >= seen.admitted))
@@ -203,6 +220,8 @@ def _begin_again(tx: Connection, deployment: Deployment, clock: Any, halted: str
     tx.execute(sa.update(EPISODES).where(EPISODES.c.state == "open").values(state="expired"))
     tally = sa.select(EPISODES.c.user, sa.func.count()).group_by(EPISODES.c.user)
     tx.execute(sa.insert(USERS).from_select(["name", "admissions"], tally))
+    if deployment.returning.active:
+        _remember_visits(tx, schedule, released)
     for number in range(released, current):
         deployment._open_round(tx, number)
         records.seal_round(tx, number)
@@ -220,6 +239,23 @@ def _begin_again(tx: Connection, deployment: Deployment, clock: Any, halted: str
     )  # fmt: skip
     lost = current - released + (current < deployment.releases and admitted > _first_of(schedule, current))
     return Restored(deployment.identity, released, admitted, int(lost), halted is None)
+
+
+def _remember_visits(tx: Connection, schedule: Any, released: int) -> None:
+    """The rounds of users who return. Which round counted a report is not known any more: it is taken to be the last that
+    was released, which forbids at least as much of the rounds to come as the true one did."""
+    found = tx.execute(sa.select(EPISODES.c.user, EPISODES.c.id, EPISODES.c.admission, EPISODES.c.state))
+    for part in found.partitions(rows.MANY):
+        visits = [
+            {
+                "user": row.user,
+                "episode": row.id,
+                "admitted_in": schedule.round_and_place(int(row.admission))[0],
+                "counted_in": released - 1 if row.state == "counted" else None,
+            }
+            for row in part
+        ]
+        tx.execute(sa.insert(VISITS), visits)
 
 
 def _first_of(schedule: Any, number: int) -> int:

@@ -1,7 +1,7 @@
 """The rounds of a deployment: opened, sealed, released, and what was published of them.
 
 * A *sealed* round's sum is final. Rounds are sealed on admissions, never on reports. With a shuffler it is there once the
-  round's batch is, and later rounds wait for it.
+  round's batch is; later rounds wait for it up to its deadline (:mod:`reticent.service.batches`).
 * *Release* draws the round's noise and stores what comes of it in one transaction; the noise itself is nowhere.
 * *Publication* stores the plan, a function of releases; whoever comes first wins, and all workers serve what is stored.
 
@@ -21,8 +21,9 @@ from typing import Any
 import numpy as np
 from sqlalchemy.engine import Connection
 
-from reticent.service import chain, models
+from reticent.service import batches, chain, models
 from reticent.service.billboards import Billboard
+from reticent.service.canaries import Canaries
 from reticent.service.journal import Journal
 from reticent.service.mechanism import Mechanism
 from reticent.service.refusals import Refusal
@@ -39,8 +40,11 @@ KEPT = 64
 class Rounds:
     """The part of a deployment that does not meet users; see the module docstring."""
 
-    def __init__(self, mechanism: Mechanism, store: Store, secrets: Secrets, witness: Witness | None = None) -> None:
+    def __init__(
+        self, mechanism: Mechanism, store: Store, secrets: Secrets, witness: Witness | None = None, canaries: int = 0
+    ) -> None:
         self.mechanism, self.store, self.secrets, self.witness = mechanism, store, secrets, witness
+        self.canaries = Canaries(mechanism, canaries)
         self.identity = ""
         """Of the deployment, once it is set up."""
         self.restores = 0
@@ -117,7 +121,7 @@ class Rounds:
                     version, clock = records.learner_version(tx), records.deployment(tx)
                     published = clock.served_version >= version
                     row = records.round_of(tx, version) if version < self.releases else None
-                    complete = self.mechanism.wire != "messages" or records.batch_of(tx, version) is not None
+                    complete = row is None or not self._awaits_batch(tx, version, clock)
                 if clock.halted is not None or not self._attested():
                     return done
                 if not published and not self._publish(version):
@@ -126,6 +130,12 @@ class Rounds:
                     return done
                 self._release(version)
                 done += 1
+
+    def _awaits_batch(self, tx: Connection, number: int, clock: Any) -> bool:
+        """Whether a round's batch may still come. ``clock`` was read before, so no batch is taken after a no."""
+        if self.mechanism.wire != "messages" or batches.overdue(self.mechanism.batches, number, clock):
+            return False
+        return records.batch_of(tx, number) is None
 
     def _attested(self) -> bool:
         """Whether the store still has what the witness has seen; halts if not.
@@ -184,6 +194,7 @@ class Rounds:
     def _release(self, number: int) -> None:
         served, reference = self._acted_by(number)
         noise = self.mechanism.round_noise()  # takes its time, so before the locks; thrown away unless it is stored
+        canaries = self.canaries.release()  # likewise
         with self.store.write() as tx:
             row = records.round_of(tx, number, lock=True)
             current = records.learner(tx, lock=True)
@@ -191,10 +202,15 @@ class Rounds:
                 return  # another worker was faster
             state = self._state(current)
             total = self._total(number, row.total)
-            closed, release = self.mechanism.close(number, state, served, total, noise, reference)
+            lost = self.mechanism.wire == "messages" and records.batch_of(tx, number) is None
+            if lost:
+                LOG.warning("round %d is released without a batch: none came in time", number)
+                total = batches.dummies_alone(self.mechanism.batches, number)
+            closed, release = self.mechanism.close(number, state, served, total, noise, reference, lost)
             content = np.ascontiguousarray(release, "<f8").tobytes()
             sealed = self.secrets.seal(self.mechanism.to_bytes(closed), f"learner {number + 1}")
             records.release_round(tx, number, content, hashlib.sha256(content).hexdigest(), sealed)
+            self.canaries.note(tx, number, canaries)
 
     def _acted_by(self, number: int) -> tuple[Billboard, Billboard | None]:
         """The plan that a sealed round's users acted by, and that which their contributions refer to: public numbers.

@@ -211,7 +211,11 @@ class Submissions(Admissions):
                 if isinstance(wrong, ReticentError):
                     refused[identity] = wrong
             taken = [identity for identity in taken if identity not in refused]
-            added = [row for row in (made[identity] for identity in taken) if isinstance(row, np.ndarray)]
+            # Asked under the round's lock, one after the other; who came in too many rounds counts, and adds nothing.
+            counted = [
+                identity for identity in taken if self.returning.counts(tx, rows[identity].user, identity, place.number)
+            ]
+            added = [row for row in (made[identity] for identity in counted) if isinstance(row, np.ndarray)]
             if added:
                 total = self._total(place.number, place.total) + np.sum(added, axis=0)
                 records.set_total(tx, place.number, self.secrets.seal(total.tobytes(), f"round {place.number}"))

@@ -109,8 +109,9 @@ class Witness:
             if (seen.releases, seen.digest) == (releases, digest):
                 return
             length, admitted = (seen.length, seen.admitted) if journal is None else journal(seen)
-            noted = {"releases": releases, "digest": digest, "length": length, "admitted": admitted}
-            self._write(dataclasses.replace(seen, **noted))
+            self._write(
+                dataclasses.replace(seen, releases=releases, digest=digest, length=length, admitted=admitted)
+            )  # fmt: skip
 
     def halt(self, reason: str) -> None:
         """Remember why the deployment must not go on, whatever store is put in the place of this one."""

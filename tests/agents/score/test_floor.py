@@ -87,8 +87,6 @@ def test_the_value_of_a_floored_plan_is_that_of_what_is_served() -> None:
 def test_floors_that_cannot_be_are_refused() -> None:
     with pytest.raises(InvalidInput, match="1/2"):
         agent_with(0.6)
-    with pytest.raises(InvalidInput, match="deployment"):
-        make_agent("private-score-vi:floor=0.1,deployment=true", MODEL, 2000)
 
 
 @double_precision

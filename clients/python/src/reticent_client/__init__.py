@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from reticent_client.budget import Budget
     from reticent_client.client import Client
     from reticent_client.connection import Connection
+    from reticent_client.decisions import Decision, DecisionLog
     from reticent_client.episode import Episode, EpisodeAbandoned
     from reticent_client.problems import ServiceError, Unreachable
     from reticent_client.shuffler import Shuffler
@@ -31,6 +32,8 @@ _HOMES = {
     "Budget": "reticent_client.budget",
     "Client": "reticent_client.client",
     "Connection": "reticent_client.connection",
+    "Decision": "reticent_client.decisions",
+    "DecisionLog": "reticent_client.decisions",
     "Episode": "reticent_client.episode",
     "EpisodeAbandoned": "reticent_client.episode",
     "InvalidInput": "reticent_client.wire",
@@ -48,6 +51,8 @@ __all__ = [
     "Budget",
     "Client",
     "Connection",
+    "Decision",
+    "DecisionLog",
     "Episode",
     "EpisodeAbandoned",
     "InvalidInput",

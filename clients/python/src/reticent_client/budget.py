@@ -7,6 +7,10 @@ user whose budget is spent is served on and reports no more.
 Formal guarantee. Let one report be (ε, δ)-private in the local model. Then all that leaves this device about a user in a
 ``scope`` is what ``reports`` such reports reveal, for any behaviour of the service, any crash of the device, and any number
 of processes that share the file. The scope is the app's to choose, never the service's.
+
+A *pattern* (``per_round``, ``gap``) is kept as well, by the rounds in which the service says that she has places. A service
+can lie about rounds, so that with a server that is trusted anyway it guards against mistakes, and in the local model, where
+every report has noise of its own, the promise needs ``reports`` alone.
 """
 
 from __future__ import annotations
@@ -22,6 +26,7 @@ from pathlib import Path
 from typing import Any
 
 from reticent_client.wire.errors import InvalidInput
+from reticent_client.wire.participation import may_contribute
 
 try:
     import fcntl
@@ -35,38 +40,63 @@ class Budget:
     Args:
       path: of the file; its directory must exist.
       reports: how many reports of a user may leave in all.
+      per_round: how many of them for one round; by default any number. gap: by how many rounds hers differ at least.
       scope: what the budget is for, such as the name of a study; other scopes have budgets of their own.
     """
 
-    def __init__(self, path: str | Path, *, reports: int = 1, scope: str = "") -> None:
+    def __init__(
+        self, path: str | Path, *, reports: int = 1, per_round: int | None = None, gap: int = 1, scope: str = ""
+    ) -> None:
         if reports < 0:
             raise InvalidInput("reports", reports, "at least 0", "1 is the default")
-        self._path, self._reports, self._scope = Path(path), reports, scope
+        for field, value in (("per_round", per_round), ("gap", gap)):
+            if value is not None and value < 1:
+                raise InvalidInput(field, value, "at least 1", "leave it at its default")
+        self._path, self.reports, self._scope = Path(path), reports, scope
+        self._per_round, self._gap = reports if per_round is None else per_round, gap
         self._lock = threading.Lock()
 
     def left(self, user: str) -> int:
         """How many more reports of ``user`` may leave."""
         with self._alone():
             content = self._read()
-            return max(0, self._reports - int(content["spent"].get(self._name(content, user), 0)))
+            return max(0, self.reports - int(content["spent"].get(self._name(content, user), 0)))
 
-    def spend(self, user: str) -> None:
-        """Charge one report of ``user``; when this returns, the charge is on the disk.
+    def allows(self, user: str, number: int) -> bool:
+        """Whether one more report of ``user`` may leave, for round ``number``."""
+        with self._alone():
+            content = self._read()
+            return self._allows(content, self._name(content, user), number)
+
+    def spend(self, user: str, number: int | None = None) -> None:
+        """Charge one report of ``user``, for round ``number``; when this returns, the charge is on the disk.
 
         Raises:
-          InvalidInput: the budget is spent, or the file is not one; nothing was changed, and nothing may be formed.
+          InvalidInput: the budget is spent, or the round is too near to another of hers, or the file is not one; nothing
+            was changed, and nothing may be formed.
         """
         with self._alone():
             content = self._read()
             name = self._name(content, user)
             spent = int(content["spent"].get(name, 0))
-            if spent >= self._reports:
+            if spent >= self.reports:
                 raise InvalidInput(
-                    "reports of this user", spent + 1, f"at most {self._reports} from this device",
+                    "reports of this user", spent + 1, f"at most {self.reports} from this device",
                     "serve her without a report",
                 )  # fmt: skip
+            if number is not None:
+                if not self._allows(content, name, number):
+                    raise InvalidInput(
+                        "round of this report", number, f"at most {self._per_round} in one, {self._gap} or more apart",
+                        "serve her without a report",
+                    )  # fmt: skip
+                content["rounds"].setdefault(name, []).append(number)
             content["spent"][name] = spent + 1
             self._write(content)
+
+    def _allows(self, content: dict[str, Any], name: str, number: int) -> bool:
+        spent, rounds = int(content["spent"].get(name, 0)), list(content["rounds"].get(name, []))
+        return spent < self.reports and may_contribute(self.reports, self._per_round, self._gap, rounds, number)
 
     def _name(self, content: dict[str, Any], user: str) -> str:
         """A user as the file knows her: with a salt of its own, so that two devices' files cannot be matched."""
@@ -75,10 +105,11 @@ class Budget:
 
     def _read(self) -> dict[str, Any]:
         if not self._path.exists():
-            return {"salt": secrets.token_hex(16), "spent": {}}
+            return {"salt": secrets.token_hex(16), "spent": {}, "rounds": {}}
         try:
             content = json.loads(self._path.read_text(encoding="utf-8"))
-            return {"salt": str(content["salt"]), "spent": dict(content["spent"])}
+            rounds = dict(content.get("rounds", {}))  # a file that was begun before rounds were noted has none
+            return {"salt": str(content["salt"]), "spent": dict(content["spent"]), "rounds": rounds}
         except (OSError, ValueError, KeyError, TypeError):
             remedy = "do not report: nobody knows what was spent"
             raise InvalidInput("budget", "unreadable", f"the file {self._path} as it was written", remedy) from None

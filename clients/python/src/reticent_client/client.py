@@ -10,6 +10,7 @@ from typing import Any, Literal, get_args
 
 from reticent_client.budget import Budget
 from reticent_client.connection import Connection, Observer
+from reticent_client.decisions import DecisionObserver
 from reticent_client.episode import Episode
 from reticent_client.messages import Handover, require_shuffle
 from reticent_client.submission import SUBMISSIONS, Receipt, Submission
@@ -36,12 +37,15 @@ class Client:
         every state and is refused in the local model.
       trust: demand this trust model; by default whatever the service says. A device that was promised the local model
         should demand it: otherwise a service that says ``joint`` is sent raw trajectories.
-      epsilon, delta: in the local model, demand that one report is (ε, δ)-private; by default any noise will do. The
+      epsilon, delta: in the local model, demand that one report, or all that the ``budget`` allows a user together, is
+        (ε, δ)-private; by default any noise will do. The
         device works it out itself (:mod:`reticent_client.wire.promise`). It cannot with a shuffler: others flip the coins.
       shuffler: in the shuffle model, who gets an episode's messages: a :class:`~reticent_client.shuffler.Shuffler` or any
         callable ``(round, place, ones, messages)``. Whoever gives one demands the shuffle model.
       budget: the device's own count of reports (:class:`~reticent_client.budget.Budget`): a user whose budget is spent is
         served without a report, whatever the service asks for. Without one, the service is trusted to ask once.
+      decisions: told of every decision with its probability, on this device, such as a
+        :class:`~reticent_client.decisions.DecisionLog`. Nothing of it is sent.
       deadline, timeout, plain_http, observer: of the connection (:class:`~reticent_client.connection.Connection`).
     """
 
@@ -56,6 +60,7 @@ class Client:
         delta: float = 1e-5,
         shuffler: Handover | None = None,
         budget: Budget | None = None,
+        decisions: DecisionObserver | None = None,
         deadline: float = 30.0,
         timeout: float = 10.0,
         plain_http: bool = False,
@@ -68,7 +73,7 @@ class Client:
         if not 0 < delta < 1:
             raise InvalidInput("delta", delta, "in (0, 1)", "give the δ that was promised")
         self.act: Acting = act
-        self.budget = budget
+        self.budget, self.decisions = budget, decisions
         self.connection = Connection(
             url, key, deadline=deadline, timeout=timeout, plain_http=plain_http, observer=observer
         )
@@ -176,7 +181,8 @@ class Client:
     @functools.cached_property
     def _noise_checked(self) -> bool:
         if self.trust != "shuffle":
-            require_promise(self.model, self._epsilon, self._delta)
+            reports = 1 if self.budget is None else max(1, self.budget.reports)
+            require_promise(self.model, self._epsilon, self._delta, reports)
             return True
         if self._shuffler is None:
             raise InvalidInput("shuffler", None, "given in the shuffle model", "make the Client with a shuffler")

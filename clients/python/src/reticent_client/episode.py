@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Literal, SupportsFloat, SupportsIndex
 
 import numpy as np
 
+from reticent_client.decisions import Decision
 from reticent_client.submission import SUBMISSIONS, Played, Receipt, Submission
 from reticent_client.wire.billboard import Billboard
 from reticent_client.wire.errors import InvalidInput
@@ -53,6 +54,7 @@ class Episode:
         if not, ``reason`` why. These are known once it is open.
       clipped: how many states and rewards were out of range so far, and were taken for the nearest that are not. This
         is about the user: it is for tests on the device, and must not leave it.
+      probability: with which the last action was chosen. It follows from what is published and from her place.
       receipt: what the service answered, if it was counted.
     """
 
@@ -65,6 +67,7 @@ class Episode:
         self.reason: str | None = None
         self.clipped = 0
         self.receipt: Receipt | None = None
+        self.probability: float | None = None
         self._token = ""
         self.place: int | None = None
         self._round, self._reference = -1, None
@@ -104,7 +107,7 @@ class Episode:
         if self.learning:
             self._round, self.place = int(opened["round"]), int(opened["place"])
             self._reference = opened["reference"]
-        if self.learning and client.budget is not None and not client.budget.left(self.user):
+        if self.learning and client.budget is not None and not client.budget.allows(self.user, self._round):
             self.learning, self.reason = False, SPENT
         self.status = "open"
         return self
@@ -130,7 +133,7 @@ class Episode:
         if not self._states:
             self._states.append(here)
         if len(self._actions) == self.step:
-            self._actions.append(self._choose(here))
+            self._actions.append(self._decide(here))
         return self._actions[-1]
 
     def observe(self, reward: SupportsFloat, next_state: SupportsIndex) -> None:
@@ -192,7 +195,7 @@ class Episode:
                 raise InvalidInput("episode", "not complete, or not learned from", "both", "see .step and .learning")
             client, place = self._client, -1 if self.place is None else self.place
             if client.budget is not None:  # before anything is formed, so that no crash gives it back
-                client.budget.spend(self.user)
+                client.budget.spend(self.user, self._round)
             board = None
             if client.trust != "joint":
                 own = self._reference if client.trust == "shuffle" else None
@@ -257,14 +260,22 @@ class Episode:
         self._forget()
         return self.receipt
 
-    def _choose(self, state: int) -> int:
+    def _decide(self, state: int) -> int:
+        action, self.probability = self._choose(state)
+        if self._client.decisions is not None:
+            self._client.decisions(Decision(self.id, self.version, self.step, state, action, self.probability))
+        return action
+
+    def _choose(self, state: int) -> tuple[int, float]:
+        """An action, and with what probability it was chosen."""
         if self._billboard is not None:
-            return self._billboard.choose(self.step, state, self.place)
+            action = self._billboard.choose(self.step, state, self.place)
+            return action, self._billboard.probability(self.step, state, self.place, action)
         content = {"token": self._token, "step": self.step, "state": state}
         answer = self._client.connection.post(
             f"/v1/episodes/{self.id}/actions", content, route="/v1/episodes/{episode}/actions"
         )
-        return int(answer["action"])
+        return int(answer["action"]), float(answer["probability"])
 
     def _clipped_state(self, state: SupportsIndex) -> int:
         number = operator.index(state)

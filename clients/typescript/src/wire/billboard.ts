@@ -1,7 +1,7 @@
 /** One version of the public policy: what users act by, and what their contributions are made of. */
 
 import { type Floats, type Indices, readFloats, readIndices } from "./arrays.js";
-import { readInteger, readObject, readText } from "./content.js";
+import { readInteger, readNumber, readObject, readText } from "./content.js";
 import { InvalidInput } from "./errors.js";
 import type { Form } from "./forms/form.js";
 import { formNamed } from "./forms/index.js";
@@ -22,6 +22,8 @@ export class Billboard {
     readonly model: string,
     /** Of contributions; it says whether what a user is served depends on her place. Null: it does not. */
     private readonly form: Form | null,
+    /** The least probability of every action, which chosen actions are mixed with; 0 is none. */
+    readonly floor: number,
   ) {}
 
   /** The billboard in an answer of the service. */
@@ -38,9 +40,13 @@ export class Billboard {
       return [name, readFloats(`report.${name}`, given, Array.isArray(shape) ? shape : [])] as const;
     });
     const named = content["form"] ?? null;
+    const floor = "floor" in content ? readNumber(content, "floor") : 0;
+    if (!(floor >= 0 && floor * actions <= 1 + 1e-9) || (floor !== 0 && !policy.greedy)) {
+      throw new InvalidInput("floor", floor, `from 0 to 1/${actions}, of chosen actions`, "ask the service's operator");
+    }
     return new Billboard(
       readInteger(content, "version"), horizon, states, actions, policy, Object.fromEntries(report),
-      readText(content, "model"), named === null ? null : formNamed(named),
+      readText(content, "model"), named === null ? null : formNamed(named), floor,
     );
   }
 
@@ -56,7 +62,7 @@ export class Billboard {
   /** The action at 0-based `step`, for a user whose place does not matter; {@link choose} is for everyone. */
   act(step: number, state: number, uniform: number): number {
     const { greedy, table } = this.policy;
-    if (greedy) return table.data[step * this.states + state]!;
+    if (greedy) return this.floored(table.data[step * this.states + state]!, uniform);
     const start = (step * this.states + state) * this.actions;
     let [cumulative, action] = [0, 0];
     // The last sum may round to below 1; an action past the end must never come out.
@@ -72,6 +78,32 @@ export class Billboard {
     return this.form === null
       ? this.act(step, state, uniform)
       : this.form.act(this, step, state, place, uniform);
+  }
+
+  /** A chosen action or, with probability A·floor, one at random. */
+  floored(chosen: number, uniform: number): number {
+    if (this.floor === 0 || uniform >= this.actions * this.floor) return chosen;
+    return Math.min(Math.floor(uniform / this.floor), this.actions - 1);
+  }
+
+  /** With what probability {@link choose} takes `action` there: what is logged with every decision. */
+  probability(step: number, state: number, place: number | null, action: number): number {
+    return this.form === null
+      ? this.probabilityByPolicy(step, state, action)
+      : this.form.probability(this, step, state, place, action);
+  }
+
+  /** The same for a user whose place does not matter. */
+  probabilityByPolicy(step: number, state: number, action: number): number {
+    const { greedy, table } = this.policy;
+    const at = step * this.states + state;
+    return greedy ? this.probabilityOf(table.data[at]!, action) : table.data[at * this.actions + action]!;
+  }
+
+  /** With what probability {@link floored} takes `action`. */
+  probabilityOf(chosen: number, action: number): number {
+    const taken = action === chosen ? 1 : 0;
+    return this.floor === 0 ? taken : this.floor + (1 - this.actions * this.floor) * taken;
   }
 
   /** One of the arrays that it carries for contributions. */

@@ -5,14 +5,15 @@
  * ones and m − x zeros, and her share of N fair coin flips. Of messages only two numbers per coordinate matter, how many
  * there are and how many are ones: a {@link Tally}.
  *
- * Users who never send. A user's share of a round's coins follows from the round and her number in it: ⌊N/s⌋ or one more,
- * of s users. So n users flip, whoever they are, at least n⌊N/s⌋ coins. A batch of fewer than ⌈ρs⌉ users, ρ being the
- * share `honest` that the promise relies on, is refused.
+ * Users who never send. At a time that was set before, whoever holds the round's messages fills every silent place with a
+ * dummy: the value 0 and as many fresh coins as the place has. So a batch is always of all s places and has 2sm + N
+ * messages, whoever sent. Deadlines are numbers of admissions, which are public.
  */
 
 import { type Integers, type Shape, readIntegers } from "./arrays.js";
 import { type Content, readNumber, readObject } from "./content.js";
 import { InvalidInput } from "./errors.js";
+import { coinHeads } from "./randomness.js";
 
 /** Messages, counted: for each coordinate how many there are, and how many of them are ones. */
 export interface Tally {
@@ -28,7 +29,7 @@ export class ShuffleRules {
     readonly coins: Integers,
     /** Users of each released round. */
     readonly roundSizes: readonly number[],
-    /** The share of a round's users that must have sent before anything may leave the shuffler. */
+    /** The share of a round's places whose coins the promise relies on. */
     readonly honest: number,
   ) {}
 
@@ -58,9 +59,28 @@ export class ShuffleRules {
     return size;
   }
 
-  /** The fewest users of a round whose batch hides each of them as promised. */
-  fewest(number: number): number {
-    return Math.ceil(this.honest * this.size(number));
+  /** How many users have been admitted when round `number` has had all its own. */
+  end(number: number): number {
+    return this.roundSizes.slice(0, number).reduce((sum, size) => sum + size, this.size(number));
+  }
+
+  /** At how many admissions a shuffler waits for no more of a round's messages; null after the last round. */
+  lastCall(number: number): number | null {
+    const following = this.roundSizes[number + 1];
+    return following === undefined ? null : this.end(number) + Math.ceil(following / 2);
+  }
+
+  /** At how many admissions a round's batch is waited for no longer; null: until the deployment is finished. */
+  until(number: number): number | null {
+    return number + 1 < this.roundSizes.length ? this.end(number + 1) : null;
+  }
+
+  /** What is sent for a silent place: the value 0 and its coins. Fresh coins each time. */
+  silent(number: number, within: number): Tally {
+    const coins = this.coinsAt(number, within);
+    const { shape } = coins;
+    const heads = coins.data.map((count) => BigInt(coinHeads(Number(count))));
+    return tallyOf({ shape, data: new BigInt64Array(coins.data.length) }, this.reach, { shape, data: heads }, coins);
   }
 
   /** Round and number within the round, 0-based, of the user who was admitted as number `admission`, 0-based. */
@@ -86,28 +106,19 @@ export class ShuffleRules {
   requireTally(number: number, within: number, tally: Tally): void {
     const coins = this.coinsAt(number, within).data;
     const wanted = this.reach.data.map((reach, i) => 2n * reach + coins[i]!);
-    doubled(tally, wanted, wanted);
+    doubled(tally, wanted);
   }
 
-  /** Twice the noisy sum of a round, in grid steps, from a batch of `users` of its users. */
+  /** Twice the noisy sum of a round, in grid steps, from a batch of all its `users` places. */
   doubledSum(number: number, users: number, batch: Tally): Integers {
     const size = this.size(number);
-    if (!(users >= this.fewest(number) && users <= size)) {
-      const bound = `from ${this.fewest(number)} to ${size}, of which the promise relies on the former`;
-      throw new InvalidInput("users", users, bound, "wait for more users; post only then");
+    if (users !== size) {
+      const remedy = "fill silent places with dummies; post only then";
+      throw new InvalidInput("users", users, `${size}, all places of the round`, remedy);
     }
-    const [all, present] = [BigInt(size), BigInt(users)];
-    const bounds = this.coins.data.map((coins, i) => present * (2n * this.reach.data[i]! + coins / all));
-    const extra = (coins: bigint, most: boolean) => {
-      const left = coins % all;
-      if (most) return left < present ? left : present;
-      return left > all - present ? left - (all - present) : 0n;
-    };
-    return doubled(
-      batch,
-      bounds.map((bound, i) => bound + extra(this.coins.data[i]!, false)),
-      bounds.map((bound, i) => bound + extra(this.coins.data[i]!, true)),
-    );
+    const all = BigInt(size);
+    const wanted = this.coins.data.map((coins, i) => 2n * all * this.reach.data[i]! + coins);
+    return doubled(batch, wanted);
   }
 }
 
@@ -129,14 +140,14 @@ export function tallyOf(values: Integers, reach: Integers, heads: Integers, coin
   };
 }
 
-/** 2·ones − messages = 2Σx + (2 Bin(c, ½) − c), whoever was missing, of a tally that has as many messages as it can. */
-function doubled(tally: Tally, fewest: BigInt64Array, most: BigInt64Array): Integers {
+/** 2·ones − messages = 2Σx + (2 Bin(c, ½) − c), of a tally that has as many messages as it must. */
+function doubled(tally: Tally, wanted: BigInt64Array): Integers {
   const [ones, messages] = [tally.ones.data, tally.messages.data];
-  const counted = ones.length === messages.length && messages.length === fewest.length;
+  const counted = ones.length === messages.length && messages.length === wanted.length;
   if (!counted || !ones.every((one, i) => one >= 0n && one <= messages[i]!)) {
     throw new InvalidInput("ones", "out of range", "from 0 to the number of messages", "count ones and messages");
   }
-  if (!messages.every((count, i) => count >= fewest[i]! && count <= most[i]!)) {
+  if (!messages.every((count, i) => count === wanted[i])) {
     const remedy = "send every user's values and coins, once";
     throw new InvalidInput("messages", "inconsistent", "as many as the round's users send", remedy);
   }

@@ -152,8 +152,8 @@ def unclipped_values(published: Published, step: Array, rows: Rows) -> Array:
     )
     features = rows.transition @ ((published.values[step + 1] - centre) / scale)
     future = centre + scale * (theta_p @ features + radius_p * width(factor_p, features))
-    immediate = theta_r @ rows.reward + radius_r * width(factor_r, rows.reward)
-    return immediate + future
+    value: Array = theta_r @ rows.reward + radius_r * width(factor_r, rows.reward) + future
+    return value
 
 
 def log_policy(past: Past, step: Array, rows: Rows) -> Array:

@@ -134,9 +134,6 @@ class PrivateScoreOptions(ScoreOptions):
                 raise InvalidInput(field, getattr(self, field), "a finite number above 0", "leave it at its default")
         if self.honest != 1 and trust_named(self.trust).wire != "messages":
             raise InvalidInput("honest", self.honest, f"1 with trust={self.trust}", "it is the shuffle model's")
-        if self.deployment and self.floor:
-            # A billboard says nothing of a floor yet: a device would act as if there were none, and nobody would notice.
-            raise InvalidInput("floor", self.floor, "0 in a deployment", "simulate it; devices do not randomise yet")
 
 
 @dataclasses.dataclass(frozen=True)

@@ -6,7 +6,7 @@ import dataclasses
 
 import jax.numpy as jnp
 
-from reticent.agents.linear_mixture.mirror import mirror_of
+from reticent.agents.linear_mixture.mirror import LearningRate, mirror_of
 from reticent.agents.registry import register_with_options
 from reticent.agents.tabular.count_plan import CountOptions, plan_counts
 from reticent.agents.tabular.count_privatizer import CountPrivatizer
@@ -48,7 +48,7 @@ class Recipe:
         )
         iota = self.rule.logarithm(model.states, model.actions, episodes * model.horizon, options.alpha)
         # Its counts are learned from at the paper's pace unless told otherwise; each step follows its round.
-        chosen = "paper" if options.learning_rate is None else options.learning_rate
+        chosen: LearningRate = "paper" if options.learning_rate is None else options.learning_rate
         mirror = mirror_of(model.actions, model.horizon, episodes, chosen)
         return CountingLearner(
             model=model,

@@ -17,11 +17,11 @@ class Shuffle(Trust):
     """Users send one-bit messages through a shuffler; the coins of all users of a round are its noise."""
 
     name = "shuffle"
-    exposed = "everything that leaves the shuffler, and all that is computed from it, given who sent,"
-    trusted = "the shuffler, to mix the messages"
+    exposed = "everything that leaves the shuffler, and all that is computed from it,"
+    trusted = "the shuffler, to mix the messages and to fill silent places"
     wire = "messages"
     grouped = True
-    silence = " Whether she sends at all is not hidden: a device whose user leaves early sends coins alone."
+    silence = " Whether she sends at all is the shuffler's to know: it fills the places of silent users with coins."
 
     def send(self, contribution: Array, noise: Array | None, grid: Array) -> Array:
         """On the grid, which is coarse: ``noise`` in [0, 1) decides which way a number is rounded

@@ -75,7 +75,10 @@ async def act(episode: Episode, body: schemas.Act, desk: At) -> schemas.Action:
     pinned = deployment.pinned(body.token, episode)
     if not deployment.remembers(pinned.version):
         await run_in_threadpool(deployment.billboard, pinned.version)
-    return schemas.Action(action=deployment.act(pinned, body.step, body.state), version=pinned.version)
+    action = deployment.act(pinned, body.step, body.state)
+    board = deployment.billboard(pinned.version).published
+    probability = board.probability(body.step, body.state, pinned.place, action)
+    return schemas.Action(action=action, probability=probability, version=pinned.version)
 
 
 @router.post("/episodes/{episode}/trajectory", responses=documented(404, 409, 410))
@@ -104,7 +107,7 @@ async def submit_report(episode: Episode, body: schemas.Report, desk: At) -> sch
     return schemas.Receipt(episode=episode, version=await desk.submissions.join(submission))
 
 
-@router.post("/batches", responses=documented(403, 409))
+@router.post("/batches", responses=documented(403, 409, 410))
 def submit_batch(body: schemas.Batch, deployment: Served) -> schemas.BatchReceipt:
     """Shuffle model: learn from all users of a round at once, from how many of their bits are ones."""
     shape = deployment.mechanism.noise_scale.shape

@@ -36,6 +36,10 @@ def ready(request: Request, deployment: Served) -> schemas.Health:
     if request.app.state.upkeep.failing:
         raise Refusal("unavailable", "rounds cannot be ended or plans not be published; see the log")
     problems = [clock.halted] if clock.halted is not None else []
+    with deployment.store.read() as tx:
+        watched = deployment.canaries.status(tx)
+    if watched is not None and watched["alarm"]:
+        problems.append("canaries show that the noise is smaller than promised")
     if not request.app.state.keys.current:
         problems.append("the keys file cannot be read; the keys before it are in use")
     return schemas.Health(status="degraded" if problems else "ok", version=int(clock.served_version), problems=problems)

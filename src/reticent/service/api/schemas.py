@@ -73,7 +73,7 @@ class Report(_Strict):
 
 
 class Batch(_Strict):
-    """The messages of ``users`` users of one round (0-based), counted: integers ``<i8`` of shape (H, D) each.
+    """The messages of one round (0-based), counted: integers ``<i8`` of shape (H, D) each; of all its places, ``users``.
 
     ``batch`` is an id of the shuffler's choice, with which the request may be repeated.
     """
@@ -97,7 +97,7 @@ class Opened(BaseModel):
     version: int
     trust: Literal["joint", "shuffle", "local"]
     learning: bool
-    reason: Literal["user-already-counted", "horizon-used-up", "learning-stopped"] | None
+    reason: Literal["user-already-counted", "too-soon", "horizon-used-up", "learning-stopped"] | None
     horizon: int
     expires_at: float | None
     round: int | None = None
@@ -106,9 +106,10 @@ class Opened(BaseModel):
 
 
 class Action(BaseModel):
-    """What to do, and which version says so."""
+    """What to do, with what probability that was chosen, and which version says so."""
 
     action: int
+    probability: float
     version: int
 
 
@@ -137,6 +138,7 @@ class Billboard(BaseModel):
     horizon: int
     states: int
     actions: int
+    floor: float
     form: str
     policy: Array
     report: dict[str, Array]
@@ -159,6 +161,20 @@ class ModelNames(BaseModel):
     actions: list[str] | None
 
 
+class CanaryStatus(BaseModel):
+    """What canaries show (:mod:`reticent.service.canaries`): a false alarm has probability ``alpha``, ever.
+
+    ``found_within``: after so many releases a tenth too little noise has raised the alarm.
+    """
+
+    alarm: bool
+    log_e_value: float
+    alpha: float
+    releases: int
+    numbers: int
+    found_within: int
+
+
 class Status(BaseModel):
     """Where the deployment stands; public."""
 
@@ -171,6 +187,8 @@ class Status(BaseModel):
     releases: int
     round_ends: list[int]
     open_round: int
+    lost_rounds: int
+    canaries: CanaryStatus | None
     learning: bool
     halted: str | None
     finished: bool

@@ -18,15 +18,16 @@ from sqlalchemy.engine import Connection
 
 from reticent.errors import InvalidInput
 from reticent.service.storage.engine import Store
-from reticent.service.storage.tables import DEPLOYMENT, FORMAT
+from reticent.service.storage.tables import CANARIES, DEPLOYMENT, FORMAT, METADATA, VISITS
 
 
-def _add_fallback(tx: Connection) -> None:
-    """5: an operator may have users served an earlier published version."""
+def _to_5(tx: Connection) -> None:
+    """An operator may have users served an earlier published version; users return by a pattern; canaries are watched."""
     _add_column(tx, DEPLOYMENT.c.fallback)
+    METADATA.create_all(tx, tables=[VISITS, CANARIES])
 
 
-STEPS: dict[int, Callable[[Connection], None]] = {5: _add_fallback}
+STEPS: dict[int, Callable[[Connection], None]] = {5: _to_5}
 """What leads from the layout before to each layout."""
 
 OLDEST = min(STEPS) - 1
@@ -78,4 +79,4 @@ def _add_column(tx: Connection, column: sa.Column[Any]) -> None:
     """A new column that may be empty."""
     name = tx.dialect.identifier_preparer.format_column(column)
     table = tx.dialect.identifier_preparer.format_table(column.table)
-    tx.execute(sa.DDL(f"ALTER TABLE {table} ADD COLUMN {name} {column.type.compile(tx.dialect)}"))
+    tx.execute(sa.text(f"ALTER TABLE {table} ADD COLUMN {name} {column.type.compile(tx.dialect)}"))

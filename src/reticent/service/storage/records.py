@@ -64,6 +64,13 @@ def batch_named(tx: Connection, identity: str) -> Any:
     return _first(tx, sa.select(BATCHES).where(BATCHES.c.id == identity), lock=False)
 
 
+def lost_rounds(tx: Connection) -> int:
+    """How many rounds were released without a batch; in other models than the shuffle model none ever has one."""
+    had = sa.exists().where(BATCHES.c.round == ROUNDS.c.number)
+    released = sa.select(sa.func.count()).select_from(ROUNDS).where((ROUNDS.c.state == "released") & ~had)
+    return int(tx.execute(released).scalar_one())
+
+
 def versions_served(tx: Connection, first: int, end: int) -> dict[int, int]:
     """How many of the users admitted as ``first`` to ``end`` − 1 were served each version: public numbers."""
     among = (EPISODES.c.admission >= first) & (EPISODES.c.admission < end)

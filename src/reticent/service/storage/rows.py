@@ -17,6 +17,7 @@ from reticent.service.storage import records
 from reticent.service.storage.tables import (
     BATCHES,
     BILLBOARDS,
+    CANARIES,
     CHAIN,
     DEPLOYMENT,
     EPISODES,
@@ -24,15 +25,19 @@ from reticent.service.storage.tables import (
     METADATA,
     ROUNDS,
     USERS,
+    VISITS,
 )
 
 KEPT: dict[str, tuple[str, ...]] = {
     table.name: tuple(column.name for column in table.c if column.name != "total")
-    for table in (DEPLOYMENT, LEARNER, ROUNDS, BATCHES, BILLBOARDS, CHAIN, EPISODES)
+    for table in (DEPLOYMENT, LEARNER, ROUNDS, BATCHES, CANARIES, BILLBOARDS, CHAIN, EPISODES)
 }
 """Columns by table, in the order in which rows are written."""
 
-LEFT_OUT = {USERS.name: "how often each user was admitted is counted again from the episodes"}
+LEFT_OUT = {
+    USERS.name: "how often each user was admitted is counted again from the episodes",
+    VISITS.name: "which rounds a user had places in follows from the episodes; what counted is taken to have done so late",
+}
 """Tables that no copy holds, and why."""
 
 
@@ -58,6 +63,7 @@ def kept_rows(tx: Connection, version: int = 0, admission: int = 0) -> Iterator[
         (LEARNER, sa.true(), SOME),
         (ROUNDS, (ROUNDS.c.number >= version) & (ROUNDS.c.state == "released"), SOME),
         (BATCHES, (BATCHES.c.round >= version) & (BATCHES.c.round < newest), MANY),
+        (CANARIES, (CANARIES.c.round >= version) & (CANARIES.c.round < newest), SOME),
         (BILLBOARDS, BILLBOARDS.c.version >= published, SOME),
         (CHAIN, CHAIN.c.version >= published, MANY),
         (EPISODES, EPISODES.c.admission >= admission, MANY),

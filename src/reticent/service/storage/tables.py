@@ -108,3 +108,23 @@ BILLBOARDS = Table(
     Column("content", LargeBinary, nullable=False),
 )
 """Published plans, each a function of the releases before it."""
+
+CANARIES = Table(
+    "canaries",
+    METADATA,
+    Column("round", BigInteger, primary_key=True, autoincrement=False),
+    Column("noise", LargeBinary, nullable=False),
+    Column("monitor", Text, nullable=False),
+)
+"""With the release of each round: the noise of its canaries, ``<f8`` in units of the promised scale, and the monitor after
+it. All of it is public."""
+
+VISITS = Table(
+    "visits",
+    METADATA,
+    Column("user", String(64), primary_key=True),
+    Column("episode", String(32), primary_key=True),
+    Column("admitted_in", BigInteger, nullable=False),
+    Column("counted_in", BigInteger, nullable=True),
+)
+"""The stored name of a user, her episode, the round whose place she has, and the round that counted her report, if any."""

@@ -28,6 +28,8 @@ class Billboard:
       model: digest of the model it belongs to.
       form: of contributions; it says whether what a user is served depends on her place. None: it does not.
       actions: how many there are; 0 if that is not known.
+      floor: the least probability of every action, which chosen actions are mixed with; 0 is none. It is fixed before the
+        first user, so that it depends on nobody's data.
     """
 
     version: int
@@ -36,6 +38,7 @@ class Billboard:
     model: str = ""
     form: str | None = None
     actions: int = 0
+    floor: float = 0.0
 
     @classmethod
     def read(cls, content: Mapping[str, Any]) -> Billboard:
@@ -52,10 +55,14 @@ class Billboard:
             str(name): from_json(f"report.{name}", array, dtype="<f8", shape=tuple(array["shape"]))
             for name, array in content["report"].items()
         }
-        form = content.get("form")
+        form, floor = content.get("form"), float(content.get("floor", 0.0))
+        if not 0 <= floor * max(actions, 1) <= 1 + 1e-9 or (floor and not greedy):
+            raise InvalidInput(
+                "floor", floor, f"from 0 to 1/{actions}, of chosen actions", "ask the service's operator"
+            )
         return cls(
             int(content["version"]), policy, report, str(content["model"]),
-            None if form is None else str(form), actions,
+            None if form is None else str(form), actions, floor,
         )  # fmt: skip
 
     def to_json(self) -> dict[str, Any]:
@@ -66,6 +73,7 @@ class Billboard:
             "horizon": self.horizon,
             "states": self.states,
             "actions": self.actions,
+            "floor": self.floor,
             "form": self.form,
             "policy": to_json(self.policy),
             "report": {name: to_json(array) for name, array in self.report.items()},
@@ -89,7 +97,7 @@ class Billboard:
         """The action at 0-based ``step``; ``uniform`` in [0, 1), by default the operating system's, decides where the
         policy is random. For a user whose place does not matter; :meth:`choose` is for everyone."""
         if self.greedy:
-            return int(self.policy[step, state])
+            return self.floored(int(self.policy[step, state]), uniform)
         chance = _uniform() if uniform is None else uniform
         row = self._cumulative[step, state]
         # The last entry may round to below 1; an action past the end must never come out.
@@ -101,6 +109,34 @@ class Billboard:
             return self.act(step, state, uniform)
         chance = _uniform() if uniform is None else uniform
         return form_named(self.form).act(self, step, state, place, self.actions, chance)
+
+    def floored(self, chosen: int, uniform: float | None = None) -> int:
+        """A chosen action or, with probability A·floor, one at random."""
+        if not self.floor:
+            return chosen
+        chance = _uniform() if uniform is None else uniform
+        return min(int(chance / self.floor), self.actions - 1) if chance < self.actions * self.floor else chosen
+
+    def probability(self, step: int, state: int, place: int | None, action: int) -> float:
+        """With what probability :meth:`choose` takes ``action`` there: what is logged with every decision.
+
+        It follows from what is published and from her place, never from what she did.
+        """
+        if self.form is not None:
+            return form_named(self.form).probability(self, step, state, place, self.actions, action)
+        return self.probability_by_policy(step, state, action)
+
+    def probability_by_policy(self, step: int, state: int, action: int) -> float:
+        """The same for a user whose place does not matter."""
+        if not self.greedy:
+            return float(self.policy[step, state, action])
+        return self.probability_of(int(self.policy[step, state]), action)
+
+    def probability_of(self, chosen: int, action: int) -> float:
+        """With what probability :meth:`floored` takes ``action``."""
+        return (
+            self.floor + (1 - self.actions * self.floor) * (action == chosen) if self.floor else float(action == chosen)
+        )
 
     @functools.cached_property
     def _cumulative(self) -> Floats:

@@ -20,15 +20,15 @@ SLACK = 1e-6
 """Relative excess over a demanded ε that passes: rounding of two accountants, not a matter of privacy."""
 
 
-def require_promise(model: Model, epsilon: float | None, delta: float) -> None:
-    """Refuse rules under which a report could reveal more than (``epsilon``, ``delta``); None asks for any noise at all.
+def require_promise(model: Model, epsilon: float | None, delta: float, reports: int = 1) -> None:
+    """Refuse rules under which so many ``reports`` could reveal more than (``epsilon``, ``delta``); None: any noise.
 
     Also refused is a grid on which the discrete noise would not be what it is accounted as, or sums not exact.
 
     Raises:
       InvalidInput: they promise less; nothing has been sent.
     """
-    strongest = report_epsilon(model, delta)
+    strongest = report_epsilon(model, delta, reports)
     limit = math.inf if epsilon is None else epsilon * (1 + SLACK)
     if not (math.isfinite(strongest) and strongest <= limit):
         wanted = "finite" if epsilon is None else f"at most {epsilon:g} at δ = {delta:g}"
@@ -41,9 +41,12 @@ def require_promise(model: Model, epsilon: float | None, delta: float) -> None:
     require_exact((rules.form.largest(model.sizes, rules.bounds) + TAIL * rules.noise_scale) / rules.grid)
 
 
-def report_epsilon(model: Model, delta: float) -> float:
-    """The ε of one report at ``delta``, between any two users; infinite if a number that can differ has no noise."""
-    return epsilon_of(model.rules.form.strength(model.sizes, model.rules), delta)
+def report_epsilon(model: Model, delta: float, reports: int = 1) -> float:
+    """The ε of a user's ``reports`` at ``delta``, between any two users; infinite if a number that can differ has no noise.
+
+    Each has noise of its own, so that their strengths add up in squares.
+    """
+    return epsilon_of(math.sqrt(reports) * model.rules.form.strength(model.sizes, model.rules), delta)
 
 
 def epsilon_of(mu: float, delta: float) -> float:

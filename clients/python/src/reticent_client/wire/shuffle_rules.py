@@ -1,16 +1,22 @@
 """What is public about the messages of every round of the shuffle model: for devices, shufflers and the service.
 
-**Users who never send.** A user's share of a round's coins follows from the round and her number in it
-(:func:`~reticent_client.wire.shuffling.coins_of_user`): ⌊N/s⌋ or one more, of s users. So n users flip, whoever they are,
-at least n⌊N/s⌋ coins. A batch of fewer than ⌈ρs⌉ users, ρ being the share ``honest`` that the promise relies on, is
-refused; of as many, :func:`~reticent_client.wire.shuffling.coin_excess` has made sure that their coins are enough.
+**Users who never send.** At a time that was set before, whoever holds the round's messages fills every silent place with a
+*dummy*: the value 0 and as many fresh coins as the place has (:meth:`ShuffleRules.silent`), which is what a user sends who
+shows nothing. So a batch is always of all s places and has 2sm + N messages, and silence is one more value that a user may
+have: the promise holds whether she sends or not, to everybody but the shuffler (the theorem is in docs/shuffle.md).
+
+**Deadlines** are numbers of admissions, which are public. A shuffler waits for messages of a round no longer than until
+half of the next round's users have come (:meth:`ShuffleRules.last_call`), and the service for its batch until all of
+them have (:meth:`ShuffleRules.until`); after the last round, until the deployment is finished.
+
+Of the places at least the share ``honest`` must be dummies or users who flip their coins:
+:func:`~reticent_client.wire.shuffling.coin_excess` has made sure that their coins are enough.
 """
 
 from __future__ import annotations
 
 import dataclasses
-import math
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import Any
 
 import numpy as np
@@ -18,7 +24,7 @@ from numpy.typing import NDArray
 
 from reticent_client.wire.arrays import from_json, to_json
 from reticent_client.wire.errors import InvalidInput
-from reticent_client.wire.shuffling import Tally, coins_of_user, doubled_sum
+from reticent_client.wire.shuffling import Tally, coins_of_user, doubled_sum, secure_heads
 
 Integers = NDArray[np.int64]
 
@@ -31,7 +37,7 @@ class ShuffleRules:
       reach: m, the most grid steps that a value can be from 0, ``(rows, D)``.
       coins: N, how many coins all users of a round flip together, ``(rows, D)``.
       round_sizes: users of each released round.
-      honest: the share of a round's users that must have sent before anything may leave the shuffler.
+      honest: the share of a round's places whose coins the promise relies on.
     """
 
     reach: Integers
@@ -76,9 +82,19 @@ class ShuffleRules:
             raise InvalidInput("round", number, f"from 0 to {len(self.round_sizes) - 1}", "see the service's model")
         return self.round_sizes[number]
 
-    def fewest(self, number: int) -> int:
-        """The fewest users of a round whose batch hides each of them as promised."""
-        return math.ceil(self.honest * self.size(number))
+    def end(self, number: int) -> int:
+        """How many users have been admitted when round ``number`` has had all its own."""
+        return self.size(number) + sum(self.round_sizes[:number])
+
+    def last_call(self, number: int) -> int | None:
+        """At how many admissions a shuffler waits for no more of a round's messages; None after the last round."""
+        if number + 1 >= len(self.round_sizes):
+            return None
+        return self.end(number) + -(-self.round_sizes[number + 1] // 2)
+
+    def until(self, number: int) -> int | None:
+        """At how many admissions a round's batch is waited for no longer; None: until the deployment is finished."""
+        return self.end(number + 1) if number + 1 < len(self.round_sizes) else None
 
     def place(self, admission: int) -> tuple[int, int]:
         """Round and number within the round, 0-based, of the user who was admitted as number ``admission``, 0-based."""
@@ -105,20 +121,29 @@ class ShuffleRules:
           InvalidInput: there is no such place, or she sends more or fewer messages, or more ones than messages.
         """
         wanted = 2 * self.reach + self.coins_at(number, within)
-        doubled_sum(tally, wanted, wanted)
+        doubled_sum(tally, wanted)
 
-    def doubled_sum(self, number: int, users: int, batch: Tally) -> Integers:
-        """Twice the noisy sum of a round, in grid steps, from a batch of ``users`` of its users.
+    def silent(self, number: int, places: Collection[int]) -> Tally:
+        """What is sent for places whose users are silent: the value 0 and each place's coins. Fresh coins each time.
 
         Raises:
-          InvalidInput: no ``users`` users of this round can have sent that.
+          InvalidInput: there is no such round.
+        """
+        share, left = np.divmod(self.coins, self.size(number))
+        coins = len(places) * share + np.searchsorted(np.sort(np.array(list(places), np.int64)), left)
+        heads = np.array([secure_heads(count) for count in coins.ravel().tolist()], np.int64)
+        return Tally(len(places) * self.reach + heads.reshape(coins.shape), 2 * len(places) * self.reach + coins)
+
+    def doubled_sum(self, number: int, users: int, batch: Tally) -> Integers:
+        """Twice the noisy sum of a round, in grid steps, from a batch of all its ``users`` places.
+
+        Raises:
+          InvalidInput: it is not of all of them, or they cannot have sent that.
         """
         size = self.size(number)
-        if not self.fewest(number) <= users <= size:
+        if users != size:
             raise InvalidInput(
-                "users", users, f"from {self.fewest(number)} to {size}, of which the promise relies on the former",
-                "wait for more users; post only then",
-            )  # fmt: skip
-        share, left = np.divmod(self.coins, size)
-        values = 2 * users * self.reach + users * share
-        return doubled_sum(batch, values + np.maximum(0, left - (size - users)), values + np.minimum(users, left))
+                "users", users, f"{size}, all places of the round", "fill silent places with dummies; post only then"
+            )
+        wanted = 2 * size * self.reach + self.coins
+        return doubled_sum(batch, wanted)

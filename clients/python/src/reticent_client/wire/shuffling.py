@@ -44,6 +44,9 @@ from reticent_client.wire.errors import InvalidInput
 Integers = NDArray[np.int64]
 Bits = NDArray[np.bool_]
 
+COINS_AT_ONCE = 1 << 20
+"""Coins that are drawn from the operating system in one piece where only their sum matters."""
+
 
 class Tally(NamedTuple):
     """Messages, counted: for each coordinate how many there are, and how many of them are ones."""
@@ -104,6 +107,16 @@ def secure_coins(count: int) -> Bits:
     return np.unpackbits(drawn, count=count).astype(bool)
 
 
+def secure_heads(count: int) -> int:
+    """How many of ``count`` fair coins show a one; without keeping them, since a round's may be hundreds of millions."""
+    heads = 0
+    for first in range(0, count, COINS_AT_ONCE):
+        flips = min(COINS_AT_ONCE, count - first)
+        drawn = int.from_bytes(os.urandom(-(-flips // 8)), "little")
+        heads += (drawn & ((1 << flips) - 1)).bit_count()
+    return heads
+
+
 # -- the shuffler -----------------------------------------------------------------------------------------------------
 
 
@@ -125,24 +138,26 @@ def count(mixed: Messages, size: int) -> Tally:
 # -- the analyst ------------------------------------------------------------------------------------------------------
 
 
-def doubled_sum(tally: Tally, fewest: ArrayLike, most: ArrayLike) -> Integers:
-    r"""Twice the noisy sum in grid steps, from an epoch's tally that has between ``fewest`` and ``most`` messages.
+def doubled_sum(tally: Tally, wanted: ArrayLike) -> Integers:
+    r"""Twice the noisy sum in grid steps, from an epoch's tally that has as many messages as are ``wanted``.
 
     With n users and c coins, messages = 2nm + c, hence
 
     .. math:: 2\cdot\text{ones}-\text{messages}=2\sum x+(2\,\mathrm{Bin}(c,\tfrac12)-c),
 
-    whoever was missing; it is whole also where c is odd.
+    which is whole also where c is odd.
 
     Raises:
       InvalidInput: there are more or fewer messages, or more ones than messages.
     """
     ones, messages = np.asarray(tally.ones, np.int64), np.asarray(tally.messages, np.int64)
-    low, high = np.asarray(fewest, np.int64), np.asarray(most, np.int64)
+    number = np.asarray(wanted, np.int64)
     # Bounded before anything is multiplied or subtracted, so that no request can overflow.
-    if not (ones.shape == messages.shape == low.shape and ((messages >= 0) & (ones >= 0) & (ones <= messages)).all()):
+    if not (
+        ones.shape == messages.shape == number.shape and ((messages >= 0) & (ones >= 0) & (ones <= messages)).all()
+    ):
         raise InvalidInput("ones", "out of range", "from 0 to the number of messages", "count ones and messages")
-    if not ((messages >= low) & (messages <= high)).all():
+    if not (messages == number).all():
         raise InvalidInput(
             "messages", "inconsistent", "as many as the epoch's users send", "send every user's values and coins, once"
         )
@@ -157,7 +172,7 @@ def analyse(mixed: Messages, users: int, reach: ArrayLike, coins: ArrayLike) -> 
     """
     limit, flipped = np.asarray(reach, np.int64), np.asarray(coins, np.int64)
     wanted = 2 * users * limit + flipped
-    return doubled_sum(count(mixed, limit.size), wanted, wanted) / 2
+    return doubled_sum(count(mixed, limit.size), wanted) / 2
 
 
 # -- how many coins ---------------------------------------------------------------------------------------------------

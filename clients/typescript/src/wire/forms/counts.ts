@@ -38,6 +38,10 @@ class VisitCounts implements Form {
     return billboard.act(step, state, uniform);
   }
 
+  probability(billboard: Billboard, step: number, state: number, _place: number | null, action: number): number {
+    return billboard.probabilityByPolicy(step, state, action);
+  }
+
   contribution({ sizes }: Model, _billboard: Billboard, seen: Trajectory): Floats {
     const { horizon, states, actions } = sizes;
     const shape = this.shape(sizes);

@@ -40,6 +40,9 @@ export interface Form {
   /** The action at 0-based `step` of the user at `place` of her round; `uniform` in [0, 1) decides where it is random. */
   act(billboard: Billboard, step: number, state: number, place: number | null, uniform: number): number;
 
+  /** With what probability {@link act} takes `action`, over `uniform`. */
+  probability(billboard: Billboard, step: number, state: number, place: number | null, action: number): number;
+
   /**
    * The clipped contribution, before any rounding. Raw data: in the local model it stays on the device.
    *

@@ -45,6 +45,10 @@ class Regressions implements Form {
     return billboard.act(step, state, uniform);
   }
 
+  probability(billboard: Billboard, step: number, state: number, _place: number | null, action: number): number {
+    return billboard.probabilityByPolicy(step, state, action);
+  }
+
   contribution(model: Model, billboard: Billboard, seen: Trajectory): Floats {
     requireVersion(model, billboard);
     const { sizes, rules } = model;

@@ -53,7 +53,15 @@ class ScoreVector implements Form {
   act(billboard: Billboard, step: number, state: number, place: number | null, uniform: number): number {
     if (!servesExplorer(billboard, place)) return billboard.act(step, state, uniform);
     if (billboard.part("at_random").data[0]) return clipIndex(uniform * billboard.actions, billboard.actions);
-    return clipIndex(billboard.part("curious").data[step * billboard.states + state]!, billboard.actions);
+    return billboard.floored(curious(billboard, step, state), uniform);
+  }
+
+  probability(
+    billboard: Billboard, step: number, state: number, place: number | null, action: number,
+  ): number {
+    if (!servesExplorer(billboard, place)) return billboard.probabilityByPolicy(step, state, action);
+    if (billboard.part("at_random").data[0]) return 1 / billboard.actions;
+    return billboard.probabilityOf(curious(billboard, step, state), action);
   }
 
   contribution(model: Model, billboard: Billboard, seen: Trajectory): Floats {
@@ -123,6 +131,10 @@ class ScoreVector implements Form {
 }
 
 /** Whether the user at this 0-based place of her round explores; one without a place does not. */
+function curious(billboard: Billboard, step: number, state: number): number {
+  return clipIndex(billboard.part("curious").data[step * billboard.states + state]!, billboard.actions);
+}
+
 function servesExplorer(billboard: Billboard, place: number | null): boolean {
   return place !== null && place < Math.trunc(billboard.part("explorers").data[0]!);
 }

@@ -227,6 +227,14 @@ function drawPromise() {
     `Whatever you do ${here}, ${seen} becomes more than ${factor} times as likely as if ${instead}, ` +
     `give or take a chance of ${chance(s.delta)}.`;
   $("promise-exact").textContent = s.promise;
+  const canaries = s.canaries;
+  $("canaries").hidden = !canaries;
+  if (canaries) {
+    const verdict = canaries.alarm ? "the noise is smaller than promised" : "the noise is as large as promised";
+    $("canaries").textContent =
+      `Canaries: ${verdict}, by ${whole(canaries.numbers)} numbers that hide nobody. An alarm is false with probability ` +
+      `${canaries.alpha} at most, ever; a tenth too little noise raises one within ${whole(canaries.found_within)} releases.`;
+  }
 }
 
 function forecast() {

@@ -58,6 +58,13 @@ class Form(abc.ABC):
         del place, actions
         return billboard.act(step, state, uniform)
 
+    def probability(
+        self, billboard: Billboard, step: int, state: int, place: int | None, actions: int, action: int
+    ) -> float:
+        """With what probability :meth:`act` takes ``action``, over ``uniform``."""
+        del place, actions
+        return billboard.probability_by_policy(step, state, action)
+
     @abc.abstractmethod
     def contribution(self, model: Model, billboard: Billboard, seen: Trajectory) -> Floats:
         """The clipped contribution, before any rounding. Raw data: in the local model it stays on the device.

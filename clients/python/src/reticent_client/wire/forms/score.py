@@ -112,7 +112,16 @@ class ScoreVector(Form):
             return billboard.act(step, state, uniform)
         if bool(billboard.report["at_random"]):
             return min(int(uniform * actions), actions - 1)
-        return int(billboard.report["curious"][step, state])
+        return billboard.floored(int(billboard.report["curious"][step, state]), uniform)
+
+    def probability(
+        self, billboard: Billboard, step: int, state: int, place: int | None, actions: int, action: int
+    ) -> float:
+        if not serves_explorer(billboard, place):
+            return billboard.probability_by_policy(step, state, action)
+        if bool(billboard.report["at_random"]):
+            return 1 / actions
+        return billboard.probability_of(int(billboard.report["curious"][step, state]), action)
 
     def contribution(self, model: Model, billboard: Billboard, seen: Trajectory) -> Floats:
         framed = billboard.report["framed_hopes" if serves_explorer(billboard, seen.place) else "framed_values"]

@@ -1,0 +1,98 @@
+"""Canary rounds of a running service: noise that everybody may see, watched for ever."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from durable import deployment
+from fastapi.testclient import TestClient
+from serving import APP, settings
+
+from reticent.errors import InvalidInput
+from reticent.service import published
+from reticent.service.app import create_app
+from reticent.service.canaries import CANARIES
+from reticent.service.deployment import Deployment
+from reticent.service.mechanism import Mechanism
+from reticent.worlds.registry import make_world_from
+
+WORLD = "random-blend:states=4,actions=2,horizon=2,d=2"
+MODEL = make_world_from(WORLD).model
+AGENT = "private-score-vi:epsilon=12,first=0.4,growth=1,largest=4"
+
+
+def watched(where: Path | str, **given: Any) -> Deployment:
+    return deployment(where, **{"agent": AGENT, "episodes": 28, "model": MODEL, "canaries": 300, **given})
+
+
+def play(service: Deployment, users: int = 28) -> dict[str, Any]:
+    """Admit users, nobody of whom reports, and say what the canaries show."""
+    for user in range(users):
+        service.admit(f"user {user}")
+    found = published.status(service)["canaries"]
+    assert found is not None
+    return found
+
+
+@pytest.mark.parametrize("pan_private", [False, True])
+def test_a_kept_promise_raises_no_alarm(database: str, pan_private: bool) -> None:
+    """Noise is that of the guarantee: monitor, mean and variance, each with a false alarm of 1e-6."""
+    service = watched(database, pan_private=pan_private)
+    service.canaries._alpha = 1e-6
+    found = play(service)
+    assert not found["alarm"]
+    releases, numbers = found["releases"], found["numbers"]
+    assert releases == 300 * 6
+    assert numbers == releases * int((service.mechanism.noise_scale > 0).sum())
+    with service.store.read() as tx:
+        rows = tx.execute(CANARIES.select()).all()
+    noise = np.concatenate([np.frombuffer(row.noise, "<f8") for row in rows])
+    assert abs(noise.mean()) < 4.9 / np.sqrt(noise.size)
+    assert abs((noise**2).mean() - 1) < 4.9 * np.sqrt(2 / noise.size)
+    again = watched(database, pan_private=pan_private)  # another worker, or after a restart
+    assert published.status(again)["canaries"] == found
+
+
+def test_a_tenth_too_little_noise_is_found_within_the_stated_releases(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The statement is for 0.99, which tests/audit/test_sequential.py checks; after twice as many a miss has 1e-6."""
+    real = Mechanism._draw
+    monkeypatch.setattr(Mechanism, "_draw", lambda self, prefix: np.rint(0.9 * real(self, prefix)).astype(np.int64))
+    service = watched(tmp_path, canaries=500)
+    within = service.canaries.found_within
+    assert 1 <= within <= 3
+    found = play(service, 8 * within + 1)
+    assert found["alarm"]
+    assert found["log_e_value"] > np.log(1000)
+
+
+def test_the_verdict_is_in_status_metrics_and_health(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    given = settings(tmp_path, world=WORLD, agent=AGENT, episodes=28, canaries=50)
+    with TestClient(create_app(given, begin=True)) as client:
+        assert client.get("/v1/status").json()["canaries"]["numbers"] == 0
+        for user in range(5):
+            client.post("/v1/episodes", json={"user": f"user {user}"}, headers=APP)
+        status = client.get("/v1/status").json()
+        assert status["canaries"]["releases"] == 50
+        assert "reticent_canaries_alarm 0.0" in client.get("/metrics").text
+        assert client.get("/v1/health").json()["status"] == "ok"
+        monkeypatch.setattr(Mechanism, "_draw", lambda self, prefix: np.zeros(self.noise_scale.shape, np.int64))
+        for user in range(5, 10):
+            client.post("/v1/episodes", json={"user": f"user {user}"}, headers=APP)
+        assert client.get("/v1/status").json()["canaries"]["alarm"]
+        assert "reticent_canaries_alarm 1.0" in client.get("/metrics").text
+        health = client.get("/v1/health").json()
+        assert (health["status"], health["problems"]) == (
+            "degraded", ["canaries show that the noise is smaller than promised"],
+        )  # fmt: skip
+
+
+@pytest.mark.parametrize("trust", ["local", "shuffle"])
+def test_noise_that_the_service_does_not_draw_is_not_watched(tmp_path: Path, trust: str) -> None:
+    agent = "private-score-vi:epsilon=20,first=0.4,growth=1,trust=" + trust
+    with pytest.raises(InvalidInput, match="canaries"):
+        watched(tmp_path, agent=agent)

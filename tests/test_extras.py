@@ -78,6 +78,7 @@ def test_the_core_runs_alone_and_names_what_is_missing(tmp_path: Path) -> None:
     assert "data:image/svg+xml;base64," in (tmp_path / "there" / "report.html").read_text()
 
 
+@pytest.mark.verify
 @pytest.mark.parametrize(
     ("line", "extra"),
     [

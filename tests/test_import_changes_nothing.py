@@ -5,6 +5,8 @@ from __future__ import annotations
 import subprocess
 import sys
 
+import pytest
+
 PROGRAM = """
 import os
 before = dict(os.environ)
@@ -27,6 +29,7 @@ assert now == before, set(now) ^ set(before)
 """
 
 
+@pytest.mark.verify
 def test_nothing_of_the_process_is_changed() -> None:
     """Warnings are errors: JAX warns where a 64-bit number would be cut to 32 bits."""
     subprocess.run([sys.executable, "-W", "error", "-c", PROGRAM], check=True, timeout=300)

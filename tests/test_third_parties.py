@@ -169,6 +169,7 @@ def outcome(tmp_path_factory: pytest.TempPathFactory) -> dict:
     return json.loads(done.stdout.splitlines()[-1])
 
 
+@pytest.mark.verify
 def test_a_world_brings_its_defaults(outcome: dict) -> None:
     assert outcome["world"] == "toy-world:luck=0.3"
     assert outcome["episodes"] == 12

@@ -40,6 +40,7 @@ def test_the_noncentral_limit_is_that_of_the_noncentral_t(mu: float, size: int) 
     assert nct.sf(mu * scale, 2 * size - 2, limit * scale) == pytest.approx(0.01, rel=0.1 if size < 100 else 0.03)
 
 
+@pytest.mark.verify
 def test_bounds_are_valid_as_often_as_they_say() -> None:
     """Of 400 audits of exact Gaussian scores, at 95% about 20 may exceed; more than 45 has probability below 1e-6."""
     draw = np.random.default_rng(0)

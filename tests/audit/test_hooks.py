@@ -121,6 +121,7 @@ def subject(factor: float = 1.0, clipped: bool = True) -> Subject:
     )  # fmt: skip
 
 
+@pytest.mark.verify
 def test_a_third_partys_agent_is_audited_by_the_library() -> None:
     """False alarms: 1e-3 of the audit and of the monitor, 1e-6 of the noise; all seeds are fixed."""
     vectors = subject()

@@ -37,6 +37,7 @@ SPECS = [
 ]
 
 
+@pytest.mark.verify
 @pytest.mark.parametrize("spec", SPECS)
 def test_a_kept_promise_raises_no_alarm_and_a_tenth_less_noise_does_at_once(spec: str) -> None:
     """False alarms at most once in a thousand seeds; this one is fixed."""
@@ -71,6 +72,7 @@ def test_a_user_who_stands_out_is_guessed_too_often() -> None:
     assert not state.noise.alarm
 
 
+@pytest.mark.verify
 @pytest.mark.parametrize("name", ["private-lsvi-ucb", "lsl-improve"])
 def test_agents_with_an_adversary_of_their_own_are_watched_by_their_guesses(name: str) -> None:
     place = make_world_from("linear-mdp:states=3,actions=2,d=2,horizon=1")

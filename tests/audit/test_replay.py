@@ -47,6 +47,7 @@ def params(quick: set[str]) -> list:
     return [pytest.param(kind, marks=[] if kind in quick else [pytest.mark.verify]) for kind in KINDS]
 
 
+@pytest.mark.verify
 @pytest.mark.parametrize("kind", params(QUICK))
 def test_the_worst_pair_found_spends_the_promise_and_no_more(kind: str) -> None:
     one = subject(kind)
@@ -82,6 +83,7 @@ def test_users_of_the_world_in_any_place(kind: str, method: str) -> None:
         assert found.realised < found.promised
 
 
+@pytest.mark.verify
 def test_gradient_ascent_climbs_to_the_proofs_corner() -> None:
     one = subject("epochs")
     start = one.neighbours.random_pairs(12, seed=5)

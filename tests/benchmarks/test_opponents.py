@@ -85,6 +85,7 @@ def play_library(
     return found
 
 
+@pytest.mark.verify
 @pytest.mark.parametrize(
     ("scales", "world"),
     [

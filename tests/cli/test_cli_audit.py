@@ -15,6 +15,7 @@ from reticent.worlds import make_world_from
 SMALL = "random-blend:states=3,actions=2,horizon=2,d1=2,d2=2,per_step=true"
 
 
+@pytest.mark.verify
 def test_the_command_prints_json_and_writes_a_picture_and_a_page(tmp_path) -> None:
     command = ["audit", "--world", SMALL, "--trials", "2000", "--episodes", "8", "--out", str(tmp_path), "--json"]
     run = CliRunner().invoke(app, command)
@@ -39,6 +40,7 @@ def test_the_command_prints_json_and_writes_a_picture_and_a_page(tmp_path) -> No
     assert 'src="http' not in page
 
 
+@pytest.mark.verify
 def test_the_command_says_who_can_be_audited() -> None:
     run = CliRunner().invoke(app, ["audit", "--agent", "ucrl-vtr"])
     assert isinstance(run.exception, UnknownName)
@@ -55,6 +57,7 @@ def test_the_command_takes_every_agent_that_promises_something(name: str) -> Non
         make_subject("ucbvi", world, None, {})
 
 
+@pytest.mark.verify
 def test_the_sequential_audit_says_where_it_stands() -> None:
     """False alarms at most once in a thousand seeds; this one is fixed."""
     command = ["audit", "--world", SMALL, "--trials", "512", "--episodes", "8", "--sequential"]

@@ -12,6 +12,7 @@ TINY = "random-blend:states=2,actions=2,horizon=1,d=2"
 SMALL = ("--quick", "--world", TINY, "--episodes", 60, "--seeds", 2, "--repeats", 1)
 
 
+@pytest.mark.verify
 def test_one_run_measures_every_way_to_run(reticent, tmp_path):
     code, out, err = reticent("bench", *SMALL, "--json", "--out", tmp_path)
     assert code == 0

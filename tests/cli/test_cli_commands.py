@@ -83,6 +83,7 @@ def test_wrong_usage_is_answered_without_a_traceback(reticent):
         assert "Traceback" not in err
 
 
+@pytest.mark.verify
 def test_worlds_and_agents_are_listed(reticent):
     rows = json.loads(reticent("worlds", "--json")[1])
     wanted = {"name", "states", "actions", "horizon", "d1", "d2", "optimal_value", "uniform_value"}

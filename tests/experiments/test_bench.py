@@ -28,6 +28,7 @@ TINY = "random-blend:states=2,actions=2,horizon=1,d=1"
 # -- what is timed ----------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.verify
 def test_a_timing_says_how_many_episodes_it_timed() -> None:
     world = make_world_from(TINY)
     every = time_agent(make_agent(TREE, world.model, 3 * SEGMENT), world, 2, repeats=2, seconds=0.0)
@@ -40,6 +41,7 @@ def test_a_timing_says_how_many_episodes_it_timed() -> None:
     assert len(every.seconds) == 2
 
 
+@pytest.mark.verify
 def test_all_measurements_run_on_a_bare_machine() -> None:
     """Without Gymnasium, and without any package of the command line, reports or pictures."""
     program = f"""
@@ -125,6 +127,7 @@ def test_memory_does_not_grow_with_the_number_of_users() -> None:
     assert large.peak_bytes - small.peak_bytes < 2**26
 
 
+@pytest.mark.verify
 def test_a_run_that_fails_has_no_peak() -> None:
     with pytest.raises(RuntimeError, match="unknown agent 'no-such-agent'"):
         measure_peaks([("no-such-agent", 10, 1)])

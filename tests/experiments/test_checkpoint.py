@@ -63,6 +63,7 @@ def test_a_checkpoint_of_another_run_is_not_used(tmp_path: Path) -> None:
         np.testing.assert_array_equal(result.curves[label].regret, curves.regret)
 
 
+@pytest.mark.verify
 def test_a_damaged_checkpoint_is_not_used(tmp_path: Path) -> None:
     reticent.run(**SHORT, out=tmp_path / "parts", should_stop=StopsAfter(20), checkpoint_seconds=0.0)
     for path in (tmp_path / "parts" / checkpoint.FOLDER).glob("*.npz"):
@@ -72,6 +73,7 @@ def test_a_damaged_checkpoint_is_not_used(tmp_path: Path) -> None:
     assert frame(tmp_path / "parts").equals(frame(tmp_path / "whole"))
 
 
+@pytest.mark.verify
 def test_a_killed_run_goes_on(tmp_path: Path) -> None:
     """SIGKILL as soon as there is a checkpoint; the rest is the same call again."""
     call = {**SHORT, "agents": ["private-linopt-vi:counter=tree"], "episodes": 4000}

@@ -62,6 +62,7 @@ def test_a_promise_that_is_none_is_refused_and_not_an_absence(epsilons, delta, f
         gather(make_world_from(WORLD).model, 200, epsilons, delta, agents=SOME)
 
 
+@pytest.mark.verify
 def test_nobody_is_run_who_is_not_compared() -> None:
     found = compare(WORLD, (1.0,), agents=["private-linopt-vi:first=16,trust=joint"], episodes=60, seeds=1)
     assert len(found.result.runs) == len(found.standings) == 1
@@ -80,6 +81,7 @@ def test_the_field_can_be_narrowed_to_a_trust_model() -> None:
     assert [(who.name, who.trust) for who in contestants] == [("private-linopt-vi", "local")]
 
 
+@pytest.mark.verify
 def test_standings_are_by_regret_and_have_every_epsilon(found: Comparison) -> None:
     means = [one.mean_regret for one in found.standings]
     assert means == sorted(means)
@@ -123,6 +125,7 @@ def test_pictures_page_and_numbers(found: Comparison) -> None:
     assert {row["trusted"] for row in content["standings"] if row["trust"] == "local"} == {"nobody"}
 
 
+@pytest.mark.verify
 def test_the_command_writes_what_it_says(tmp_path: Path) -> None:
     out = tmp_path / "found"
     line = ["compare", "--world", WORLD, "--agent", "ucrl-vtr", "--agent", "linucb", "--episodes", "60"]

@@ -42,6 +42,7 @@ class Replay(gymnasium.Env):
         return self.state, float(reward), self.taken == self.world.model.horizon, False, {}
 
 
+@pytest.mark.verify
 @pytest.mark.parametrize("spec", ["oppo", "ucrl-vtr:replan=epoch"])
 def test_playing_is_simulating(spec):
     """With the same draws the loop ends in the simulation's state: same rounds, same statistics, same policy."""
@@ -65,6 +66,7 @@ def test_playing_in_parts_is_playing():
         np.testing.assert_array_equal(one, other)
 
 
+@pytest.mark.verify
 def test_an_agent_learns_from_an_environment():
     world = make_world_from("random-blend:states=4,actions=3,horizon=3,d=2,seed=1")
     played = play(WorldEnv(world), world.model, "ucrl-vtr:bonus_scale=0.05", 300, seed=0)

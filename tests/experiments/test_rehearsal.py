@@ -97,6 +97,7 @@ def test_bad_numbers_are_refused() -> None:
             rehearse(MODEL, **{"users": 10, "truths": 1, **options})
 
 
+@pytest.mark.verify
 def test_what_does_not_apply_says_why_and_the_rest_goes_on() -> None:
     found = rehearse(
         MODEL, users=40, truths=3, epsilons=(2.0,), trusts=("joint",), floor=False,

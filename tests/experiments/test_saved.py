@@ -62,6 +62,7 @@ def same(one, other):
         np.testing.assert_array_equal(left, right)
 
 
+@pytest.mark.verify
 @pytest.mark.parametrize("spec", SPECS)
 def test_a_resumed_simulation_is_the_whole_one_bit_for_bit(spec, world, tmp_path):
     agent = reticent.make_agent(spec, world.model, EPISODES)

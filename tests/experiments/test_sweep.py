@@ -123,6 +123,7 @@ def test_an_unreadable_file_is_said_with_its_line(text, message, tmp_path):
         read_grid(tmp_path / "missing.yaml")
 
 
+@pytest.mark.verify
 def test_the_stored_grid_is_the_same_grid(directory, result):
     stored = yaml.safe_load((directory / storage.GRID).read_text())
     del stored["reticent"]
@@ -206,6 +207,7 @@ def test_chunks_share_out_all_seeds_and_more_seeds_leave_full_chunks_alone(seeds
 # -- results -----------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.verify
 def test_a_cells_file_holds_what_a_run_of_its_seeds_finds(directory, result):
     cell = next(c for c in result.cells if c.options.get("epsilon") == 0.5 and c.options["bonus_scale"] == 0.2)
     frame = polars.read_parquet(storage.partition(directory, cell))
@@ -269,6 +271,7 @@ def test_the_axis_of_the_picture_is_the_number_that_is_varied(result):
 # -- once and only once ------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.verify
 def test_finished_cells_are_not_run_again_and_missing_ones_come_back_the_same(directory, result, tmp_path, monkeypatch):
     before = contents(directory)
     for name in before:
@@ -287,6 +290,7 @@ def test_finished_cells_are_not_run_again_and_missing_ones_come_back_the_same(di
     assert [setting.row() for setting in again.settings] == [setting.row() for setting in result.settings]
 
 
+@pytest.mark.verify
 def test_more_seeds_use_what_is_there_and_other_chunks_are_not_counted_too(directory, result):
     """The directory may hold cells of other grids: 9 seeds in threes share two chunks with 6, in sixes none."""
     more = run_sweep(grid_of({**GRID, "seeds": 9, "agents": "ucrl-vtr", "privacy": None}), directory)

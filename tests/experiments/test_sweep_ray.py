@@ -125,6 +125,7 @@ class Killer(Silence):
                 os.kill(process, signal.SIGKILL)
 
 
+@pytest.mark.verify
 def test_a_killed_node_costs_nothing_but_time(cluster, local, tmp_path, monkeypatch):
     ray.cloudpickle.register_pickle_by_value(sys.modules[__name__])
     monkeypatch.setattr(ray_engine, "work_on", noting)
@@ -145,6 +146,7 @@ def test_a_killed_node_costs_nothing_but_time(cluster, local, tmp_path, monkeypa
     assert sum(len(setting.seeds) for setting in found.settings) == CELLS
 
 
+@pytest.mark.verify
 def test_a_killed_driver_is_resumed(cluster, local, tmp_path):
     config, out = tmp_path / "grid.yaml", tmp_path / "out"
     config.write_text(yaml.safe_dump(GRID))
@@ -175,6 +177,7 @@ def test_a_killed_driver_is_resumed(cluster, local, tmp_path):
         assert (path.stat().st_ino, path.stat().st_mtime_ns) == (stat.st_ino, stat.st_mtime_ns), "was written again"
 
 
+@pytest.mark.verify
 def test_errors_of_a_cell_come_back_and_are_not_tried_again(cluster, tmp_path, monkeypatch):
     """A wrong option is said as it would be locally; a defect is named; both are final."""
 

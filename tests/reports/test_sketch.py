@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import xml.etree.ElementTree as ElementTree
 
+import pytest
+
 import reticent
 from reticent.reports.sketch import BOTTOM, LEFT, RIGHT, TOP, sketch_run
 
 
+@pytest.mark.verify
 def test_every_agent_is_a_line_within_the_panel_and_has_its_name() -> None:
     names = ["ucrl-vtr", "oppo"]
     result = reticent.run("riverswim:states=3,horizon=4", names, episodes=30, seeds=2)

@@ -24,6 +24,7 @@ def learned(client: TestClient, users: int = 5) -> None:
     come(client, range(users), MODEL)
 
 
+@pytest.mark.verify
 @pytest.mark.parametrize("agent", ["private-linopt-vi:first=4,growth=1", "private-linopt-po:first=4,growth=1"])
 def test_the_upper_end_is_what_the_billboard_says(tmp_path: Path, agent: str) -> None:
     """The service planned from its own state; insights from the release alone. They must be the same numbers."""

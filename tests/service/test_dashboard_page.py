@@ -249,6 +249,7 @@ def test_everything_has_a_name_for_those_who_do_not_see_it(window, health):
 # -- keys, random policies, many states, the end ---------------------------------------------------------------------------
 
 
+@pytest.mark.verify
 def test_a_key_is_asked_for_once_and_kept_in_the_tab(window, blend):
     with watch(window, blend.url) as page:
         page.until("!document.getElementById('key').hidden")
@@ -317,6 +318,7 @@ def test_it_loads_at_once(window, health):
         assert time.monotonic() - began < 10
 
 
+@pytest.mark.verify
 def test_a_tabular_agent_has_a_page_too(tmp_path, window):
     """What its releases do not say is said to be missing; nothing breaks."""
     agent = "private-ucb-vi:counter=epochs,first=2,growth=1"

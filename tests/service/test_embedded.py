@@ -91,7 +91,7 @@ def test_it_deploys_the_agent_that_it_names(spec: str, trust: str, method: str, 
     [
         ("ldp-obi", "law is laplace, but must be 'gaussian' in a deployment"),
         ("pucb", "law is laplace, but must be 'gaussian' in a deployment"),
-        ("private-ucb-vi", "counter is blt, but must be one of epochs, separate, tree"),
+        ("private-ucb-vi", "counter is blt, but must be one of epochs, tree"),
         ("private-linopt-vi:counter=blt", "counter is blt"),
         ("private-linopt-vi:calibration=paper", "calibration is paper, but must be 'exact' in a deployment"),
         ("private-linopt-vi:trust=shuffle", "users' messages must meet a shuffler: use the service"),

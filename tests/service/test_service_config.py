@@ -112,6 +112,7 @@ def test_a_model_is_read_from_a_file(tmp_path: Path) -> None:
         deployment_model(Settings(model_file=path))
 
 
+@pytest.mark.verify
 def test_worlds_with_real_states_are_refused() -> None:
     with pytest.raises(InvalidInput, match="finitely many"):
         deployment_model(Settings(world="glucose:states=real"))

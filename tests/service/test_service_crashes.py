@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 
+@pytest.mark.verify
 def test_nothing_is_lost_redrawn_or_counted_twice(database: str) -> None:
     """Short: joint on SQLite, local on PostgreSQL; the long version has every pair."""
     from service_crashes import crash

@@ -203,6 +203,7 @@ def test_forged_and_foreign_tokens_are_refused(client: TestClient) -> None:
     assert contents(client) == before
 
 
+@pytest.mark.verify
 def test_schemathesis_finds_no_server_error(client: TestClient) -> None:
     _fuzz(client, 15)
 

@@ -174,6 +174,7 @@ def scores(service: Deployment, trials: int, movement: np.ndarray, report: np.nd
     return np.array(found)
 
 
+@pytest.mark.verify
 @pytest.mark.parametrize("pan_private", [False, True])
 def test_releases_pass_the_audit(tmp_path: Path, pan_private: bool) -> None:
     """Against the worst pair of 40 episodes; a sound service is called violated in one of a thousand audits."""

@@ -40,6 +40,7 @@ EPOCHS = "private-linopt-vi:first=5,growth=1.5,epsilon=20"
 TREE = "private-linopt-vi:counter=tree,epsilon=20,final_release=false"
 
 
+@pytest.mark.verify
 @pytest.mark.parametrize("spec", [EPOCHS, "private-linopt-po:trust=local,first=5,epsilon=20"])
 def test_no_delay_is_the_ordinary_simulation(spec: str) -> None:
     world, agent = world_and_agent(spec)
@@ -87,6 +88,7 @@ def by_letters(world, agent, seed: int, delay) -> tuple[list[float], list[int]]:
     return regrets, counts
 
 
+@pytest.mark.verify
 @pytest.mark.parametrize("spec", [EPOCHS, TREE])
 def test_delays_are_those_of_letters_in_envelopes(spec: str) -> None:
     world, agent = world_and_agent(spec)

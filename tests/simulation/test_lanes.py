@@ -25,6 +25,7 @@ def test_groups_are_even_and_bounded(seeds: int, most: int) -> None:
     assert groups >= 2 or seeds <= lanes.LEAST
 
 
+@pytest.mark.verify
 @pytest.mark.parametrize("spec", ["private-linopt-vi:counter=tree", "ucrl-vtr:replan=epoch"])
 def test_groups_play_the_same_seeds_as_one_program(spec: str, monkeypatch: pytest.MonkeyPatch) -> None:
     agent, seeds = make_agent(spec, WORLD.model, 60), [5, 3, 11, 2, 8, 13, 1]

@@ -38,6 +38,7 @@ def model():
     return blend(stay, tables, [1.0], [0.5, 0.5], 1, initial=[0.5, 0.5]).model
 
 
+@pytest.mark.verify
 @pytest.mark.parametrize("kind", ["exact", "randomised"])
 def test_learners_end_near_the_best_action(kind: str) -> None:
     users, count = people(kind), 200
@@ -54,6 +55,7 @@ def test_learners_end_near_the_best_action(kind: str) -> None:
     assert met[-100:].mean() > 0.7
 
 
+@pytest.mark.verify
 def test_a_short_order_ends_the_meeting() -> None:
     agent = make_agent("score-vi", model(), 500)
     for kind, least, most in (("exact", 50, 50), ("randomised", 5, 45)):

@@ -23,6 +23,7 @@ def agents_of(*specs: str) -> list[LinOptLearner]:
     return [make_agent(spec, WORLD.model, EPISODES) for spec in specs]
 
 
+@pytest.mark.verify
 def test_settings_side_by_side_are_the_agents_one_by_one() -> None:
     agents = agents_of(
         *(f"private-linopt-vi:epsilon={e},bonus_scale={b}" for e, b in ((0.5, 0.1), (2, 0.1), (2, 0.01)))
@@ -44,6 +45,7 @@ def test_agents_of_different_structure_are_refused_together() -> None:
         simulate_settings(agents_of("private-linopt-vi", "private-linopt-vi:counter=tree"), WORLD, range(2))
 
 
+@pytest.mark.verify
 @pytest.mark.parametrize(
     "spec", ["ucrl-vtr:replan=epoch", "private-linopt-vi", "private-linopt-po:trust=local,epsilon=20"]
 )

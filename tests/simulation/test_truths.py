@@ -17,6 +17,7 @@ WEIGHTS = [(0.1, 0.9), (0.5, 0.5), (1.0, 0.0)]
 WORLDS = [make_world(MODEL, np.array(w), MODEL.reward_total * np.array(w[::-1])) for w in WEIGHTS]
 
 
+@pytest.mark.verify
 @pytest.mark.parametrize("spec", ["private-score-vi"])
 def test_each_seed_lives_in_its_own_world(spec: str, monkeypatch: pytest.MonkeyPatch) -> None:
     # Truths are cut into groups as seeds are.

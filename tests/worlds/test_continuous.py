@@ -140,6 +140,7 @@ def errors(rule, sizes):
     return found
 
 
+@pytest.mark.verify
 def test_more_nodes_less_error_and_gauss_is_faster():
     gauss = errors(legendre, (6, 10, 18))
     assert all(later < earlier / 5 for earlier, later in itertools.pairwise(gauss))
@@ -247,6 +248,7 @@ FALSE_ALARM = 1e-6
 """Each Kolmogorov–Smirnov test fails a correct sampler with this probability; seeds are fixed besides."""
 
 
+@pytest.mark.verify
 @pytest.mark.parametrize(("state", "action"), [(0.0, 0), (0.4, 1), (1.0, 1)])
 def test_the_sampler_agrees_with_its_densities(state, action):
     uniforms = jax.random.uniform(jax.random.key(3), (DRAWS, 1))
@@ -280,6 +282,7 @@ def test_a_step_is_drawn_from_the_blend():
     assert set(np.unique(reward)) <= {0.0, 1.0}
 
 
+@pytest.mark.verify
 def test_rewards_can_be_paid_as_they_are():
     paid = continuous_blend(
         MOVERS, WEIGHTS, REWARD_WEIGHTS, legendre(14, 0.0, 1.0), legendre(20, 0.0, 1.0), reward_kind="deterministic"
@@ -369,6 +372,7 @@ def test_glucose_numbers():
     assert real.quadrature_error < 2e-3
 
 
+@pytest.mark.verify
 def test_glucose_densities_integrate_and_are_sampled():
     place, action = jnp.array([230.0, 4.0]), 2
     fine = tensor([legendre(80, 40.0, 340.0), legendre(60, 0.0, 10.0)])

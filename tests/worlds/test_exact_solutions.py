@@ -81,6 +81,7 @@ def test_expanded_worlds_are_probabilities_and_rewards_in_range(world):
     )
 
 
+@pytest.mark.verify
 @every_world
 @given(worlds, st.integers(0, 10**6))
 def test_norms_stay_within_the_declared_bounds(world, seed):
@@ -98,6 +99,7 @@ def test_norms_stay_within_the_declared_bounds(world, seed):
     assert model.reward_theta_bound <= math.sqrt(model.d2) * slack
 
 
+@pytest.mark.verify
 @every_world
 @given(worlds, st.integers(0, 10**6), st.floats(-3, 3), st.floats(-3, 3))
 def test_value_features_are_linear_and_predict_the_next_value(world, seed, a, b):
@@ -116,6 +118,7 @@ def test_value_features_are_linear_and_predict_the_next_value(world, seed, a, b)
     )
 
 
+@pytest.mark.verify
 @every_world
 @given(worlds, st.integers(0, 10**6))
 def test_optimality_and_bellman(world, seed):

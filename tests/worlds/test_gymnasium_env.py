@@ -18,6 +18,7 @@ from reticent.worlds.gymnasium_env import WorldEnv, check_matches
 from reticent.worlds.model import About
 
 
+@pytest.mark.verify
 @pytest.mark.parametrize("identifier", ENVIRONMENTS)
 def test_registered_environments_pass_gymnasiums_checker(identifier):
     """Warnings are errors here (pyproject), so the checker must also have nothing to remark."""

@@ -46,6 +46,7 @@ def returns(ward, horizon, policy=None):
     return float(ward.initial @ values)
 
 
+@pytest.mark.verify
 @with_data
 def test_the_data_are_the_published_benchmark(ward):
     """The package's published baselines: random .78, expert .78, optimal .88 without a limit of time."""
@@ -54,12 +55,14 @@ def test_the_data_are_the_published_benchmark(ward):
     assert returns(ward, 300) == pytest.approx(0.8751, abs=1e-3)
 
 
+@pytest.mark.verify
 @with_data
 @pytest.mark.parametrize(("horizon", "optimal"), [(5, 0.4389), (10, 0.6364), (20, 0.7922), (40, 0.8612)])
 def test_the_optimum_is_the_benchmarks(horizon, optimal):
     assert make_world_from("icu-sepsis", horizon=horizon).optimal_value == pytest.approx(optimal, abs=1e-4)
 
 
+@pytest.mark.verify
 @with_data
 def test_values_are_those_of_the_benchmark_under_its_own_reward(world, ward):
     """Paying one step later, in the state of survival, changes no value: another formula, the same numbers."""
@@ -68,6 +71,7 @@ def test_values_are_those_of_the_benchmark_under_its_own_reward(world, ward):
     assert world.uniform_value == pytest.approx(returns(ward, 10, UNIFORM), abs=1e-12)
 
 
+@pytest.mark.verify
 @with_data
 def test_the_phenotypes_blend_to_the_real_dynamics_exactly(world, ward):
     model = world.model
@@ -113,6 +117,7 @@ def test_treatment_suits_whom_it_should(world):
         assert (signs[name] * np.diff(by_level[phenotype.drug][number]) > 0).all(), name
 
 
+@pytest.mark.verify
 @with_data
 def test_the_blend_is_worth_knowing(world):
     """No wrong belief comes near the optimum, and most are hardly better than chance."""

@@ -88,6 +88,7 @@ def test_random_features_err_like_one_over_root_d():
         assert lots < 0.03
 
 
+@pytest.mark.verify
 @pytest.mark.parametrize("smoothness", [0.5, 1.5, 2.5])
 def test_nystrom_features_converge_for_matern(smoothness):
     kernel = matern(0.4, smoothness)
@@ -227,6 +228,7 @@ def test_the_fit_wants_one_row_per_pair():
         fit_theta(kernel_model(MAPS["quadrature"], STATES, ring_rewards(), 3), drifting(1))
 
 
+@pytest.mark.verify
 def test_a_learner_with_kernel_features_needs_no_candidates():
     """UCRL-VTR over 2 × 16 Fourier features in a world that is none of them: within a tenth of the gap after 2000 users."""
     world = blend(drifting()[None], ring_rewards(), [1.0], [1.0], 4, initial=2)

@@ -101,6 +101,7 @@ def test_the_bound_is_the_formula(n, outcomes, smoothing):
     assert 2 * np.exp(-2 * n * doubt**2) == pytest.approx(0.1 / 2 / (2 * 4 * 3) / (n * (n + 1)), rel=1e-6)
 
 
+@pytest.mark.verify
 def test_sixteen_times_the_samples_are_four_times_as_sharp():
     """Mean L1 errors over 64 pairs and 4 seeds: the ratio is 4 within a third. Its standard error is about 5%, so a
     false alarm is a matter of six of them."""

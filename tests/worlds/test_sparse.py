@@ -81,6 +81,7 @@ def backward_induction(world: World, transitions: np.ndarray) -> tuple[list[list
 # -- one world, two representations ---------------------------------------------------------------------------------------
 
 
+@pytest.mark.verify
 @every_pair
 @given(pairs)
 def test_rows_are_probabilities_and_write_out_to_the_dense_table(pair):
@@ -96,6 +97,7 @@ def test_rows_are_probabilities_and_write_out_to_the_dense_table(pair):
     np.testing.assert_allclose(np.broadcast_to(expected, blended.shape), blended, atol=1e-12)
 
 
+@pytest.mark.verify
 @every_pair
 @given(pairs, st.integers(0, 10**6))
 def test_value_features_are_the_same_and_within_their_bound(pair, seed):
@@ -110,6 +112,7 @@ def test_value_features_are_the_same_and_within_their_bound(pair, seed):
         np.testing.assert_allclose(at, np.asarray(other)[:, state, action], atol=1e-14)
 
 
+@pytest.mark.verify
 @every_pair
 @given(pairs, st.integers(0, 10**6))
 def test_exact_values_agree_with_each_other_and_with_plain_python(pair, seed):
@@ -149,6 +152,7 @@ def test_the_optimum_is_the_best_of_all_policies(per_step):
         assert float(returns.min()) < sparse.optimal_value - 0.01
 
 
+@pytest.mark.verify
 @every_pair
 @given(pairs, st.integers(0, 10**6))
 def test_draws_are_the_same(pair, seed):
@@ -185,6 +189,7 @@ def test_long_rows_are_searched_to_the_same_index():
     np.testing.assert_array_equal(found, counted)
 
 
+@pytest.mark.verify
 @pytest.mark.parametrize("spec", ["oppo", "private-linopt-vi:epsilon=5"])
 def test_agents_plan_act_and_learn_the_same(spec):
     @jax.jit
@@ -221,6 +226,7 @@ def large():
     return make_world_from("large-blend:states=20000")
 
 
+@pytest.mark.verify
 def test_nothing_is_larger_than_the_entries(large):
     """Beside the features (32 MB here), planning may use a few arrays of one number per entry (12.8 MB each)."""
     model = large.model

@@ -34,6 +34,7 @@ def test_wrong_names_are_answered_with_the_right_ones():
         default_episodes("river:state=6")
 
 
+@pytest.mark.verify
 def test_every_world_is_listed_with_its_numbers():
     rows = {row["name"]: row for row in world_rows()}
     assert {"mobile-health", "random-blend", "riverswim"} <= set(rows)
@@ -48,6 +49,7 @@ def test_every_world_is_listed_with_its_numbers():
     assert (rows["riverswim"]["d1"], rows["riverswim"]["d2"]) == (72, 12)
 
 
+@pytest.mark.verify
 def test_a_world_is_registered_with_its_number_of_users(monkeypatch):
     monkeypatch.setattr(WORLDS, "_entries", dict(WORLDS._entries))
     monkeypatch.setattr(worlds_registry, "_EPISODES", dict(worlds_registry._EPISODES))

@@ -269,6 +269,7 @@ def sentence(seed):
     return outcomes, lambda step: pays, 8, subjects
 
 
+@pytest.mark.verify
 def test_the_keyboard_is_the_sentence_of_its_story(worlds):
     world = worlds["keyboard"]
     assert solve(*sentence(0)) == pytest.approx((world.optimal_value, world.uniform_value), abs=1e-12)
@@ -343,6 +344,7 @@ def test_one_setting_serves_all_worlds(name):
     assert (asked.agents[0].options["epsilon"], asked.agents[0].options["delta"]) == (3.0, 1e-6)
 
 
+@pytest.mark.verify
 def test_the_gallery_shows_every_world_and_quotes_its_numbers(rows):
     """A world without a section: run ``benchmarks/gallery.py --world NAME`` and write one."""
     page = (DOCS / "gallery.md").read_text(encoding="utf-8")

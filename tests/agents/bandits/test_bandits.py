@@ -50,6 +50,7 @@ def test_the_world_is_a_bandit() -> None:
             make_world_from(f"contextual-bandit:{bad}")
 
 
+@pytest.mark.verify
 def test_linucb_is_what_its_authors_wrote() -> None:
     """The optimistic values after each of forty made-up users, against a transcription with NumPy."""
     agent = make_agent("linucb", WORLD.model, 40)
@@ -68,6 +69,7 @@ def test_linucb_is_what_its_authors_wrote() -> None:
         np.testing.assert_allclose(agent.plan(state, action_values=True).action_values[0], wanted, atol=1e-10)
 
 
+@pytest.mark.verify
 def test_linucb_is_ucrl_vtr_and_learns() -> None:
     runs = [
         simulate(make_agent(f"{name}:bonus_scale=0.1", WORLD.model, 600), WORLD, range(4))

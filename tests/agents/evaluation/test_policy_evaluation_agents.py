@@ -40,6 +40,7 @@ def first_round(agent, users):
     return plan, state
 
 
+@pytest.mark.verify
 @pytest.mark.parametrize("spec", ["lsw-improve", "lsl-improve:ridge=3"])
 def test_values_are_those_of_the_returns(world, spec):
     """Without noise, the published values are least squares on returns-to-go, written out here."""

@@ -77,6 +77,7 @@ def test_lsvi_ucb_is_its_transcription():
             np.testing.assert_allclose(plan_of(state).values, expected, rtol=0, atol=1e-10)
 
 
+@pytest.mark.verify
 def test_private_moments_without_noise_are_weighted_regressions():
     world = the_world()
     agent = make_agent("private-lsvi-ucb:bonus_scale=0.01,first=3,growth=1.6", world.model, 30)
@@ -109,6 +110,7 @@ def test_a_plan_reads_nothing_but_what_was_published():
         np.testing.assert_array_equal(one, two)
 
 
+@pytest.mark.verify
 def test_nothing_is_released_after_the_last_round():
     agent = make_agent("private-lsvi-ucb:first=4,growth=2", the_world().model, 12)
     noise = agent.aggregator.simulate_round_noise(jax.random.key(1))

@@ -44,6 +44,7 @@ def audited(factor: float, growth: float = 1.5) -> Audit:
     return audit(subject, None, canaries=[("trajectory", opposite(agent))], trials=8_000, seed=1)
 
 
+@pytest.mark.verify
 @pytest.mark.parametrize("growth", [1.5, 1.0])
 def test_the_audit_is_consistent_and_tight(growth):
     """False alarm at most once in a thousand seeds by construction; this seed is fixed."""
@@ -89,6 +90,7 @@ def replayed(agent: LinearMdpLearner, changed: int, seed: int = 0) -> Replay:
     return replay(Subject(agent), users, changed, instead, seed=seed)
 
 
+@pytest.mark.verify
 @pytest.mark.parametrize(("epoch", "changed"), [(0, 1), (1, 4), (2, 9)])
 def test_moved_noise_hides_a_user_and_costs_no_more_than_promised(epoch, changed):
     agent = small_agent()
@@ -113,6 +115,7 @@ def test_a_leak_beside_the_noise_is_found():
     assert any("tells the neighbours apart" in line for line in replayed(leaky, 1).findings)
 
 
+@pytest.mark.verify
 def test_noise_that_is_too_small_is_found():
     agent = small_agent()
     quiet = dataclasses.replace(agent.aggregator, moment_scale=agent.aggregator.moment_scale / 50)
@@ -122,6 +125,7 @@ def test_noise_that_is_too_small_is_found():
 # -- the audit that fits -------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.verify
 @pytest.mark.parametrize("name", ["private-lsvi-ucb", "lsl-improve", "lsw-improve"])
 def test_every_kind_of_release_has_its_audit(name):
     world = make_world_from("linear-mdp:states=3,actions=2,d=2,horizon=1")

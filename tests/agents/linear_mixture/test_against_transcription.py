@@ -144,6 +144,7 @@ def test_fixed_regularizer(spec: str, name: str, scale: float) -> None:
         assert len({policy.tobytes() for policy in trace.policy}) > 5
 
 
+@pytest.mark.verify
 @pytest.mark.parametrize("name", ["ucrl-vtr", "oppo"])
 def test_the_engine_plays_the_same_episodes(name: str) -> None:
     """``simulate`` draws the same uniforms: its last plan, made after all K episodes, and its regret are the scan's."""

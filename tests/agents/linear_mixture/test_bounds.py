@@ -163,6 +163,7 @@ def test_frames_rounds_and_scales_are_stated_where_they_leave_the_theorem():
     assert whole.value > seen.value
 
 
+@pytest.mark.verify
 def test_the_bound_holds_for_a_learner_that_follows_the_theory():
     world = make_world_from("random-blend:states=4,actions=2,horizon=2,d=2")
     agent = make_private(world.model, 300, "value-iteration", PrivateOptions(calibration="paper", bonus_scale=1))

@@ -222,6 +222,7 @@ PROBLEMS = st.builds(
 )
 
 
+@pytest.mark.verify
 @settings(deadline=None, derandomize=True, max_examples=150)
 @given(PROBLEMS, st.sampled_from([2, 3, 17, 64, 100]), OPTIONS)
 def test_exact_spends_what_was_asked_for_and_never_more(problem, episodes, options):

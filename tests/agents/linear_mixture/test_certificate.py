@@ -75,6 +75,7 @@ MORE = [
 CASES = [*QUICK, *(pytest.param(case, marks=pytest.mark.verify) for case in MORE)]
 
 
+@pytest.mark.verify
 @pytest.mark.parametrize("options", CASES, ids=str)
 def test_the_constants_hold_as_often_as_they_say(options):
     """λ_min ≤ eig(Z) ≤ λ_max and ‖z‖_{Z⁻¹} ≤ ν, for all rounds and steps at once, in 1−α of the runs."""

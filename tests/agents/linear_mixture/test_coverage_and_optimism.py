@@ -140,6 +140,7 @@ def assert_implied(found: Audit) -> None:
     assert found.upper[inside].min() >= -1e-9
 
 
+@pytest.mark.verify
 @pytest.mark.parametrize("name", ["ucrl-vtr", "oppo"])
 def test_coverage_and_optimism_at_the_theory_s_radius(name: str) -> None:
     found = runs(name, 1.0)
@@ -162,6 +163,7 @@ def test_optimism_follows_at_any_scale(name: str, scale: float) -> None:
         assert found.lower.min() < -0.01
 
 
+@pytest.mark.verify
 @pytest.mark.parametrize("frame", [Frame(centred=True, span="seen"), Frame(centred=True, span="step")], ids=str)
 def test_coverage_in_other_frames(frame: Frame) -> None:
     found = runs("ucrl-vtr", 1.0, frame)
@@ -171,6 +173,7 @@ def test_coverage_in_other_frames(frame: Frame) -> None:
     assert (found.distance <= 1).all(axis=-1).mean() >= 1 - 3 * ALPHA
 
 
+@pytest.mark.verify
 def test_coverage_under_changing_regularizers() -> None:
     """Gaussian (Z, z), fresh in every episode and step, within a certificate that holds for all of them."""
     world = blends()[0]

@@ -29,6 +29,7 @@ def values_after(world: World, step: int, seed: int, kind: str) -> np.ndarray:
             return left * rng.integers(0, 2, size=states).astype(float)
 
 
+@pytest.mark.verify
 @pytest.mark.parametrize("frame", FRAMES, ids=lambda f: f"{f.span}{'-centred' * f.centred}")
 @few
 @given(world=worlds, seed=st.integers(0, 10**6), kind=st.sampled_from(["spread", "flat", "ends"]), at=st.floats(0, 1))

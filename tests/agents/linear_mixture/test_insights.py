@@ -111,6 +111,7 @@ def test_with_much_data_the_proven_interval_closes_around_the_truth(method):
     assert found.optimistic - found.cautious < found.proven_high - found.proven_low
 
 
+@pytest.mark.verify
 def test_without_a_privacy_plan_there_is_nothing_to_say():
     agent = make_agent("ucrl-vtr", MODEL, 20)
     assert agent.insights(np.zeros((8, 3)), 0, agent.plan(agent.init()), None) is None

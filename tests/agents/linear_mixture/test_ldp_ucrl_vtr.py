@@ -73,6 +73,7 @@ def test_the_running_code_keeps_the_promise() -> None:
     assert audited.attacked(agent, WORLD, trials=2000).verdict == "consistent"
 
 
+@pytest.mark.verify
 def test_it_runs_and_private_linopt_vi_has_less_noise() -> None:
     ours = make_agent("private-linopt-vi:trust=local,centred=false,span=horizon", WORLD.model, 100)
     theirs = make_agent("ldp-ucrl-vtr", WORLD.model, 100)

@@ -15,6 +15,7 @@ from reticent.privacy.neighbours import realised_strength
 from reticent.worlds import make_world_from
 
 
+@pytest.mark.verify
 def test_the_worst_trajectories_are_possible_and_beat_random_ones() -> None:
     world = make_world_from("mobile-health")
     agent = make_private(world.model, 64, "value-iteration", PrivateOptions())

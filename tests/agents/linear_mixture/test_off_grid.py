@@ -92,6 +92,7 @@ act = jax.jit(functools.partial(off_grid.act, MODEL))
 action_values = jax.jit(lambda published, step, state: off_grid.action_values(published, step, MODEL.rows_at(state)))
 
 
+@pytest.mark.verify
 @pytest.mark.parametrize("spec", VALUE_ITERATION)
 def test_at_a_node_value_iteration_is_the_planners_table(spec):
     for _, plan, _ in play(spec)[1]:
@@ -106,6 +107,7 @@ def test_at_a_node_value_iteration_is_the_planners_table(spec):
         np.testing.assert_array_equal(choices[clear], np.asarray(plan.policy)[clear])
 
 
+@pytest.mark.verify
 @pytest.mark.parametrize("spec", [MIRROR, AFTERWARDS])
 def test_at_a_node_policy_optimization_is_the_softmax_table(spec):
     agent, rounds = play(spec)

@@ -43,6 +43,7 @@ def test_blocks_of_states_change_nothing(world: str, spec: str, block: int, monk
         np.testing.assert_allclose(one, other, rtol=0, atol=1e-12)
 
 
+@pytest.mark.verify
 def test_blocks_bound_the_memory_of_a_plan(monkeypatch: pytest.MonkeyPatch) -> None:
     """Thousands of actions: in blocks, what a compiled plan needs is a fraction of S × A × d."""
     place = make_world_from("large-blend:states=60,actions=2000,successors=3,horizon=3,d=8")

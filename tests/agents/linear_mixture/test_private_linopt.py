@@ -198,6 +198,7 @@ def test_what_a_tree_keeps_for_later_is_not_read_either(options, secret):
     assert same(planned(agent, state._replace(aggregate=raw)), plan)
 
 
+@pytest.mark.verify
 def test_a_local_agent_receives_nothing_but_noised_reports():
     """All the server is ever given is report = statistics + noise; with the same sum, it is in the same state."""
     agent = agent_of("trust=local")
@@ -224,6 +225,7 @@ def test_a_local_agent_receives_nothing_but_noised_reports():
         agent.report(plan, rollout(agent, the_world(), plan, episode_uniforms(jax.random.key(0), 0, 3)), None)
 
 
+@pytest.mark.verify
 def test_without_noise_a_joint_round_cannot_end():
     agent = agent_of("counter=tree")
     with pytest.raises(InvalidInput, match="fresh noise for every round"):

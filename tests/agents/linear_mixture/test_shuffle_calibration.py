@@ -88,6 +88,7 @@ def test_reports_are_on_the_grid_and_within_reach() -> None:
     assert plan.messages(WORLD.model)[0] == messages_per_user(coins, reach, 8)
 
 
+@pytest.mark.verify
 def test_the_running_code_passes_replay_noise_check_and_audit() -> None:
     """False alarms: those of the checks, about 1e-6 and 1e-3."""
     agent = private(episodes=4, first=1, epsilon=2.0)

@@ -54,6 +54,7 @@ def test_dimension_two_in_closed_form() -> None:
         assert eigenvalues_beyond(2, float(point)) == pytest.approx(largest + smallest, rel=1e-7)
 
 
+@pytest.mark.verify
 @pytest.mark.parametrize("dimension", [1, 2, 3, 4, 8])
 def test_simulated_exceedances(dimension: int) -> None:
     # Fails on correct code if a binomial count leaves an interval of coverage 1 − 2e-7: 10 such checks, below 2e-6.

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import jax
 import numpy as np
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from random_models import few, worlds
@@ -15,6 +16,7 @@ pairs = jax.jit(lambda model, values, episode: observe(model, values, episode))
 all_products = jax.jit(products)
 
 
+@pytest.mark.verify
 @few
 @given(world=worlds, seed=st.integers(0, 10**6))
 def test_products_of_an_episode(world: World, seed: int) -> None:

@@ -55,6 +55,7 @@ def test_oppo(spec: str) -> None:
     assert ahead.regret[:, -1].mean() < 0.5 * curves.regret[:, -1].mean()
 
 
+@pytest.mark.verify
 @pytest.mark.parametrize("spec", ["ucrl-vtr:bonus_scale=0.1", "oppo:bonus_scale=0.05,learning_rate=0.3"])
 def test_a_small_world_is_learned_soon(spec: str) -> None:
     """After 600 users next to nothing is lost any more: the quick form of the two above."""

@@ -61,6 +61,7 @@ def test_the_truth_is_in_the_ellipsoid_of_larger_worlds(world: str, users: int, 
         assert held >= least(64, 0.85)
 
 
+@pytest.mark.verify
 def test_a_wrong_ellipsoid_would_be_noticed() -> None:
     """A posterior that believes its noise to be three times smaller than it is: the test above must fail."""
     world = make_world_from(SMALL)

@@ -23,6 +23,7 @@ from reticent.worlds.seasons import seasons_of
 WORLD = make_world_from("random-blend:states=4,actions=3,horizon=3,d=3")
 
 
+@pytest.mark.verify
 @double_precision
 def test_the_alarm_has_its_rate_of_false_alarms() -> None:
     """Of releases as the beliefs expect them, 1 in 20 alarms at that rate; 40 000 of them, within four standard errors."""

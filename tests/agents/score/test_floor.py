@@ -35,6 +35,7 @@ def agent_with(floor: float) -> ScoreLearner:
     return agent
 
 
+@pytest.mark.verify
 @double_precision
 def test_actions_have_the_probabilities_that_are_logged() -> None:
     agent, plan = first_plan(0.2)
@@ -56,6 +57,7 @@ def test_without_a_floor_nothing_is_random_after_the_first_round() -> None:
     assert set(np.unique(agent.action_probabilities(later))) == {0.0, 1.0}
 
 
+@pytest.mark.verify
 @double_precision
 def test_moments_are_those_of_the_mixed_policy() -> None:
     """By the truth as the estimate, the model's value of the floored plan is the world's; at 1/A it is acting at random."""

@@ -56,6 +56,7 @@ def test_the_flagship_replayed(kind: str) -> None:
     assert replay(one, users[:2], 0, other).findings == ()
 
 
+@pytest.mark.verify
 @pytest.mark.parametrize("trust", ["joint", "local"])
 def test_an_attack_proves_nearly_all_of_the_claim_and_no_more(trust: str) -> None:
     """A correct audit is called violated once in a thousand; the seed is fixed."""

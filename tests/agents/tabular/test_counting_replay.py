@@ -109,6 +109,7 @@ def test_a_counters_blocks_are_its_exposure_in_the_1_norm() -> None:
     assert np.isinf(probe(RunningSum(3)).pure_exposures).all()
 
 
+@pytest.mark.verify
 def test_the_likelihood_ratio_finds_laplace_noise_that_is_too_small() -> None:
     """At ε = 4 with a fifth of the noise; the bound fails for correct code with probability 0.001."""
     honest = subject("laplace epochs", epsilon=4.0)
@@ -119,6 +120,7 @@ def test_the_likelihood_ratio_finds_laplace_noise_that_is_too_small() -> None:
     assert broken.lower_bound.epsilon > 4
 
 
+@pytest.mark.verify
 @pytest.mark.parametrize("kind", ["epochs", "laplace epochs", "laplace local"])
 def test_an_audit_of_correct_code_is_consistent(kind: str) -> None:
     found = audit(subject(kind), WORLD, trials=4000, seed=1)

@@ -131,6 +131,7 @@ def test_noisy_q_learning_hides_rewards_as_far_as_it_says() -> None:
     assert "(0.7, 1e-05)" in agent.promise.sentence()
 
 
+@pytest.mark.verify
 @pytest.mark.parametrize("spec", ["private-ucb-vi:epsilon=300", "private-ucb-po:epsilon=300", "dp-ucbvi:epsilon=300"])
 def test_with_next_to_no_noise_they_learn_a_short_river(spec: str) -> None:
     """The last policy is within a fifth of the optimum (V* = 5.72, uniform play 0.45)."""

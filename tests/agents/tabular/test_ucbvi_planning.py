@@ -26,6 +26,7 @@ def some_episodes(number: int, seed: int) -> list[Episode]:
     return [Episode(draw.integers(0, S, H + 1), draw.integers(0, A, H), draw.random(H).round(3)) for _ in range(number)]
 
 
+@pytest.mark.verify
 @pytest.mark.parametrize("bonus", ["hoeffding", "bernstein"])
 @pytest.mark.parametrize(("number", "scale"), [(0, 1.0), (1, 0.01), (60, 0.02)])
 def test_plans_are_those_of_the_transcription(bonus: str, number: int, scale: float) -> None:
@@ -91,6 +92,7 @@ def test_tables_that_do_not_fit_are_refused() -> None:
         make_agent("ucbvi", world.model, 10)
 
 
+@pytest.mark.verify
 @pytest.mark.parametrize("spec", ["ucbvi", "ucbvi:bonus=bernstein,bonus_scale=0.05", "psrl:replan=epoch", "q-learning"])
 def test_it_learns_a_short_river(spec: str) -> None:
     """The last policy is within a tenth of the optimum (V* = 5.72, uniform play 0.45), on each of two seeds."""

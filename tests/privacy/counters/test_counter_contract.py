@@ -107,6 +107,7 @@ def test_jit_scan_and_vmap_agree_with_a_plain_loop(counter):
             np.testing.assert_allclose(counter.release(state), together[stream, t], rtol=1e-9, atol=1e-12)
 
 
+@pytest.mark.verify
 @pytest.mark.parametrize("counter", all_counters(100), ids=label)
 def test_measured_std_is_as_stated(counter):
     """50 000 coordinates: a std is measured to 0.32%, so 2% is 6.3 sigma, below 2e-7 over all 600 comparisons."""

@@ -112,6 +112,7 @@ def test_the_decision_problem_of_a_chain(pages):
     assert log.rows == (pages[:, :-1] != LEFT).sum()
 
 
+@pytest.mark.verify
 def test_a_blend_of_the_pilot_earns_most_of_what_there_is_to_earn(sessions):
     """The pilot's own plan is poor elsewhere; the blend next to the deployed readers closes nine tenths of the distance."""
     pilot, deployed = msnbc.populations(sessions)

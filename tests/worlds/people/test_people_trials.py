@@ -49,6 +49,7 @@ def test_jester_replay_tells_each_joke_once(people):
     np.testing.assert_allclose(compiled, users.returns(policy))
 
 
+@pytest.mark.verify
 def test_jester_learning_does_not_pay(people):
     """The pilot's plan is as good among those who rated all as their own: nothing is left to learn."""
     fitted = jester.fit_pilot(people, 3)
@@ -133,6 +134,7 @@ def test_heartsteps_candidates_leave_the_unavailable_alone(decisions):
     assert all("available: no" in pair for pair in fitted.report.untried)
 
 
+@pytest.mark.verify
 def test_heartsteps_populations_differ(published):
     published(heartsteps.PUBLISHED)
     first, second = (make_world_from("heartsteps", population=number) for number in (0, 1))

@@ -16,7 +16,7 @@ from reticent.errors import InvalidInput, UnknownName
 from reticent.simulation.rollout import rollout
 from reticent.worlds import make_world_from
 
-SMALL = "random-blend:states=3,actions=2,horizon=2,d1=2,d2=2,per_step=true"
+SMALL = "random-blend:states=3,actions=2,horizon=2,d1=2,d2=3,per_step=true"
 WORLD = make_world_from(SMALL)
 
 

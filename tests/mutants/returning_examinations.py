@@ -16,7 +16,8 @@ from running_service import APP_KEY, running_service
 from reticent.errors import ReticentError
 from reticent.privacy.noise import SecureNoise
 from reticent.service import published
-from reticent.service.deployment import Deployment, Opened
+from reticent.service.admissions import Opened
+from reticent.service.deployment import Deployment
 from reticent.service.mechanism import make_mechanism
 from reticent.service.secrets import Secrets
 from reticent.service.storage import records

@@ -46,6 +46,9 @@ def age(engine: sa.Engine) -> None:
     """Make a store of layout 4 of one of today."""
     with engine.begin() as tx:
         for table, columns in layout(engine).items():
+            if table not in LAYOUT_4:
+                tx.execute(sa.text(f"DROP TABLE {table}"))
+                continue
             for column in set(columns) - LAYOUT_4[table]:
                 tx.execute(sa.text(f"ALTER TABLE {table} DROP COLUMN {column}"))
         tx.execute(sa.text("UPDATE deployment SET format = 4"))

@@ -13,6 +13,7 @@ def migrate(
     dev: Annotated[
         bool, typer.Option("--dev", help="Let well-known secrets stand in for missing ones, on this machine only.")
     ] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object and nothing else.")] = False,
 ) -> None:
     """Bring a deployment's store up to this version's layout. Stop every worker first, and take a backup with them.
 
@@ -30,4 +31,9 @@ def migrate(
         before, now = bring_up(store)
         if before != now:
             rewrite_journal(witness, store, secrets)
+    if as_json:
+        from reticent.cli.output import print_json
+
+        print_json({"before": before, "now": now})
+        return
     print(f"layout {now}" if before == now else f"layout {before} became {now}")

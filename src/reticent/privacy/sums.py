@@ -11,7 +11,6 @@ sensitivity is the business of the subclass that forms it.
 
 from __future__ import annotations
 
-import abc
 from typing import Any, NamedTuple
 
 import jax
@@ -36,7 +35,7 @@ class SumState(NamedTuple):
     rounds: Array
 
 
-class PrivateSums(abc.ABC):
+class PrivateSums:
     """The server's side of a privatizer; subclasses are dataclasses with these fields.
 
     Attributes:
@@ -55,15 +54,15 @@ class PrivateSums(abc.ABC):
     law: Law = "gaussian"
 
     @property
-    @abc.abstractmethod
     def contribution_bound(self) -> np.ndarray:
-        """The most that a clipped contribution is away from 0 in each coordinate, ``(H, D)``."""
+        """The most that a clipped contribution is away from 0 in each coordinate, ``(H, D)``. Deployments ask for it."""
+        raise NotImplementedError(f"{type(self).__name__} does not say contribution_bound, which a deployment needs")
 
     @property
-    @abc.abstractmethod
     def device_rules(self) -> dict[str, Any]:
         """What a device needs to form a contribution besides model and billboard: the name of its ``form``
-        (:mod:`reticent_client.wire.forms`), and the bounds that the form clips to."""
+        (:mod:`reticent_client.wire.forms`), and the bounds that the form clips to. Deployments ask for it."""
+        raise NotImplementedError(f"{type(self).__name__} does not say device_rules, which a deployment needs")
 
     def version_rules(self, plan: Plan) -> dict[str, Array]:
         """What contributions of users who were served ``plan`` are made of besides: arrays by name, as public as it."""
@@ -76,9 +75,9 @@ class PrivateSums(abc.ABC):
 
     # -- the user's side ----------------------------------------------------------------------------------------------
 
-    @abc.abstractmethod
     def report(self, seen: Any, noise: Array | None) -> Array:
         """One user's contribution ``(H, D)`` as it leaves her: within its bounds always. Every subclass forms its own."""
+        raise NotImplementedError(f"{type(self).__name__} does not form contributions")
 
     def send(self, contribution: Array, noise: Array | None) -> Array:
         """A contribution ``(H, D)`` as it leaves the user: on the grid, and noised where the trust model says so."""

@@ -137,6 +137,7 @@ def test_the_picture_names_its_axes_and_moves_with_its_reader(page: Any) -> None
     assert float(page.get_attribute("#explore-chart circle", "cx")) < float(before)
 
 
+@pytest.mark.verify
 @in_chromium
 @pytest.mark.parametrize(("width", "scheme"), [(360, "light"), (360, "dark"), (1280, "light"), (1280, "dark")])
 def test_nothing_sticks_out_on_a_phone(page: Any, width: int, scheme: str) -> None:

@@ -176,6 +176,7 @@ def test_a_world_brings_its_defaults(outcome: dict) -> None:
     assert outcome["runs"]["toy-agent"]["options"] == {"courage": "0.5"}
 
 
+@pytest.mark.verify
 def test_an_agent_runs_and_says_that_it_promises_nothing(outcome: dict) -> None:
     run = outcome["runs"]["toy-agent"]
     assert 0 <= run["regret"] <= 12 * 2

@@ -149,6 +149,7 @@ def test_compiled_vectorised_and_plain_execution_agree(spec: str) -> None:
                 zip(np.asarray(together.states), np.asarray(together.rewards), strict=True)}) > 1  # fmt: skip
 
 
+@pytest.mark.verify
 def test_state_and_plan_are_arrays_of_lasting_shape(spec: str) -> None:
     agent = agent_of(spec)
     before = agent.init()
@@ -168,6 +169,7 @@ def test_state_and_plan_are_arrays_of_lasting_shape(spec: str) -> None:
     assert (int(before.rounds), int(after.rounds)) == (0, 1)
 
 
+@pytest.mark.verify
 def test_nothing_is_changed_in_place(spec: str) -> None:
     agent = agent_of(spec)
     state, plan, episode = life(spec)
@@ -198,6 +200,7 @@ def assert_proper(agent: LinOptLearner, plan: Any) -> None:
     np.testing.assert_allclose((policy * action_values).sum(axis=-1), values[:-1], rtol=0, atol=1e-12)
 
 
+@pytest.mark.verify
 def test_plans_are_proper(spec: str) -> None:
     agent = agent_of(spec)
     assert_proper(agent, agent.plan(agent.init(), action_values=True))
@@ -206,6 +209,7 @@ def test_plans_are_proper(spec: str) -> None:
     assert_proper(agent, last)
 
 
+@pytest.mark.verify
 def test_the_most_one_sided_users_do_no_harm(spec: str) -> None:
     """A round of a million identical users, at the edges of what an episode can be, and noise far out in its tail."""
     agent = agent_of(spec)

@@ -72,6 +72,7 @@ def test_the_noise_in_every_release_has_the_counters_std(kind: str) -> None:
         assert not fits(z[:, ::5], 0.9 * std[t])
 
 
+@pytest.mark.verify
 def test_the_secure_source_passes() -> None:
     assert check_source(SecureNoise()) == []
 

@@ -62,6 +62,7 @@ def test_the_worst_pair_found_spends_the_promise_and_no_more(kind: str) -> None:
     assert found.realised == pytest.approx(mu * exposure)
 
 
+@pytest.mark.verify
 @pytest.mark.parametrize(
     ("kind", "method"),
     [

@@ -40,6 +40,7 @@ def test_json_is_one_object_with_the_promised_keys(reticent, tmp_path):
     assert "note: --epsilon had no effect" in err
 
 
+@pytest.mark.verify
 def test_people_get_a_table_and_the_files(reticent, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     code, out, _ = reticent("run", "--world", TINY, "--agent", "ucrl-vtr", "--episodes", 60, "--seeds", 2)
@@ -99,7 +100,11 @@ def test_worlds_and_agents_are_listed(reticent):
 # -- help --------------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("arguments", [[], *([name] for name in COMMANDS)], ids=lambda given: given[0] if given else "")
+@pytest.mark.parametrize(
+    "arguments",
+    [[], ["run"], *(pytest.param([name], marks=pytest.mark.verify) for name in COMMANDS if name != "run")],
+    ids=lambda given: given[0] if given else "",
+)
 def test_help_is_fast_and_imports_nothing_heavy(arguments):
     """Processor time, best of three: the machine may be busy with other tests."""
     program = (
@@ -145,6 +150,7 @@ def test_version(reticent):
 # -- Ctrl-C ------------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.verify
 def test_ctrl_c_keeps_what_is_finished(tmp_path):
     """For real: a process, a signal, and a directory that can be read afterwards.
 

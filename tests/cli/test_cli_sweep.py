@@ -55,6 +55,7 @@ def test_a_dry_run_lists_the_cells_and_computes_nothing(sweep):
     assert not Path("results").exists()
 
 
+@pytest.mark.verify
 def test_people_get_a_table_and_the_files_and_the_same_command_does_nothing_more(sweep):
     code, out, _ = sweep(GRID)
     assert code == 0
@@ -108,6 +109,7 @@ def test_a_cluster_that_does_not_answer_is_one_clean_line(sweep):
     assert "ray start --head" in err
 
 
+@pytest.mark.verify
 def test_a_killed_sweep_goes_on_where_it_was(tmp_path):
     """For real: a process that is killed with most of its cells to do, and the same command again."""
     grid = {**GRID, "episodes": 2000, "seeds": 20, "seeds_per_cell": 1}

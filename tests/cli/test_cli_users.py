@@ -32,6 +32,7 @@ def users(reticent, monkeypatch):
     return lambda *arguments: reticent("users", *arguments)
 
 
+@pytest.mark.verify
 def test_every_user_is_accounted_for(users, url) -> None:
     """First a crowd that fits, then one that runs over the horizon: what the command counts is what the service did."""
     with Client(url, ADMIN_KEY) as operator:

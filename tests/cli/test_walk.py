@@ -29,7 +29,7 @@ def records(tmp_path_factory):
 FIT = ["--horizon", 3, "--candidates", 2, "--starts", 2, "--group", "clinic", "--state", "mood", "--action", "message"]
 
 
-@pytest.mark.slow
+@pytest.mark.verify
 def test_five_commands(reticent, records, tmp_path, monkeypatch) -> None:
     monkeypatch.chdir(tmp_path)
     code, _, err = reticent("fit", records / "pilot.csv", *FIT, "--reward", "moved", "-o", "model.npz")

@@ -90,6 +90,7 @@ def test_contributions_equal_the_simulations_bit_for_bit(subject: Mechanism, see
     np.testing.assert_array_equal(mine, library_report(subject, values, seen))
 
 
+@pytest.mark.verify
 @pytest.mark.parametrize("nonnegative", [False, True])
 @given(seed=st.integers(0, 2**32 - 1), sizes=st.sampled_from([(5, 2, 3, 3, 2), (2, 3, 4, 1, 1)]))
 @settings(max_examples=5, deadline=None)

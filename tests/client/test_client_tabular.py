@@ -43,6 +43,7 @@ def play(client: Client, user: int) -> Any:
     return episode
 
 
+@pytest.mark.verify
 def test_users_are_served_and_learned_from_to_the_end(deployed: tuple[str, str]) -> None:
     trust, url = deployed
     demanded = {"epsilon": 2.0, "delta": 1e-5} if trust == "local" else {}

@@ -20,7 +20,7 @@ def free_port() -> int:
         return int(probe.getsockname()[1])
 
 
-@pytest.mark.slow
+@pytest.mark.verify
 def test_it_starts_serves_and_leaves_nothing_behind(tmp_path) -> None:
     port = free_port()
     command = [sys.executable, str(DEMO), "--users", "1000000", "--port", str(port)]

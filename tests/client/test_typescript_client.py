@@ -54,13 +54,14 @@ def people(count: int, prefix: str = "user", **given: Any) -> list[dict[str, Any
     return made
 
 
+@pytest.mark.verify
 @pytest.mark.parametrize(
     "form",
     [
         "regressions",
-        pytest.param("regressions-po", marks=pytest.mark.verify),
+        "regressions-po",
         "counts",
-        pytest.param("score", marks=pytest.mark.verify),
+        "score",
     ],
 )
 def test_reports_are_python_s_numbers_plus_noise_of_the_published_scale(tmp_path: Path, form: str) -> None:

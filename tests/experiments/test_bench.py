@@ -110,6 +110,7 @@ def test_learners_that_slow_each_other_down_are_seen() -> None:
 # -- scaling ----------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.verify
 def test_time_of_an_episode_is_measured() -> None:
     sizes = {"S": 2, "A": 2, "d": 1, "H": 1, "K": 700, "learners": 2}  # compiled above already
     assert 0 < seconds_per_episode(EPOCHS, sizes, repeats=1, seconds=0.0) < 1

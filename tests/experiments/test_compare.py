@@ -28,6 +28,7 @@ def found() -> Comparison:
     return compare(WORLD, (1.0, 4.0), agents=SOME, episodes=200, seeds=3)
 
 
+@pytest.mark.verify
 def test_the_field_is_every_agent_under_every_trust_model_it_offers() -> None:
     contestants, absent = gather(make_world_from(WORLD).model, 200, (1.0,), 1e-5)
     assert {who.name for who in contestants} | {who.name.partition(":")[0] for who in absent} == set(AGENTS)
@@ -92,6 +93,7 @@ def test_standings_are_by_regret_and_have_every_epsilon(found: Comparison) -> No
     assert names == {"ucrl-vtr", "private-linopt-vi", "ucbvi"}
 
 
+@pytest.mark.verify
 def test_advice_is_the_least_regret_of_each_trust_model_with_its_paired_lead(found: Comparison) -> None:
     advice = {one.trust: one for one in found.advice}
     assert list(advice) == [trust for trust in reversed(whom_to_trust()) if trust in advice]

@@ -112,6 +112,7 @@ def test_what_does_not_apply_says_why_and_the_rest_goes_on() -> None:
     assert "(2, 1e-05)-indistinguishable" in only.sentence
 
 
+@pytest.mark.verify
 def test_the_command_writes_what_can_be_served(tmp_path: Path, monkeypatch, capsys) -> None:
     out = tmp_path / "deployment.yaml"
     world = "random-blend:states=3,actions=2,horizon=2,d=2"

@@ -139,6 +139,7 @@ def test_summary_sentence_names_those_that_learned_nothing(result, monkeypatch):
     )
 
 
+@pytest.mark.verify
 def test_a_run_can_be_stopped_and_keeps_what_is_finished(tmp_path):
     asked = []
 

@@ -225,6 +225,7 @@ def test_a_cells_file_holds_what_a_run_of_its_seeds_finds(directory, result):
     assert row["epsilon_spent"] == pytest.approx(0.5, rel=1e-3)
 
 
+@pytest.mark.verify
 def test_the_summary_is_that_of_all_files_taken_together(directory, result):
     frame = polars.read_parquet(directory / storage.CELLS / "*.parquet")
     ends = frame.filter(polars.col("episode") == 60)
@@ -361,6 +362,7 @@ def test_what_a_killed_worker_left_behind_is_no_result_and_is_swept_up(tmp_path)
 # -- failures ----------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.verify
 def test_a_cell_that_cannot_be_run_does_not_stop_the_others(tmp_path, monkeypatch):
     """One agent's own option is wrong; another cell hits a defect."""
     grid = grid_of({**GRID, "agents": ["ucrl-vtr", "oppo:bonus_scale=-3"], "privacy": None, "seeds_per_cell": 6})

@@ -35,6 +35,7 @@ def quick_regrets() -> dict[str, list[list[str]]]:
     return found
 
 
+@pytest.mark.verify
 @pytest.mark.parametrize(("world", "agent"), QUICK, ids=map(" ".join, QUICK))
 def test_quick_regrets_are_what_was_recorded(world: str, agent: str, quick_regrets: dict) -> None:
     assert quick_regrets[f"{world} {agent}"] == RECORDED[f"{world} {agent}"]

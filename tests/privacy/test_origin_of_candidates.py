@@ -25,6 +25,7 @@ def stated(origin: Provenance | None) -> Model:
     return dataclasses.replace(MODEL, about=About(None, origin))
 
 
+@pytest.mark.verify
 @pytest.mark.parametrize(
     ("origin", "said"),
     [

@@ -306,6 +306,7 @@ here.put_back(where, url, file, replace=True)
 """
 
 
+@pytest.mark.verify
 @pytest.mark.parametrize("step", ["rows", "commit"])
 def test_killed_in_the_middle_it_can_be_repeated(tmp_path: Path, step: str) -> None:
     """Killed with all rows written and not committed, and committed before the witness heard of it."""

@@ -293,6 +293,7 @@ def test_a_key_is_asked_for_once_and_kept_in_the_tab(window, blend):
         assert likely == pytest.approx(policy.max(axis=-1).T[40:].ravel(), abs=1e-3)
 
 
+@pytest.mark.verify
 def test_the_end_is_announced(window, blend):
     with watch(window, blend.url) as page:
         page.until("!document.getElementById('key').hidden")
@@ -308,6 +309,7 @@ def test_the_end_is_announced(window, blend):
         assert page.text("#version-note") == "This is the final policy."
 
 
+@pytest.mark.verify
 def test_it_loads_at_once(window, health):
     """A second on an idle machine is the aim (docs/dashboard.md); the bound here leaves room for busy ones."""
     with watch(window, health.url) as page:

@@ -59,6 +59,7 @@ def everything(agent: DeployedAgent) -> tuple[Any, ...]:
 # -- what it names is what runs ---------------------------------------------------------------------------------------
 
 
+@pytest.mark.verify
 @pytest.mark.parametrize(
     ("spec", "trust", "method", "tabular"),
     [

@@ -130,6 +130,7 @@ def test_finishing_waits_for_all_users(config: Path, opened: Deployment) -> None
     assert listed["finished"]
 
 
+@pytest.mark.verify
 def test_the_same_by_address(tmp_path: Path) -> None:
     world = "random-blend:states=4,actions=2,horizon=2,d=2"
     with running_service(tmp_path, world=world, agent=AGENT, episodes=4, rate_limit=0) as url:

@@ -37,6 +37,7 @@ def play(service: Deployment, users: int = 28) -> dict[str, Any]:
     return found
 
 
+@pytest.mark.verify
 @pytest.mark.parametrize("pan_private", [False, True])
 def test_a_kept_promise_raises_no_alarm(database: str, pan_private: bool) -> None:
     """Noise is that of the guarantee: monitor, mean and variance, each with a false alarm of 1e-6."""
@@ -56,6 +57,7 @@ def test_a_kept_promise_raises_no_alarm(database: str, pan_private: bool) -> Non
     assert published.status(again)["canaries"] == found
 
 
+@pytest.mark.verify
 def test_a_tenth_too_little_noise_is_found_within_the_stated_releases(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

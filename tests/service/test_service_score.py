@@ -93,6 +93,7 @@ def test_service_embedded_agent_and_simulation_have_the_same_sums_and_plans(tmp_
             np.testing.assert_array_equal(np.frombuffer(row.release, "<f8"), total.ravel())
 
 
+@pytest.mark.verify
 @pytest.mark.parametrize("spec", [AGENT, AGENT + ",score=likelihood", AGENT + ",trust=local"])
 @pytest.mark.usefixtures("silent")
 def test_numpy_and_jax_form_the_same_vectors_whatever_a_user_sends(spec: str) -> None:
@@ -122,6 +123,7 @@ def test_numpy_and_jax_form_the_same_vectors_whatever_a_user_sends(spec: str) ->
             assert np.linalg.norm(mine * mechanism.grid) <= 1 + mechanism.grid
 
 
+@pytest.mark.verify
 def test_the_first_places_explore_and_a_user_without_a_place_does_not(tmp_path: Path) -> None:
     service = deployment(tmp_path, "private-score-vi:first=0.4,growth=4,epsilon=15,explore=0", 84)
     assert service.mechanism.agent.schedule.round_sizes.tolist() == [4, 16, 64]

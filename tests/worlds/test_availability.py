@@ -53,6 +53,7 @@ def test_a_mask_leaves_the_best_of_what_is_allowed(world: World) -> None:
     assert float(unchanged.optimal_policy_value()) == pytest.approx(float(world.optimal_policy_value()), rel=1e-12)
 
 
+@pytest.mark.verify
 @pytest.mark.parametrize("world", [WORLD, SPARSE], ids=["dense", "sparse"])
 @pytest.mark.parametrize("chance", [0.0, 0.8, 1.0, "by state"])
 def test_who_is_not_available_is_left_in_peace(world: World, chance: float | str) -> None:

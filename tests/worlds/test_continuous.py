@@ -78,6 +78,7 @@ MODEL = WORLD.model
 # -- the model --------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.verify
 def test_on_the_nodes_it_is_a_finite_model():
     finite = MODEL.on_nodes()
     assert type(finite) is Model
@@ -264,6 +265,7 @@ def test_the_sampler_agrees_with_its_densities(state, action):
     assert stats.kstest(other, "uniform").pvalue < FALSE_ALARM  # the test tells the candidates apart
 
 
+@pytest.mark.verify
 def test_a_step_is_drawn_from_the_blend():
     """By the law of the mixture; and its rewards have the mean of theirs (both at a false-alarm rate of about 1e-6)."""
     uniforms = jax.random.uniform(jax.random.key(5), (DRAWS, WORLD.step_draws))

@@ -65,6 +65,7 @@ def test_values_agree_with_enumeration_of_policies_and_trajectories(kind):
     assert world.optimal_value == pytest.approx(max(returns), abs=1e-12)
 
 
+@pytest.mark.verify
 @every_world
 @given(worlds)
 def test_expanded_worlds_are_probabilities_and_rewards_in_range(world):

@@ -104,6 +104,7 @@ def test_a_phenotype_is_its_band_of_the_ranked_outcomes():
     np.testing.assert_allclose(bands, [by_hand[name] for name in icu.PHENOTYPES], atol=1e-12)
 
 
+@pytest.mark.verify
 @with_data
 def test_treatment_suits_whom_it_should(world):
     """More fluid is better for those who respond to it and worse for the overloaded; likewise the vasopressor."""

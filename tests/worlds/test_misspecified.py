@@ -46,6 +46,7 @@ def nearest_in_span(world) -> float:
     return float(solved.fun)
 
 
+@pytest.mark.verify
 @settings(max_examples=40, deadline=None, derandomize=True)
 @given(cases)
 def test_the_truth_is_a_world_that_far_away_and_no_further(case):

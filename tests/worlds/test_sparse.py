@@ -131,6 +131,7 @@ def test_exact_values_agree_with_each_other_and_with_plain_python(pair, seed):
     assert sparse.uniform_value == pytest.approx(dense.uniform_value, abs=1e-12)
 
 
+@pytest.mark.verify
 @every_pair
 @given(pairs, st.integers(0, 10**6))
 def test_choices_are_worth_what_their_probabilities_are(pair, seed):

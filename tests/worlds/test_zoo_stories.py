@@ -275,6 +275,7 @@ def test_the_keyboard_is_the_sentence_of_its_story(worlds):
     assert solve(*sentence(0)) == pytest.approx((world.optimal_value, world.uniform_value), abs=1e-12)
 
 
+@pytest.mark.verify
 def test_the_keyboard_quotes_its_values_and_the_blend_matters(worlds):
     world = worlds["keyboard"]
     followers, chances = keyboard.bigrams(0)

@@ -158,6 +158,7 @@ def chain_returns(rng, m):
     return returns
 
 
+@pytest.mark.verify
 def test_many_users_are_evaluated_accurately():
     returns = chain_returns(np.random.default_rng(0), 20_000)
     key = jax.random.key(0)
@@ -182,6 +183,7 @@ def evidence(factor):
     return lower_bounds(scores.without, scores.present, 1e-5, 0.999, gaussian=False)
 
 
+@pytest.mark.verify
 def test_the_audit_is_consistent_and_finds_noise_that_is_ten_times_too_small():
     """A false alarm has probability 1e-3 by construction; the seed is fixed."""
     assert 0 < evidence(1.0).lower_bound.epsilon <= 2.0

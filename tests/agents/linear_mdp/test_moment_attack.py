@@ -54,6 +54,7 @@ def test_the_audit_is_consistent_and_tight(growth):
     assert result.strongest.scores.possible == pytest.approx(result.claimed_mu, rel=0.05)
 
 
+@pytest.mark.verify
 @pytest.mark.parametrize("growth", [1.5, 1.0])
 def test_noise_that_forgets_the_number_of_rounds_is_caught(growth):
     exposure = reuse(np.asarray(one_step(growth=growth).aggregator.counter.sizes))
@@ -109,6 +110,7 @@ class Leaky(LinearMdpLearner):
         return after._replace(past=after.past._replace(weights=after.past.weights + 1e-3 * raw))
 
 
+@pytest.mark.verify
 def test_a_leak_beside_the_noise_is_found():
     agent = small_agent()
     leaky = Leaky(**{field.name: getattr(agent, field.name) for field in dataclasses.fields(agent)})

@@ -114,6 +114,7 @@ def assert_same(result: Any, trace: slow.Trace) -> None:
         np.testing.assert_allclose(np.asarray(ours), np.array(theirs), rtol=0, atol=1e-9)
 
 
+@pytest.mark.verify
 @pytest.mark.parametrize("scale", [1.0, 0.03])
 @pytest.mark.parametrize("name", ["ucrl-vtr", "oppo:learning_rate=paper", "oppo:learning_rate=0.3"])
 @pytest.mark.parametrize("spec", WORLDS)
@@ -198,6 +199,7 @@ QUICK_FRAMES = {
 }
 
 
+@pytest.mark.verify
 @pytest.mark.parametrize(
     ("spec", "frame", "name"),
     [

@@ -275,6 +275,7 @@ def test_the_brute_force_is_the_definition(adjacency, share):
     assert (gram + share * moment).max() >= 0.9 * ours
 
 
+@pytest.mark.verify
 @pytest.mark.parametrize(
     ("epsilon", "delta", "horizon"), [(0.1, 1e-5, 2), (1.0, 1e-5, 10), (1.0, 1e-8, 5), (10.0, 1e-5, 3)]
 )

@@ -117,6 +117,7 @@ def raw_floors(options) -> np.ndarray:
     return good
 
 
+@pytest.mark.verify
 @pytest.mark.parametrize("options", CASES, ids=str)
 def test_release_noise_is_what_is_stated(options):
     """σ × release_std per coordinate and round, within 2%; no correlation between coordinates."""

@@ -151,6 +151,7 @@ def test_coverage_and_optimism_at_the_theory_s_radius(name: str) -> None:
     assert found.free[..., -1].mean() > 0.05  # not everything is clipped at H-h+1, where optimism is trivial
 
 
+@pytest.mark.verify
 @pytest.mark.parametrize("name", ["ucrl-vtr", "oppo"])
 @pytest.mark.parametrize("scale", [0.5, 0.2])
 def test_optimism_follows_at_any_scale(name: str, scale: float) -> None:

@@ -87,6 +87,7 @@ def test_the_bound_of_steps_ahead_has_no_second_term() -> None:
     assert found.caveats == before.caveats == ()
 
 
+@pytest.mark.verify
 def test_ties_at_the_ceiling_do_not_go_to_the_first_action() -> None:
     """Before any data every value is at the ceiling; the widest ellipsoid is chosen, which is not always action 0."""
     agent = make_agent("ucrl-vtr:bonus_scale=1", MODEL, 100)

@@ -142,6 +142,7 @@ def plain_action_value(published, step, state, action):
     return max(0.0, min(MODEL.horizon - step, total))
 
 
+@pytest.mark.verify
 @pytest.mark.parametrize("spec", VALUE_ITERATION)
 def test_between_the_nodes_q_is_the_formula(spec):
     _, plan, episodes = play(spec)[1][3]
@@ -160,6 +161,7 @@ def test_between_the_nodes_q_is_the_formula(spec):
     assert inside > 20  # not everything is at a clip, where the test would see nothing
 
 
+@pytest.mark.verify
 @pytest.mark.parametrize(("spec", "stepped"), [(MIRROR, 4), (AFTERWARDS, 3)])
 def test_policy_optimization_between_the_nodes_sums_the_versions_it_stepped_along(spec, stepped):
     agent, rounds = play(spec)

@@ -90,6 +90,7 @@ def test_one_table_is_a_known_reward() -> None:
 # -- nothing is spent on rewards that are known --------------------------------------------------------------------------
 
 
+@pytest.mark.verify
 @pytest.mark.parametrize("trust", ["joint", "local", "shuffle"])
 def test_known_rewards_cost_nothing(trust: str) -> None:
     spec = f",trust={trust},epsilon=4"
@@ -132,6 +133,7 @@ def test_whatever_comes_in_contrasts_are_within_their_bounds(phi, targets, contr
     assert (np.asarray(seen.rewards) <= bounds.high).all()
 
 
+@pytest.mark.verify
 @pytest.mark.parametrize("spec", ["", ",adjacency=zero-out", ",trust=local", ",counter=tree", ",moment_share=2.0"])
 def test_no_pair_of_users_exceeds_the_promise_and_one_attains_it(spec: str) -> None:
     agent = private(spec)

@@ -53,6 +53,7 @@ def params() -> list:
     return [pytest.param(kind, marks=[] if kind in QUICK else [pytest.mark.verify]) for kind in KINDS]
 
 
+@pytest.mark.verify
 @pytest.mark.parametrize("kind", params())
 def test_the_worst_pair_found_spends_the_promise_and_no_more(kind: str) -> None:
     one = subject(kind)
@@ -66,6 +67,7 @@ def test_the_worst_pair_found_spends_the_promise_and_no_more(kind: str) -> None:
     assert found.realised == pytest.approx(cost * exposure)
 
 
+@pytest.mark.verify
 @pytest.mark.parametrize("kind", params())
 def test_users_of_the_world_in_any_place(kind: str) -> None:
     one = subject(kind)

@@ -46,6 +46,7 @@ def test_plans_are_those_of_the_transcription(bonus: str, number: int, scale: fl
     np.testing.assert_allclose(chosen, v[:-1], rtol=1e-12)
 
 
+@pytest.mark.verify
 def test_pooling_adds_up_the_steps() -> None:
     world = make_world_from(f"random-blend:states={S},actions={A},horizon={H},d1=2,d2=2")
     agent = make_agent("ucbvi", world.model, 50, pool=True, bonus_scale=0.01)

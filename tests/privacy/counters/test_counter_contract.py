@@ -92,6 +92,7 @@ def test_releases_are_linear_in_items_and_noise(n, which, shape, seed):
     np.testing.assert_allclose(releases(counter, jnp.asarray(items), jnp.asarray(noise)), expected, atol=1e-10)
 
 
+@pytest.mark.verify
 @pytest.mark.parametrize("counter", [*all_counters(13), RunningSum(13)], ids=label)
 def test_jit_scan_and_vmap_agree_with_a_plain_loop(counter):
     rng = np.random.default_rng(5)

@@ -76,6 +76,7 @@ def test_replay_pays_once_for_a_right_suggestion(pages, seed):
     assert users.returns(policy).tolist() == expected
 
 
+@pytest.mark.verify
 @settings(max_examples=20, deadline=None)
 @given(readers)
 def test_replay_is_the_same_inside_a_compiled_program(pages):
@@ -132,6 +133,7 @@ def test_a_blend_of_the_pilot_earns_most_of_what_there_is_to_earn(sessions):
     assert fitted.names.states[0] == "suggestion left: yes, arrived: entered, page: frontpage"
 
 
+@pytest.mark.verify
 def test_the_registered_world(published):
     published(msnbc.PUBLISHED)
     world = make_world_from("msnbc:pilot=5000")

@@ -76,7 +76,7 @@ def has_public_form(body: dict[str, Any]) -> bool:
             return False
         if not all(isinstance(value, kinds) and not isinstance(value, bool) for value in values):
             return False
-        if not all(isinstance(value, float) or -(2**63) <= value < 2**63 for value in values):
+        if field != "rewards" and not all(-(2**63) <= value < 2**63 for value in values):
             return False
     return True
 

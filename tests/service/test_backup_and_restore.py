@@ -26,7 +26,7 @@ from reticent.service.mechanism import make_mechanism
 from reticent.service.refusals import Refusal
 from reticent.service.restore import Restored, restore
 from reticent.service.secrets import Damaged, Secrets
-from reticent.service.storage import records, rows, tables
+from reticent.service.storage import records, rows, tables, visits
 from reticent.service.storage.engine import Store
 from reticent.service.witness import Witness
 from reticent.worlds.registry import make_world_from
@@ -350,3 +350,27 @@ def test_with_a_shuffler_lost_rounds_count_as_nothing(tmp_path: Path) -> None:
     assert published.status(service)["served_version"] == 1
     assert service.admit("user 4").learning is False
     assert service.admit("user 5").learning
+
+
+def test_who_returns_after_a_restore_is_kept_to_her_pattern(tmp_path: Path, database: str) -> None:
+    """Which round counted her is forgotten; the last that was released forbids at least as much of what is to come."""
+    agent = "private-score-vi:contributions=3,gap=2,epsilon=12,first=0.4,growth=1,largest=4"
+    service = begin(tmp_path, database, agent)
+    assert service.mechanism.agent.schedule.ends.tolist() == [4, 8, 12]
+    serve(service, range(6))  # one release, and two users of the second round
+    before = service.admit("user 0").reason
+    file = copied(service, tmp_path / "copy")
+    lose(service)
+    assert put_back(tmp_path, database, file, agent).releases == 1
+    service = begin(tmp_path, database, agent)
+    with service.store.read() as tx:
+        rounds = [(visits.rounds_admitted(tx, name), visits.rounds_counted(tx, name)) for name in stored_names(service)]
+    assert rounds == [([0], [0])] * 4 + [([1], [0])] * 2
+    assert before == service.admit("user 0").reason == "too-soon"
+    assert serve(service, range(6, 9))[-1].round == 2
+    assert service.admit("user 0").round == 2
+
+
+def stored_names(service: Deployment) -> list[str]:
+    """Of the first six users, in their order."""
+    return [service.secrets.name(f"user {user}") for user in range(6)]

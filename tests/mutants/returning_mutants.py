@@ -105,7 +105,7 @@ def turning_away_takes_a_place(patch: Patch) -> None:
     def told(self: Deployment, identity: str, version: int, reason: str) -> Any:
         if reason == "too-soon":
             with self.store.write() as tx:
-                records.count_admission(tx, self.users)
+                records.count_admissions(tx, 1)
         return real(self, identity, version, reason)
 
     patch.setattr(Deployment, "_not_learned_from", told)

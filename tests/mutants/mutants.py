@@ -57,17 +57,7 @@ class Mutant:
 MUTANTS: list[Mutant] = []
 
 QUICK = {
-    "features-not-clipped",
-    "sign-not-clipped",
-    "second-contribution",
     "missing-root-two",
-    "no-level-factor",
-    "last-step-without-noise",
-    "fresh-noise-every-release",
-    "local-report-without-noise",
-    "raw-gram-in-the-bonus",
-    "data-dependent-replanning",
-    "raw-average-logged",
     "nine-tenths-of-the-noise",
     "eleven-tenths-of-the-noise",
     "noise-shared-across-steps",

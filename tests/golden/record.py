@@ -43,7 +43,7 @@ RUNS = (
 
 RECORDED_AGAIN = {
     "Ties at the ceiling are broken by the unclipped Q, no longer for action 0 (2026-11-16).": [
-        "river ucrl-vtr",
+        "river ucrl-vtr", "bandit private-linucb",
     ],
     "Policy optimization steps ahead of its round, along that round's Q, and 30 times faster; its epochs grow by 1.5 "
     "(2026-11-16).": [

@@ -374,3 +374,27 @@ def test_who_returns_after_a_restore_is_kept_to_her_pattern(tmp_path: Path, data
 def stored_names(service: Deployment) -> list[str]:
     """Of the first six users, in their order."""
     return [service.secrets.name(f"user {user}") for user in range(6)]
+
+
+def test_a_round_whose_batch_was_lost_with_the_store_is_released_as_coins_alone(tmp_path: Path) -> None:
+    """Without that, a sum of nothing would be released without noise, and learned from as if users had sent zeros."""
+    url, agent = (
+        f"sqlite:///{tmp_path / 'service.db'}",
+        "private-linopt-vi:trust=shuffle,first=4,growth=1,epsilon=20,honest=0.75",
+    )
+    model = make_world_from("random-blend:states=4,actions=2,horizon=2,d=2").model
+    service = begin(tmp_path, url, agent, model=model)
+    for user in range(5):
+        assert service.admit(f"user {user}").learning
+    file = copied(service, tmp_path / "copy")
+    lose(service)
+    assert put_back(tmp_path, url, file, agent, model).rounds_lost >= 1
+    service = begin(tmp_path, url, agent, model=model)
+    service.advance()
+    assert published.status(service)["lost_rounds"] == 1
+    with service.store.read() as tx:
+        release = np.frombuffer(records.round_of(tx, 0).release, "<f8")
+    assert np.count_nonzero(release) > 0.8 * np.count_nonzero(service.mechanism.noise_scale)
+    rules = service.mechanism.batches
+    with pytest.raises(Refusal, match="one batch"):
+        service.submit_batch("f" * 32, 0, 4, *rules.silent(0, range(4)))

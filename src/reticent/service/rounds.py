@@ -202,7 +202,7 @@ class Rounds:
                 return  # another worker was faster
             state = self._state(current)
             total = self._total(number, row.total)
-            lost = self.mechanism.wire == "messages" and records.batch_of(tx, number) is None
+            lost = self.mechanism.wire == "messages" and not records.has_batch(tx, number)
             if lost:
                 LOG.warning("round %d is released without a batch: none came in time", number)
                 total = batches.dummies_alone(self.mechanism.batches, number)

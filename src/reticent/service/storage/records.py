@@ -59,6 +59,12 @@ def batch_of(tx: Connection, number: int) -> Any:
     return _first(tx, sa.select(BATCHES).where(BATCHES.c.round == number), lock=False)
 
 
+def has_batch(tx: Connection, number: int) -> bool:
+    """Whether a shuffler's batch of a round was taken. One of no users is a restore's mark that none ever will be."""
+    found = batch_of(tx, number)
+    return found is not None and found.users > 0
+
+
 def batch_named(tx: Connection, identity: str) -> Any:
     """The batch with this id, or None."""
     return _first(tx, sa.select(BATCHES).where(BATCHES.c.id == identity), lock=False)
@@ -66,7 +72,7 @@ def batch_named(tx: Connection, identity: str) -> Any:
 
 def lost_rounds(tx: Connection) -> int:
     """How many rounds were released without a batch; in other models than the shuffle model none ever has one."""
-    had = sa.exists().where(BATCHES.c.round == ROUNDS.c.number)
+    had = sa.exists().where((BATCHES.c.round == ROUNDS.c.number) & (BATCHES.c.users > 0))
     released = sa.select(sa.func.count()).select_from(ROUNDS).where((ROUNDS.c.state == "released") & ~had)
     return int(tx.execute(released).scalar_one())
 

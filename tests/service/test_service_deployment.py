@@ -190,6 +190,20 @@ def test_all_discrete_draws_of_a_user_are_within_delta(agent: str, trust: str, s
     assert gaussian + discretization_delta(draws, epsilon, GRID_BITS - 1) <= delta * (1 + 1e-9)
 
 
+@pytest.mark.parametrize("settings", [{}, {"pan_private": True}], ids=str)
+def test_all_discrete_draws_of_somebody_who_returns_are_within_delta(settings: dict) -> None:
+    """The same for the agent's own option: three rounds are touched, in two halves each where the store is pan-private."""
+    epsilon, delta, visits = 12.0, 1e-5, 3
+    made = make_mechanism(
+        f"private-score-vi:contributions={visits},largest=20,epsilon={epsilon}", MODEL, 100, SecureNoise(), **settings
+    )
+    assert made.guarantee.participation.contributions == visits
+    numbers = int((np.asarray(made.sums.noise_scale) > 0).sum())
+    draws = touched_draws(numbers, made.sums.trust.sensitivity(made.sums.counter) ** 2) * visits * (1 + len(settings))
+    gaussian = delta_of(made.guarantee.mu, epsilon)
+    assert gaussian + discretization_delta(draws, epsilon, GRID_BITS - 1) <= delta * (1 + 1e-9)
+
+
 @pytest.mark.parametrize(
     "agent",
     [

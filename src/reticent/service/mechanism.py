@@ -386,10 +386,11 @@ def make_deployable(spec: str, model: Model, episodes: int, factor: float) -> An
     if factor > 1:
         epsilon, delta = (chosen.get(key, entry.options[key].default) for key in ("epsilon", "delta"))
         # What discrete noise costs is reserved at her own ε and for all her draws, of which there are at most factor² times
-        # those of one contribution (g of them, in two halves each where the store is pan-private).
-        once = private_sums(make_agent(join(name, {**chosen, "deployment": True}), model, episodes))
-        blocks = once.trust.sensitivity(once.counter) ** 2
-        draws = touched_draws(int(np.size(once.noise_scale)), blocks) * math.ceil(factor**2)
+        # those that the agent itself has in mind (g contributions, in two halves each where the store is pan-private).
+        once = make_agent(join(name, {**chosen, "deployment": True}), model, episodes)
+        sums, visits = private_sums(once), _guarantee(once).participation.contributions
+        blocks = sums.trust.sensitivity(sums.counter) ** 2
+        draws = touched_draws(int(np.size(sums.noise_scale)), blocks) * visits * math.ceil(factor**2)
         kept = delta_for_gaussian(delta, epsilon, draws)
         chosen["epsilon"] = epsilon_of(mu_of(epsilon, kept) / factor, delta)
     agent = make_agent(join(name, {**chosen, "deployment": True}), model, episodes)

@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from reticent.cli.options import Json
+
 if TYPE_CHECKING:
     from reticent.audit import Audit, Subject
     from reticent.worlds import Model, World
@@ -56,7 +58,7 @@ def audit(
         str | None, typer.Option(help="With --deployment: a hash that was seen before, or a file kept then.")
     ] = None,
     public_key: Annotated[str | None, typer.Option(help="With --deployment: the key that signed it.")] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object and nothing else.")] = False,
+    as_json: Json = False,
 ) -> None:
     """Attack a private agent and say whether its promise held.
 

@@ -7,14 +7,14 @@ from typing import Annotated
 
 import typer
 
+from reticent.cli.options import Config, Dev, Json
+
 
 def backup(
-    config: Annotated[Path, typer.Option(help="The deployment's YAML file; see docs/service.md.")],
+    config: Config,
     out: Annotated[Path, typer.Option(help="The file to write; nothing is overwritten.")],
-    dev: Annotated[
-        bool, typer.Option("--dev", help="Let well-known secrets stand in for missing ones, on this machine only.")
-    ] = False,
-    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object and nothing else.")] = False,
+    dev: Dev = False,
+    as_json: Json = False,
 ) -> None:
     """Write the store of a deployment, as of one moment, to a sealed file. The service may be running.
 

@@ -9,6 +9,8 @@ from typing import Annotated, Any
 
 import typer
 
+from reticent.cli.options import Json
+
 
 def bench(
     seeds: Annotated[
@@ -32,7 +34,7 @@ def bench(
         bool, typer.Option("--scaling", help="Measure how time and memory grow with every size instead (minutes).")
     ] = False,
     out: Annotated[Path | None, typer.Option(help="Directory for bench.json, or scaling.json and .png.")] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object and nothing else.")] = False,
+    as_json: Json = False,
 ) -> None:
     """Time this library on this machine: one learner, many side by side, plans every user or in epochs.
 

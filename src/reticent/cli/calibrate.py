@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from reticent.cli.options import Json
+
 if TYPE_CHECKING:
     from reticent.agents.linear_mixture.privacy_plan import PrivacyPlan
     from reticent.privacy.guarantee import Guarantee
@@ -75,7 +77,7 @@ def calibrate(
         float | None,
         typer.Option(help="The reverse: σ/sensitivity of every counter is given, ε is the answer."),
     ] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
+    as_json: Json = False,
 ) -> None:
     """Print the noise that a promise (ε, δ) needs, or with --noise-multiplier the promise that a noise gives.
 

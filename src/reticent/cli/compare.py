@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from reticent.cli.options import Json
+
 if TYPE_CHECKING:
     from reticent.experiments.compare import Comparison
 
@@ -34,7 +36,7 @@ def compare(
         bool, typer.Option("--all", help="Run every agent to the end, however long it takes (hours on a CPU).")
     ] = False,
     out: Annotated[Path | None, typer.Option(help="Directory.", show_default="results/compare-WORLD-TIME")] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object and nothing else.")] = False,
+    as_json: Json = False,
 ) -> None:
     """Run all applicable agents in one world and recommend one for each trust model.
 

@@ -7,6 +7,8 @@ from typing import Annotated
 
 import typer
 
+from reticent.cli.options import Json
+
 WORLD = "mobile-health"
 AGENTS = ("private-score-vi", "private-linopt-vi:calibration=paper", "score-vi")
 """The default private learner, the paper's own noise, and the same learner without privacy."""
@@ -16,7 +18,7 @@ def demo(
     episodes: Annotated[int, typer.Option(help="Number of simulated users.")] = 20_000,
     seeds: Annotated[int, typer.Option(help="Number of independent repetitions.")] = 8,
     out: Annotated[Path, typer.Option(help="Directory for picture, report and data.")] = Path("results/demo"),
-    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object and nothing else.")] = False,
+    as_json: Json = False,
 ) -> None:
     """See it work: prompts for physical activity to simulated users, with and without privacy (a minute or two).
 

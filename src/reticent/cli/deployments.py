@@ -7,21 +7,19 @@ from typing import Annotated, Any
 
 import typer
 
+from reticent.cli.options import Dev, Json
+
 app = typer.Typer(
     help="Look after deployments: list, show, finish, export the published policy, fall back to an earlier one.",
     no_args_is_help=True,
     rich_markup_mode=None,
 )
 
-Config = Annotated[Path | None, typer.Option(help="The deployment's YAML file: its store is asked.")]
+MaybeConfig = Annotated[Path | None, typer.Option(help="The deployment's YAML file: its store is asked.")]
 Url = Annotated[str | None, typer.Option(help="Address of the running service instead.")]
 Key = Annotated[
     str | None, typer.Option(envvar="RETICENT_ADMIN_KEY", help="The admin's key, with --url.", show_default=False)
 ]
-Dev = Annotated[
-    bool, typer.Option("--dev", help="Let well-known secrets stand in for missing ones, on this machine only.")
-]
-Json = Annotated[bool, typer.Option("--json", help="Print one JSON object and nothing else.")]
 
 
 @app.command("list")
@@ -59,7 +57,7 @@ def list_deployments(
 
 
 @app.command()
-def show(config: Config = None, url: Url = None, key: Key = None, dev: Dev = False, as_json: Json = False) -> None:
+def show(config: MaybeConfig = None, url: Url = None, key: Key = None, dev: Dev = False, as_json: Json = False) -> None:
     """Where one deployment stands. Everything here is public."""
     from reticent.cli.output import print_json
 
@@ -73,7 +71,7 @@ def show(config: Config = None, url: Url = None, key: Key = None, dev: Dev = Fal
 
 
 @app.command()
-def finish(config: Config = None, url: Url = None, key: Key = None, dev: Dev = False) -> None:
+def finish(config: MaybeConfig = None, url: Url = None, key: Key = None, dev: Dev = False) -> None:
     """End the last round once all users were admitted, without waiting longer for reports; the policy becomes final.
 
     Decide it by the calendar, never by who has come back: that would be a release.
@@ -100,7 +98,7 @@ def finish(config: Config = None, url: Url = None, key: Key = None, dev: Dev = F
 @app.command()
 def export(
     out: Annotated[Path, typer.Option(help="The file to write: .npz for NumPy, .json for anybody.")],
-    config: Config = None,
+    config: MaybeConfig = None,
     url: Url = None,
     version: Annotated[int | None, typer.Option(help="A published version.", show_default="the one served now")] = None,
     key: Key = None,
@@ -134,7 +132,7 @@ def export(
 def fallback(
     version: Annotated[int | None, typer.Option(help="The published version that users are to be served.")] = None,
     newest: Annotated[bool, typer.Option("--newest", help="Serve the newest version again.")] = False,
-    config: Config = None,
+    config: MaybeConfig = None,
     url: Url = None,
     key: Key = None,
     dev: Dev = False,

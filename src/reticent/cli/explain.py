@@ -7,6 +7,8 @@ from typing import Annotated, Any
 
 import typer
 
+from reticent.cli.options import Json
+
 ALARMS = (0.5, 0.1, 0.05, 0.01, 0.001)
 """Shares of innocent users whom an attacker is ready to accuse."""
 
@@ -23,7 +25,7 @@ def explain(
     prior: Annotated[float, typer.Option(help="How sure the attacker is beforehand: 0.5 is not at all.")] = 0.5,
     times: Annotated[int, typer.Option(help="How often one user takes part.")] = 1,
     out: Annotated[Path | None, typer.Option(help="A picture of it, such as explain.png.")] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object and nothing else.")] = False,
+    as_json: Json = False,
 ) -> None:
     """Say what an attacker's best guess about one user gains under a promise (ε, δ).
 

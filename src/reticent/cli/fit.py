@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from reticent.cli.options import Json
+
 if TYPE_CHECKING:
     from reticent.worlds.provenance import Provenance
 
@@ -53,7 +55,7 @@ def fit(
     source: Annotated[str | None, typer.Option(help="Where it comes from.", show_default="the file's name")] = None,
     epsilon: Annotated[float | None, typer.Option(help="ε of the release, if the log is one.")] = None,
     delta: Annotated[float | None, typer.Option(help="δ of the release, if the log is one.")] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object and nothing else.")] = False,
+    as_json: Json = False,
 ) -> None:
     """Estimate candidate models from records, and say how far to trust them.
 

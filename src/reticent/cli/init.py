@@ -2,18 +2,13 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-from typing import Annotated
-
-import typer
+from reticent.cli.options import Config, Dev, Json
 
 
 def init(
-    config: Annotated[Path, typer.Option(help="The deployment's YAML file; see docs/service.md.")],
-    dev: Annotated[
-        bool, typer.Option("--dev", help="Let well-known secrets stand in for missing ones, on this machine only.")
-    ] = False,
-    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object and nothing else.")] = False,
+    config: Config,
+    dev: Dev = False,
+    as_json: Json = False,
 ) -> None:
     """Begin a deployment: make its store, its witness and the first entry of its public ledger.
 

@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from reticent.cli.options import Json
+
 if TYPE_CHECKING:
     from reticent.experiments.rehearsal import Rehearsal
     from reticent.worlds import Model
@@ -36,7 +38,7 @@ def rehearse(
     page: Annotated[
         Path | None, typer.Option(help="The page to write.", show_default="rehearsal.html beside the file")
     ] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object and nothing else.")] = False,
+    as_json: Json = False,
 ) -> None:
     """Simulate the deployment over truths drawn from a public prior, and write what to serve.
 

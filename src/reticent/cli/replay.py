@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from reticent.cli.options import Json
+
 if TYPE_CHECKING:
     from reticent.service.log_replay import LogReplay
 
@@ -29,7 +31,7 @@ def replay(
     leaves: Annotated[bool, typer.Option("--leaves", help="Users with fewer rows than the horizon have left.")] = False,
     orders: Annotated[int, typer.Option(help="In how many orders those compared with meet the users.")] = 4,
     seed: Annotated[int, typer.Option(help="Of the orders, and of simulated noise.")] = 0,
-    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object and nothing else.")] = False,
+    as_json: Json = False,
 ) -> None:
     """Meet recorded users one by one with the deployed agent and real noise, and say what it is worth beside others.
 

@@ -7,9 +7,11 @@ from typing import Annotated
 
 import typer
 
+from reticent.cli.options import Config, Dev, Json
+
 
 def restore(
-    config: Annotated[Path, typer.Option(help="The deployment's YAML file; see docs/service.md.")],
+    config: Config,
     backup: Annotated[
         Path | None,
         typer.Argument(help="A file of `reticent backup`; without, the journal must reach back to the start."),
@@ -23,10 +25,8 @@ def restore(
             "--policy-only", help="Without witness or journal: serve the backup's policy, learn nothing more."
         ),
     ] = False,
-    dev: Annotated[
-        bool, typer.Option("--dev", help="Let well-known secrets stand in for missing ones, on this machine only.")
-    ] = False,
-    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object and nothing else.")] = False,
+    dev: Dev = False,
+    as_json: Json = False,
 ) -> None:
     """Put a deployment's store back from a backup and the journal beside its witness. Stop every worker first.
 

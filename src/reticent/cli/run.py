@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from reticent.cli.options import Json
+
 if TYPE_CHECKING:
     from reticent.experiments.result import RunResult
 
@@ -22,7 +24,7 @@ def run(
     seeds: Annotated[int, typer.Option(help="Number of independent repetitions.")] = 16,
     first_seed: Annotated[int, typer.Option(help="The first seed's number.")] = 0,
     out: Annotated[Path | None, typer.Option(help="Directory.", show_default="results/WORLD-TIME")] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object and nothing else.")] = False,
+    as_json: Json = False,
     trust: Annotated[str | None, typer.Option(help="Privacy: none, joint, shuffle or local (docs/shuffle.md).")] = None,
     epsilon: Annotated[float | None, typer.Option(help="Privacy: ε of the guarantee; smaller is more private.")] = None,
     delta: Annotated[float | None, typer.Option(help="Privacy: δ of the guarantee.")] = None,

@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
+from reticent.cli.options import Config, Dev
+
 
 def serve(
-    config: Annotated[Path, typer.Option(help="The deployment's YAML file; see docs/service.md.")],
+    config: Config,
     host: Annotated[str | None, typer.Option(help="Address to listen on.", show_default="as configured")] = None,
     port: Annotated[int | None, typer.Option(help="Port to listen on.", show_default="as configured")] = None,
-    dev: Annotated[
-        bool, typer.Option("--dev", help="Let well-known secrets stand in for missing ones, on this machine only.")
-    ] = False,
+    dev: Dev = False,
     init: Annotated[
         bool, typer.Option("--init", help="Begin the deployment if its store is empty; for demonstrations.")
     ] = False,

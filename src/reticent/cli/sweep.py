@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from reticent.cli.options import Json
+
 if TYPE_CHECKING:
     from reticent.experiments.sweep.cells import Cell
     from reticent.experiments.sweep.grid import Grid
@@ -36,7 +38,7 @@ def sweep(
         float | None, typer.Option(help="Processors that a cell asks of Ray.", show_default="the file's, else 1")
     ] = None,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="List the cells and compute nothing.")] = False,
-    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object and nothing else.")] = False,
+    as_json: Json = False,
 ) -> None:
     """Run a grid of worlds, agents, privacy settings and seeds, and compare them.
 

@@ -8,6 +8,8 @@ from typing import Annotated, Any
 
 import typer
 
+from reticent.cli.options import Json
+
 
 def users(
     url: Annotated[str, typer.Option(help="Address of the service.")] = "http://127.0.0.1:8400",
@@ -33,7 +35,7 @@ def users(
         str | None, typer.Option(help="Of the users' names; the same names are the same users.", show_default="random")
     ] = None,
     deadline: Annotated[float, typer.Option(help="Seconds for one request, retries included.")] = 30.0,
-    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object and nothing else.")] = False,
+    as_json: Json = False,
 ) -> None:
     """Send simulated users to a running service and measure how it serves them.
 

@@ -73,6 +73,12 @@ class BltCounter:
     rounds: int
     buffers: int = 4
 
+    name = "blt"
+    keeps_noisy_sums_only = False
+    integer_strategy = False
+    sensitivity = 1.0
+    noise_shape_prefix = ()
+
     def __post_init__(self) -> None:
         check_rounds(self.rounds)
         if self.buffers not in PARAMETERS:
@@ -81,35 +87,14 @@ class BltCounter:
         verify(self.rounds, *self.parameters)
 
     @property
-    def name(self) -> str:
-        return "blt"
-
-    @property
     def parameters(self) -> tuple[Floats, Floats]:
         """The decays θ and the weights ω fitted for the next power of two."""
         fits = PARAMETERS[self.buffers]
         return fits[min((size for size in fits if size >= self.rounds), default=max(fits))]
 
     @property
-    def keeps_noisy_sums_only(self) -> bool:
-        return False
-
-    @property
-    def integer_strategy(self) -> bool:
-        return False
-
-    @property
-    def sensitivity(self) -> float:
-        return 1.0
-
-    @property
     def memory(self) -> int:
         return self.buffers + 1
-
-    @property
-    def noise_shape_prefix(self) -> tuple[int, ...]:
-        """Leading axes of the round's noise before the item's shape."""
-        return ()
 
     def release_std(self) -> np.ndarray:
         return np.asarray(np.sqrt(release_variance(self.rounds, *self.parameters)))

@@ -45,6 +45,13 @@ class EpochCounter:
 
     sizes: tuple[int, ...]
 
+    name = "epochs"
+    keeps_noisy_sums_only = True
+    integer_strategy = True
+    sensitivity = 1.0
+    memory = 1
+    noise_shape_prefix = ()
+
     def __post_init__(self) -> None:
         if not isinstance(self.sizes, tuple) or not self.sizes:
             raise InvalidInput("sizes", self.sizes, "a non-empty tuple", "list the number of users of each epoch")
@@ -55,33 +62,8 @@ class EpochCounter:
         check_rounds(len(self.sizes))
 
     @property
-    def name(self) -> str:
-        return "epochs"
-
-    @property
-    def keeps_noisy_sums_only(self) -> bool:
-        return True
-
-    @property
-    def integer_strategy(self) -> bool:
-        return True
-
-    @property
     def rounds(self) -> int:
         return len(self.sizes)
-
-    @property
-    def sensitivity(self) -> float:
-        return 1.0
-
-    @property
-    def memory(self) -> int:
-        return 1
-
-    @property
-    def noise_shape_prefix(self) -> tuple[int, ...]:
-        """Leading axes of the round's noise before the item's shape."""
-        return ()
 
     def release_std(self) -> np.ndarray:
         sizes = self._sizes()

@@ -30,34 +30,15 @@ class RunningSum:
 
     rounds: int
 
+    name = "sum"
+    keeps_noisy_sums_only = False
+    integer_strategy = True
+    sensitivity = math.inf  # releases are exact
+    memory = 1
+    noise_shape_prefix = ()
+
     def __post_init__(self) -> None:
         check_rounds(self.rounds)
-
-    @property
-    def name(self) -> str:
-        return "sum"
-
-    @property
-    def keeps_noisy_sums_only(self) -> bool:
-        return False
-
-    @property
-    def integer_strategy(self) -> bool:
-        return True
-
-    @property
-    def sensitivity(self) -> float:
-        """Infinite: releases are exact."""
-        return math.inf
-
-    @property
-    def memory(self) -> int:
-        return 1
-
-    @property
-    def noise_shape_prefix(self) -> tuple[int, ...]:
-        """Leading axes of the round's noise before the item's shape."""
-        return ()
 
     def release_std(self) -> np.ndarray:
         return np.zeros(self.rounds)

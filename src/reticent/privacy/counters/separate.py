@@ -34,33 +34,15 @@ class SeparateRounds:
 
     rounds: int
 
+    name = "separate"
+    keeps_noisy_sums_only = True
+    integer_strategy = True
+    sensitivity = 1.0
+    memory = 1
+    noise_shape_prefix = ()
+
     def __post_init__(self) -> None:
         check_rounds(self.rounds)
-
-    @property
-    def name(self) -> str:
-        return "separate"
-
-    @property
-    def keeps_noisy_sums_only(self) -> bool:
-        return True
-
-    @property
-    def integer_strategy(self) -> bool:
-        return True
-
-    @property
-    def sensitivity(self) -> float:
-        return 1.0
-
-    @property
-    def memory(self) -> int:
-        return 1
-
-    @property
-    def noise_shape_prefix(self) -> tuple[int, ...]:
-        """Leading axes of the round's noise before the item's shape."""
-        return ()
 
     def release_std(self) -> np.ndarray:
         return np.ones(self.rounds)

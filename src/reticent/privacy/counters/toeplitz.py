@@ -64,20 +64,13 @@ class ToeplitzCounter:
 
     rounds: int
 
+    name = "toeplitz"
+    keeps_noisy_sums_only = False
+    integer_strategy = False
+    noise_shape_prefix = ()
+
     def __post_init__(self) -> None:
         check_rounds(self.rounds)
-
-    @property
-    def name(self) -> str:
-        return "toeplitz"
-
-    @property
-    def keeps_noisy_sums_only(self) -> bool:
-        return False
-
-    @property
-    def integer_strategy(self) -> bool:
-        return False
 
     @property
     def sensitivity(self) -> float:
@@ -86,11 +79,6 @@ class ToeplitzCounter:
     @property
     def memory(self) -> int:
         return self.rounds + 1
-
-    @property
-    def noise_shape_prefix(self) -> tuple[int, ...]:
-        """Leading axes of the round's noise before the item's shape."""
-        return ()
 
     def release_std(self) -> np.ndarray:
         return np.asarray(np.sqrt(self.exposure()))

@@ -77,6 +77,9 @@ class TreeCounter:
     rounds: int
     estimate: Literal["plain", "reduced"] = "plain"
 
+    keeps_noisy_sums_only = False
+    integer_strategy = True
+
     def __post_init__(self) -> None:
         check_rounds(self.rounds)
         if self.estimate not in ("plain", "reduced"):
@@ -90,14 +93,6 @@ class TreeCounter:
     def levels(self) -> int:
         r""":math:`m=\lfloor\log_2 n\rfloor+1`."""
         return int(self.rounds).bit_length()
-
-    @property
-    def keeps_noisy_sums_only(self) -> bool:
-        return False
-
-    @property
-    def integer_strategy(self) -> bool:
-        return True
 
     @property
     def sensitivity(self) -> float:

@@ -72,8 +72,40 @@ def log_ratio(numbers: np.ndarray, scale: float, law: Law = "gaussian") -> np.nd
     return np.asarray(-(numbers**2) / 2 * (1 / scale**2 - 1) - math.log(scale))
 
 
+class _Capital:
+    """What bets against a promise have won so far: the part that monitors share, whatever they bet on."""
+
+    alpha: float
+    stakes: tuple[float, ...]
+    peak: float
+
+    def _check_alpha(self) -> None:
+        if not 0 < self.alpha < 1:
+            raise InvalidInput("alpha", self.alpha, "strictly between 0 and 1", f"use {DEFAULT_ALPHA}")
+
+    @property
+    def log_capital(self) -> float:
+        """The logarithm of the e-value."""
+        return float(logsumexp(self.stakes)) - math.log(len(self.stakes))
+
+    @property
+    def alarm(self) -> bool:
+        """Whether the promise is broken at level ``alpha``. Once raised it stays."""
+        return self.peak >= -math.log(self.alpha)
+
+    def _after(self, log_factors: np.ndarray) -> dict[str, Any]:
+        """Stakes and peak after outcomes that multiplied every bet's capital so, ``(bets, outcomes)``, in order."""
+        paths = np.asarray(self.stakes)[:, None] + np.cumsum(log_factors, axis=1)
+        together = logsumexp(paths, axis=0) - math.log(len(paths))
+        return {"stakes": tuple(paths[:, -1].tolist()), "peak": max(self.peak, float(together.max()))}
+
+    def _summary(self) -> dict[str, Any]:
+        capital = self.log_capital
+        return {"alarm": self.alarm, "e_value": math.exp(min(capital, 700.0)), "log_e_value": capital}
+
+
 @dataclasses.dataclass(frozen=True)
-class NoiseMonitor:
+class NoiseMonitor(_Capital):
     """Is the noise at least as large as promised? A value: :meth:`observe` gives the next one, and nothing else changes.
 
     Formal guarantee. If the noise of every observed release is the promised one plus anything independent of it, the
@@ -99,35 +131,18 @@ class NoiseMonitor:
     peak: float = 0.0
 
     def __post_init__(self) -> None:
-        _check_alpha(self.alpha)
+        self._check_alpha()
         if not 0 <= self.resolution <= COARSEST:
             bound = f"between 0 and {COARSEST:g}"
             raise InvalidInput("resolution", self.resolution, bound, "the ratios are not fair to coarser noise")
-
-    @property
-    def log_capital(self) -> float:
-        """The logarithm of the e-value."""
-        return float(logsumexp(self.stakes)) - math.log(len(self.stakes))
-
-    @property
-    def alarm(self) -> bool:
-        """Whether the promise is broken at level ``alpha``. Once raised it stays."""
-        return self.peak >= -math.log(self.alpha)
 
     def observe(self, noise: np.ndarray) -> NoiseMonitor:
         """The monitor after one more release, or several ``(releases, D)``: their noise in units of its promised scale."""
         rows = np.atleast_2d(np.asarray(noise, dtype=np.float64))
         if not rows.size:
             return self
-        paths = np.asarray(self.stakes)[:, None] + np.cumsum(self.log_factors(rows), axis=1)
-        together = logsumexp(paths, axis=0) - math.log(len(paths))
-        return dataclasses.replace(
-            self,
-            releases=self.releases + len(rows),
-            numbers=self.numbers + rows.size,
-            stakes=tuple(paths[:, -1].tolist()),
-            peak=max(self.peak, float(together.max())),
-        )
+        won = self._after(self.log_factors(rows))
+        return dataclasses.replace(self, releases=self.releases + len(rows), numbers=self.numbers + rows.size, **won)
 
     def log_factors(self, rows: np.ndarray) -> np.ndarray:
         """By how much each bet's log-capital grows with each of the releases ``(..., D)``: ``(bets, ...)``."""
@@ -141,7 +156,7 @@ class NoiseMonitor:
 
     def to_dict(self) -> dict[str, Any]:
         """Plain values, for JSON; ``NoiseMonitor(**monitor.to_dict()["state"])`` goes on where this one stands."""
-        return {**_summary(self.alarm, self.log_capital), "state": dataclasses.asdict(self)}
+        return {**self._summary(), "state": dataclasses.asdict(self)}
 
 
 def largest_accuracy(guarantee: Guarantee) -> float:
@@ -153,7 +168,7 @@ def largest_accuracy(guarantee: Guarantee) -> float:
 
 
 @dataclasses.dataclass(frozen=True)
-class GuessMonitor:
+class GuessMonitor(_Capital):
     """Can canaries be told apart more often than promised? A value, as :class:`NoiseMonitor` is.
 
     Formal guarantee. If no guess is right with more than probability ``accuracy``, given what came before, the monitor ever
@@ -168,34 +183,17 @@ class GuessMonitor:
     peak: float = 0.0
 
     def __post_init__(self) -> None:
-        _check_alpha(self.alpha)
+        self._check_alpha()
         if not 0.5 <= self.accuracy < 1:
             raise InvalidInput("accuracy", self.accuracy, "at least 0.5 and below 1", "a promise of less than 1 is one")
-
-    @property
-    def log_capital(self) -> float:
-        """The logarithm of the e-value."""
-        return float(logsumexp(self.stakes)) - math.log(len(self.stakes))
-
-    @property
-    def alarm(self) -> bool:
-        """Whether the promise is broken at level ``alpha``. Once raised it stays."""
-        return self.peak >= -math.log(self.alpha)
 
     def observe(self, right: np.ndarray) -> GuessMonitor:
         """The monitor after these guesses, in order; each was right or not."""
         seen = np.atleast_1d(np.asarray(right, dtype=bool))
         if not seen.size:
             return self
-        paths = np.asarray(self.stakes)[:, None] + np.cumsum(self.log_factors(seen), axis=1)
-        together = logsumexp(paths, axis=0) - math.log(len(paths))
-        return dataclasses.replace(
-            self,
-            guesses=self.guesses + seen.size,
-            right=self.right + int(seen.sum()),
-            stakes=tuple(paths[:, -1].tolist()),
-            peak=max(self.peak, float(together.max())),
-        )
+        won = self._after(self.log_factors(seen))
+        return dataclasses.replace(self, guesses=self.guesses + seen.size, right=self.right + int(seen.sum()), **won)
 
     def log_factors(self, right: np.ndarray) -> np.ndarray:
         """By how much each bet's log-capital grows with each guess: ``(bets, ...)``."""
@@ -206,13 +204,4 @@ class GuessMonitor:
 
     def to_dict(self) -> dict[str, Any]:
         """Plain values, for JSON; ``GuessMonitor(**monitor.to_dict()["state"])`` goes on where this one stands."""
-        return {**_summary(self.alarm, self.log_capital), "state": dataclasses.asdict(self)}
-
-
-def _summary(alarm: bool, log_capital: float) -> dict[str, Any]:
-    return {"alarm": alarm, "e_value": math.exp(min(log_capital, 700.0)), "log_e_value": log_capital}
-
-
-def _check_alpha(alpha: float) -> None:
-    if not 0 < alpha < 1:
-        raise InvalidInput("alpha", alpha, "strictly between 0 and 1", f"use {DEFAULT_ALPHA}")
+        return {**self._summary(), "state": dataclasses.asdict(self)}

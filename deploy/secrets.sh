@@ -9,6 +9,7 @@ for name in user_secret app_key admin_key reader_key database_password grafana_p
     [ -e "secrets/$name" ] || openssl rand -hex 32 > "secrets/$name"
 done
 [ -e secrets/database_url ] || printf 'postgresql+psycopg://reticent:%s@database/reticent\n' "$(cat secrets/database_password)" > secrets/database_url
-# Compose mounts these files as they are: the service's user (10001), PostgreSQL's and Grafana's must be able to read them.
-chmod 755 secrets
+# Compose mounts these files as they are: the users of the service (10001), of PostgreSQL and of Grafana must be able to read
+# them, and nobody else on this machine, who does not get past the folder.
+chmod 700 secrets
 chmod 444 secrets/*

@@ -32,10 +32,15 @@ EVERYWHERE = [
     "ucbvi", "q-learning",
 ]  # fmt: skip
 ONLY_BANDITS = ["linucb", "private-linucb", "private-linucb:noise=wishart", "private-linucb:trust=local"]
-ONLY_BY_STEP = ["private-linopt-vi", "private-linopt-po", "ucrl-vtr"]
+ONLY_BY_STEP = ["private-linopt-vi", "private-linopt-po", "ucrl-vtr", "private-score-vi"]
+SCORES = [
+    ("blend", "score-vi"), ("blend", "private-score-vi"), ("blend", "private-score-vi:trust=local,epsilon=10"),
+    ("river", "private-score-vi"),
+]  # fmt: skip
 
 RUNS = (
     [(world, agent) for world in ("blend", "river") for agent in EVERYWHERE]
+    + SCORES
     + [("bandit", agent) for agent in ONLY_BANDITS]
     + [("blend_by_step", agent) for agent in ONLY_BY_STEP]
 )

@@ -12,14 +12,12 @@ from hypothesis import strategies as st
 from reticent.agents.linear_mixture.bounds import (
     Bound,
     Constants,
-    bound_curve,
-    certified,
-    potential,
     private_corollary,
     theorem_po,
     theorem_vi,
     trivial,
 )
+from reticent.agents.linear_mixture.certified_bounds import bound_curve, certified, potential
 from reticent.agents.linear_mixture.frame import Frame
 from reticent.agents.linear_mixture.privacy_plan import PrivateOptions, plan_privacy
 from reticent.agents.linear_mixture.private_linopt import make_private

@@ -19,7 +19,7 @@ import numpy as np
 import pytest
 from scipy.stats import binom
 
-from reticent.agents.linear_mixture.bounds import certified
+from reticent.agents.linear_mixture.certified_bounds import certified
 from reticent.agents.linear_mixture.learner import LinOptLearner
 from reticent.agents.linear_mixture.privacy_plan import PrivateOptions
 from reticent.agents.linear_mixture.private_linopt import make_private

@@ -148,7 +148,7 @@ class LinOptLearner(Learner[Observation, Any, Statistics]):
 
     def regret_bound(self, points: np.ndarray) -> tuple[np.ndarray, Bound] | None:
         """The regret bound of the theorems at each of ``points``, and at the end with its remark; None without a theory."""
-        from reticent.agents.linear_mixture.bounds import bound_of
+        from reticent.agents.linear_mixture.certified_bounds import bound_of
 
         return None if self.theory is None else bound_of(self, self.theory, points)
 

@@ -29,17 +29,17 @@ def running_service(directory: Path, **settings: Any) -> Iterator[str]:
     """Start a service and give its address; it is stopped at the end of the block."""
     given = {"planning": "inline", "public_reads": True, **settings}
     chosen = Settings(database=f"sqlite:///{directory}/service.db", **given)
-    app = create_app(chosen.with_secrets(**SECRETS), begin=True)
+    with listening(chosen.with_secrets(**SECRETS)) as address:
+        yield address
+
+
+@contextlib.contextmanager
+def listening(settings: Settings) -> Iterator[str]:
+    """The address of a service with these settings, in a thread of its own until the block ends."""
     config = uvicorn.Config(
-        app,
-        host="127.0.0.1",
-        port=0,
-        log_level="error",
-        lifespan="on",
-        http=PromptProtocol,
-        ws="none",
-        proxy_headers=False,
-    )
+        create_app(settings, begin=True), host="127.0.0.1", port=0, log_level="error", lifespan="on",
+        http=PromptProtocol, ws="none", proxy_headers=False, timeout_graceful_shutdown=2,
+    )  # fmt: skip
     server = uvicorn.Server(config)
     thread = threading.Thread(target=server.run, daemon=True)
     thread.start()
@@ -49,8 +49,7 @@ def running_service(directory: Path, **settings: Any) -> Iterator[str]:
             assert thread.is_alive(), "the service did not start"
             assert time.monotonic() < deadline, "the service takes too long to start"
             time.sleep(0.02)
-        port = server.servers[0].sockets[0].getsockname()[1]
-        yield f"http://127.0.0.1:{port}"
+        yield f"http://127.0.0.1:{server.servers[0].sockets[0].getsockname()[1]}"
     finally:
         server.should_exit = True
         thread.join(30)

@@ -3,42 +3,17 @@
 from __future__ import annotations
 
 import contextlib
-import threading
 import time
 from collections.abc import Iterator
 from typing import Any
 
 import httpx
 import numpy as np
-import uvicorn
 from headless_browser import browser, why_not
+from running_service import listening as running
 from serving import APP
 
-from reticent.service.app import create_app
-from reticent.service.config import Settings
-
 __all__ = ["Watched", "browser", "come", "running", "watch", "why_not"]
-
-
-@contextlib.contextmanager
-def running(settings: Settings) -> Iterator[str]:
-    """The address of the real service, in a thread of its own until the block ends."""
-    config = uvicorn.Config(
-        create_app(settings, begin=True), host="127.0.0.1", port=0, log_level="error", timeout_graceful_shutdown=2
-    )
-    server = uvicorn.Server(config)
-    thread = threading.Thread(target=server.run, daemon=True)
-    thread.start()
-    try:
-        deadline = time.monotonic() + 60
-        while not server.started:
-            assert thread.is_alive(), "the service did not start"
-            assert time.monotonic() < deadline, "the service takes too long to start"
-            time.sleep(0.02)
-        yield f"http://127.0.0.1:{server.servers[0].sockets[0].getsockname()[1]}"
-    finally:
-        server.should_exit = True
-        thread.join(30)
 
 
 def come(client: httpx.Client, names: range, model: Any) -> None:

@@ -2,11 +2,13 @@
 
     python benchmarks/service_crashes.py --kills 100 --database sqlite
     python benchmarks/service_crashes.py --kills 100 --database postgresql
+    python benchmarks/service_crashes.py --kills 40 --database postgresql --victim planner
 
 Users come and submit all the time, each repeating a request until it is answered. In the local model a report is made
 of known integers, so what the store holds can be added up exactly: every acknowledged episode is in it once. In the
 joint model the digests of releases and the plans are looked at all the time: none may ever change, else noise was drawn
-twice. Deployments alternate between the two.
+twice. Deployments alternate between the two. With ``--victim`` one process of a service of two workers is killed, and the
+others go on: a worker, or the planner, which alone ends rounds.
 """
 
 from __future__ import annotations
@@ -75,6 +77,15 @@ class Crowd:
         while len(self.acknowledged) < wanted and time.monotonic() < until:
             time.sleep(0.01)
 
+    def await_release(self, patience: float = 60.0) -> None:
+        """Wait until one more round is released, so that the last kill is seen to have been survived."""
+        wanted, until = len(self.digests) + 1, time.monotonic() + patience
+        while len(self.digests) < wanted:
+            if time.monotonic() > until:
+                self.problems.append(f"no round was released in {patience} s after the last kill")
+                return
+            time.sleep(0.05)
+
     def _insist(self, caller: Caller, method: str, path: str, body: dict[str, Any] | None) -> Any:
         while not self.stop.is_set():
             answered = caller.insist(method, path, body, time.monotonic() + 1.0)
@@ -127,11 +138,16 @@ class Crowd:
         caller.close()
 
 
-def crash(url: str, trust: str, kills: int, seed: int = 0, *, lull: float = 1.0) -> dict[str, Any]:
-    """Serve on ``url`` and kill the service ``kills`` times; what was found, with an empty ``wrong`` if all is well."""
+def crash(
+    url: str, trust: str, kills: int, seed: int = 0, *, lull: float = 1.0, victim: str = "service"
+) -> dict[str, Any]:
+    """Serve on ``url`` and kill the ``victim`` so many times: the service, one of its ``workers``, or its ``planner``.
+
+    Says what was found, with an empty ``wrong`` if all is well.
+    """
     settings = {
         "world": WORLD, "agent": f"private-linopt-vi:trust={trust},first=10,growth=1", "episodes": 20_000,
-        "database": url, "ticket_lifetime": 1e6,
+        "database": url, "ticket_lifetime": 1e6, "workers": 1 if victim == "service" else 2,
     }  # fmt: skip
     draw, service, restarts = random.Random(seed), Service(settings), []
     try:
@@ -141,16 +157,22 @@ def crash(url: str, trust: str, kills: int, seed: int = 0, *, lull: float = 1.0)
             for _ in range(kills):
                 crowd.await_load()
                 time.sleep(draw.uniform(0.0, 2 * lull))
-                service.kill()
-                restarts.append(service.start())
+                if victim == "service":
+                    service.kill()
+                    restarts.append(service.start())
+                else:
+                    restarts.append(service.kill_one(victim))
             time.sleep(lull)
+            if victim == "planner":
+                crowd.await_release()
         wrong = [*crowd.problems[:5], *examine(json.loads(service.config.read_text()), crowd)]
     finally:
         service.close()
     return {
-        "database": url.partition(":")[0], "trust": trust, "kills": kills, "acknowledged": len(crowd.acknowledged),
-        "releases": len(crowd.digests), "slowest_restart_s": round(max(restarts), 2),
-        "mean_restart_s": round(sum(restarts) / len(restarts), 2), "wrong": wrong,
+        "database": url.partition(":")[0], "trust": trust, "victim": victim, "kills": kills,
+        "acknowledged": len(crowd.acknowledged), "releases": len(crowd.digests),
+        "slowest_restart_s": round(max(restarts), 2), "mean_restart_s": round(sum(restarts) / len(restarts), 2),
+        "wrong": wrong,
     }  # fmt: skip
 
 
@@ -206,6 +228,7 @@ def main() -> None:
     parser.add_argument("--kills", type=int, default=100)
     parser.add_argument("--database", choices=["sqlite", "postgresql"], default="sqlite")
     parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--victim", choices=["service", "workers", "planner"], default="service")
     chosen = parser.parse_args()
     wrong: list[str] = []
     with tempfile.TemporaryDirectory() as home:
@@ -215,7 +238,7 @@ def main() -> None:
         with place as url:
             for share, trust in ((chosen.kills - chosen.kills // 2, "joint"), (chosen.kills // 2, "local")):
                 if share:
-                    found = crash(url, trust, share, chosen.seed)
+                    found = crash(url, trust, share, chosen.seed, victim=chosen.victim)
                     print(json.dumps(found), flush=True)
                     wrong += found["wrong"]
                     for leftover in Path(home).iterdir():

@@ -13,7 +13,8 @@ from reticent.agents.linear_mixture.privacy_plan import PrivateOptions
 from reticent.agents.linear_mixture.private_linopt import make_private
 from reticent.audit import Subject, check_noise, check_source
 from reticent.audit.distribution import fits
-from reticent.privacy.noise import SecureNoise, SimulationNoise
+from reticent.privacy.noise import SecureNoise
+from reticent.privacy.simulation_noise import SimulationNoise
 from reticent.worlds import make_world_from
 
 WORLD = make_world_from("random-blend:states=3,actions=2,horizon=3,d1=3,d2=2,per_step=true")

@@ -14,8 +14,8 @@ from rare_mutants import drawing, silence
 
 from mutants import QUICK, Patch, mutant
 from reticent.errors import InvalidInput
-from reticent.service import mechanism as mechanisms
 from reticent.service import published
+from reticent.service import terms as service_terms
 from reticent.service.deployment import Deployment
 from reticent.service.embedded import DeployedAgent, Ticket
 from reticent.service.mechanism import Mechanism
@@ -109,7 +109,7 @@ def refused_ticket_gives_its_place_back(patch: Patch) -> None:
 
 @mutant("the text of a refusal quotes what she sent (we had this one)", path.quoted(), "quotes her")
 def refusal_quotes_her_values(patch: Patch) -> None:
-    real = mechanisms.well_formed
+    real = service_terms.well_formed
 
     def quoting(sizes: Any, states: Any, actions: Any, rewards: Any, place: int | None = None) -> Any:
         try:
@@ -117,7 +117,7 @@ def refusal_quotes_her_values(patch: Patch) -> None:
         except InvalidInput as wrong:
             raise InvalidInput(wrong.field, f"{states} {rewards}", wrong.bound, "correct it") from None
 
-    patch.setattr(mechanisms, "well_formed", quoting)
+    patch.setattr(service_terms, "well_formed", quoting)
 
 
 @mutant("a reward out of range stops the episode on the device (we had this one)", path.ON_DEVICE, "stops an episode")

@@ -27,13 +27,13 @@ from reticent.privacy.noise import (
     MINIMUM_BITS,
     GridNoise,
     SecureNoise,
-    SimulationNoise,
     discretization_delta,
     grid_for,
     quantize,
     quantized_sensitivity,
     require_deployable,
 )
+from reticent.privacy.simulation_noise import SimulationNoise
 
 N = 40_000
 FALSE_ALARM = 5e-7  # for each of the two parts of ``fits``

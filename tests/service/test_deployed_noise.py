@@ -186,7 +186,8 @@ def on_grid(spec: str, grid: float, episodes: int = 4) -> Mechanism:
     """The mechanism as made, but on another grid."""
     mechanism = make_mechanism(spec, RIVER, episodes, SecureNoise())
     sums = dataclasses.replace(mechanism.agent.aggregator, grid=jnp.asarray(grid))
-    return dataclasses.replace(mechanism, agent=dataclasses.replace(mechanism.agent, aggregator=sums))
+    agent = dataclasses.replace(mechanism.agent, aggregator=sums)
+    return Mechanism.of(agent, mechanism.guarantee, mechanism.noise_factor, mechanism.pan_private, mechanism.source)
 
 
 @pytest.mark.parametrize("spec", [COUNTS, LOCAL])

@@ -11,7 +11,8 @@ import pytest
 from reticent.agents.tabular.learner import CountingLearner
 from reticent.errors import InvalidInput
 from reticent.privacy.accounting.gaussian import mu_of
-from reticent.privacy.noise import SecureNoise, SimulationNoise
+from reticent.privacy.noise import SecureNoise
+from reticent.privacy.simulation_noise import SimulationNoise
 from reticent.service import mechanism as mechanisms
 from reticent.service.embedded import DeployedAgent
 from reticent.service.mechanism import Mechanism

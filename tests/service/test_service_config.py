@@ -12,7 +12,8 @@ from durable import MODEL
 
 from reticent.errors import InvalidInput
 from reticent.service.config import DevelopmentSecrets, Settings, make_settings, read_settings
-from reticent.service.models import deployment_model, fingerprint
+from reticent.service.fingerprint import fingerprint
+from reticent.service.models import deployment_model
 
 SECRET = "0123456789abcdef0123456789abcdef"
 

@@ -16,6 +16,18 @@ def test_nothing_is_lost_redrawn_or_counted_twice(database: str) -> None:
     assert found["acknowledged"] > 0
 
 
+@pytest.mark.verify
+@pytest.mark.parametrize(("victim", "trust"), [("planner", "joint"), ("workers", "local")])
+def test_one_process_is_killed_and_the_others_go_on(postgres: str, victim: str, trust: str) -> None:
+    """Rounds that a dead planner left are released by the next one; what a dead worker acknowledged is there once."""
+    from service_crashes import crash
+
+    found = crash(postgres, trust, kills=2, lull=0.3, victim=victim)
+    assert found["wrong"] == []
+    assert found["acknowledged"] > 0
+    assert found["releases"] > 0
+
+
 @pytest.mark.soak
 @pytest.mark.parametrize("trust", ["joint", "local"])
 def test_a_hundred_kills(database: str, trust: str) -> None:

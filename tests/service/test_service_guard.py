@@ -22,6 +22,7 @@ from serving import ADMIN, APP, KEYS, READER, SHUFFLER, settings
 
 from reticent.errors import InvalidInput
 from reticent.service import app as service
+from reticent.service import worker
 from reticent.service.api.security import need_of
 from reticent.service.app import create_app
 from reticent.service.config import Settings
@@ -212,11 +213,11 @@ def test_workers_serve_what_the_command_checked(tmp_path: Path, monkeypatch: pyt
     path = tmp_path / "deployment.yaml"
     path.write_text("world: riverswim\n")
     monkeypatch.setenv(service.CONFIG, "")
-    service.tell_workers(path, host="0.0.0.0", port=None, development=False)
+    service.tell_workers(path, tmp_path, host="0.0.0.0", port=None, development=False)
     seen: list[Settings] = []
-    monkeypatch.setattr(service, "create_app", seen.append)
-    monkeypatch.setenv("RETICENT_CACHE", "off")
-    service.create_worker()
+    monkeypatch.setattr(worker, "make_worker", lambda settings, home: seen.append(settings))
+    monkeypatch.setattr(worker, "take_short_turns", lambda: None)
+    worker.create_worker()
     assert (seen[0].host, seen[0].port, seen[0].open_reads, seen[0].development) == ("0.0.0.0", 8400, False, False)
 
 

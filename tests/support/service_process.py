@@ -73,17 +73,25 @@ class Service:
         assert self._process is not None
         return self._process.pid
 
-    def resident(self) -> dict[str, list[float]]:
-        """MiB of memory of its processes by what they are: ``workers``, and ``others`` that start or serve them."""
-        found: dict[str, list[float]] = {"workers": [], "others": []}
+    def processes(self) -> dict[str, list[int]]:
+        """The ids of its processes by what they are: ``workers``, a ``planner`` beside them, ``others`` that start them."""
+        found: dict[str, list[int]] = {"workers": [], "planner": [], "others": []}
         for place in Path("/proc").glob("[0-9]*"):
-            with contextlib.suppress(OSError, IndexError):
-                if os.getpgid(int(place.name)) != self.group:
-                    continue
-                command = (place / "cmdline").read_bytes()
-                size = int((place / "status").read_text().partition("VmRSS:")[2].split()[0]) / 1024
-                found["workers" if b"spawn_main" in command else "others"].append(round(size, 1))
+            with contextlib.suppress(OSError):
+                if os.getpgid(int(place.name)) == self.group:
+                    found[_kind(place)].append(int(place.name))
         return found
+
+    def resident(self) -> dict[str, list[float]]:
+        """MiB of memory of its :meth:`processes`."""
+        sizes: dict[str, list[float]] = {}
+        for kind, found in self.processes().items():
+            sizes[kind] = []
+            for process in found:
+                with contextlib.suppress(OSError, IndexError):
+                    status = (Path("/proc") / str(process) / "status").read_text()
+                    sizes[kind].append(round(int(status.partition("VmRSS:")[2].split()[0]) / 1024, 1))
+        return sizes
 
     def kill(self) -> None:
         """End it and its workers at once, as a power cut would."""
@@ -93,9 +101,32 @@ class Service:
             self._process.wait()
             self._process = None
 
+    def kill_one(self, kind: str, patience: float = 120.0) -> float:
+        """Kill one of its :meth:`processes` and wait until it is replaced and all is well; says after how many seconds."""
+        began, victim = time.monotonic(), self.processes()[kind][0]
+        os.kill(victim, 9)
+        while time.monotonic() - began < patience:
+            time.sleep(0.05)
+            with contextlib.suppress(OSError, http.client.HTTPException):
+                replaced = self.processes()[kind]
+                if replaced and victim not in replaced and ask_once(self.port, "/v1/health", timeout=10.0)[0] == 200:
+                    return time.monotonic() - began
+        raise RuntimeError(f"nobody replaced it in {patience} s: {self.log.read_text()[-2000:]}")
+
     def close(self) -> None:
         self.kill()
         self._home.cleanup()
+
+
+def _kind(process: Path) -> str:
+    """What one of a service's processes is, by ``/proc``: only who answers has the service's socket, only who plans the
+    planner's."""
+    if b"spawn_main" not in (process / "cmdline").read_bytes():
+        return "others"
+    opened = {place.name: os.readlink(place) for place in (process / "fd").iterdir()}
+    listening = (Path("/proc/net/unix").read_text()).splitlines()
+    bound = {f"socket:[{line.split()[6]}]" for line in listening if line.endswith("/planner")}
+    return "planner" if bound & set(opened.values()) else "workers"
 
 
 @contextlib.contextmanager

@@ -13,7 +13,8 @@ import jax
 import numpy as np
 
 from reticent.errors import ReticentError
-from reticent.privacy.noise import SecureNoise, SimulationNoise
+from reticent.privacy.noise import SecureNoise
+from reticent.privacy.simulation_noise import SimulationNoise
 from reticent.privacy.sums import private_sums
 from reticent.worlds import Episode
 

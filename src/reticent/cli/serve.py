@@ -40,25 +40,18 @@ def serve(
         from reticent.service.config import DevelopmentSecrets
         from reticent.service.gathering import take_short_turns
         from reticent.service.logs import configuration
+        from reticent.service.planner import Planner
     except ModuleNotFoundError as missing:
         raise missing_extra(missing, "reticent serve") or missing from None
-    from reticent.runtime import enable_compilation_cache
-
-    enable_compilation_cache()
     settings = app.chosen_settings(config, host=host, port=port, development=dev)
     with warnings.catch_warnings(record=True) as heard:
         warnings.simplefilter("always", DevelopmentSecrets)
-        # What is wrong with the configuration is said here, once.
-        application = None if check else app.create_app(settings, begin=init)
-        mechanism = app.make_promise(settings) if application is None else application.state.deployment.mechanism
+        app.check_keys(settings)
+        if not check:
+            settings.secret("user_secret")
     for warning in dict.fromkeys(str(one.message) for one in heard):
         note(warning)
-    note(mechanism.guarantee.sentence())
-    if application is None:
-        if as_json:
-            print_json(mechanism.guarantee.to_dict())
-        return
-    note(f"serving on http://{settings.host}:{settings.port} with {settings.workers} worker(s)")
+    warnings.simplefilter("ignore", DevelopmentSecrets)
     # Access logs would tell who came back when, so there are none.
     common: dict[str, Any] = {
         "host": settings.host, "port": settings.port, "access_log": False, "server_header": False,
@@ -66,10 +59,25 @@ def serve(
         "http": "reticent.service.sockets:PromptProtocol", "ws": "none", "proxy_headers": bool(settings.trusted_proxies),
         "forwarded_allow_ips": list(settings.trusted_proxies),
     }  # fmt: skip
-    if settings.workers == 1:
-        take_short_turns()
-        uvicorn.run(application, **common)
+    where = f"serving on http://{settings.host}:{settings.port} with {settings.workers} worker(s)"
+    if not check and settings.workers > 1:
+        # What is wrong with the configuration is said by the planner, once, before there are workers.
+        with Planner(settings, begin=init) as planner:
+            note(planner.sentence)
+            note(f"{where} and a planner")
+            app.tell_workers(config, planner.home, host=host, port=port, development=dev)
+            uvicorn.run("reticent.service.worker:create_worker", factory=True, workers=settings.workers, **common)
         return
-    application.state.deployment.store.close()
-    app.tell_workers(config, host=host, port=port, development=dev)
-    uvicorn.run("reticent.service.app:create_worker", factory=True, workers=settings.workers, **common)
+    from reticent.runtime import enable_compilation_cache
+
+    enable_compilation_cache()
+    application = None if check else app.create_app(settings, begin=init)
+    mechanism = app.make_promise(settings) if application is None else application.state.deployment.mechanism
+    note(mechanism.guarantee.sentence())
+    if application is None:
+        if as_json:
+            print_json(mechanism.guarantee.to_dict())
+        return
+    note(where)
+    take_short_turns()
+    uvicorn.run(application, **common)

@@ -1,12 +1,14 @@
 r"""Where noise comes from: one source for simulations, one for deployments, and no way to take one for the other.
 
-* :class:`SimulationNoise` draws floating-point Gaussians from an explicit JAX key. Reproducible, fast, and unfit to
-  protect anyone: the key may be logged, and the low bits of floating-point Gaussians betray the data (Mironov 2012).
+* :class:`~reticent.privacy.simulation_noise.SimulationNoise` draws floating-point Gaussians from an explicit JAX key.
+  Reproducible, fast, and unfit to protect anyone: the key may be logged, and the low bits of floating-point Gaussians
+  betray the data (Mironov 2012).
 * :class:`SecureNoise` draws integers from OpenDP's exact discrete Gaussian, fed by the operating system's entropy. It
   takes no seed and buffers nothing, so there is nothing to log, to restore or to duplicate by ``fork``.
 
-They share no base class. A deployment takes a ``SecureNoise``, gets :class:`GridNoise` and adds integers to integers;
-:func:`require_deployable` says the same at run time.
+They share no base class and no module, so that what draws for a deployment needs no JAX. A deployment takes a
+``SecureNoise``, gets :class:`GridNoise` and adds integers to integers; :func:`require_deployable` says the same at run
+time.
 
 **The grid.** A deployment works in integer multiples of a public power of two g. Each *user's* clipped statistics are
 rounded to it by :func:`~reticent_client.wire.grid.quantize` before anything is summed, so that all sums are exact and the
@@ -27,12 +29,8 @@ import dataclasses
 import math
 from typing import Any
 
-import jax
-import jax.numpy as jnp
 import numpy as np
-from jax import Array
-from jax.typing import ArrayLike
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 from reticent.errors import InvalidInput
 from reticent.extras import require
@@ -42,7 +40,6 @@ __all__ = [
     "MINIMUM_BITS",
     "GridNoise",
     "SecureNoise",
-    "SimulationNoise",
     "delta_for_gaussian",
     "discretization_delta",
     "grid_for",
@@ -54,37 +51,6 @@ __all__ = [
 
 GRID_BITS = 24
 """A grid is at most σ/2^24: fine enough to forget, coarse enough that 2^29 standard deviations are below 2^53 steps."""
-
-
-@jax.tree_util.register_dataclass
-@dataclasses.dataclass(frozen=True)
-class SimulationNoise:
-    """Gaussian noise from a JAX key, for simulations and tests only.
-
-    A source is a value: drawing twice from the same one gives the same numbers. Take one per counter and per round
-    with :meth:`for_counter` and :meth:`for_round`; these are pure and work under ``jit``, ``vmap`` and ``scan``.
-    """
-
-    key: Array
-
-    def __post_init__(self) -> None:
-        given: object = self.key  # tree operations put all sorts of leaves here; only the likely mistake is caught
-        if isinstance(given, int | np.integer):
-            raise InvalidInput("key", given, "a JAX key", "pass jax.random.key(seed)")
-
-    def for_counter(self, index: ArrayLike) -> SimulationNoise:
-        """The source of one counter; different from every round's."""
-        return SimulationNoise(jax.random.fold_in(jax.random.fold_in(self.key, 1), jnp.asarray(index)))
-
-    def for_round(self, index: ArrayLike) -> SimulationNoise:
-        """The source of one round, the same whatever other rounds drew."""
-        return SimulationNoise(jax.random.fold_in(jax.random.fold_in(self.key, 2), jnp.asarray(index)))
-
-    def draw(self, scale: ArrayLike) -> Array:
-        """Independent N(0, scale²) in the shape and precision of ``scale``."""
-        scale = jnp.asarray(scale)
-        dtype = scale.dtype if jnp.issubdtype(scale.dtype, jnp.floating) else jnp.result_type(float)
-        return jax.random.normal(self.key, scale.shape, dtype) * scale
 
 
 @dataclasses.dataclass(frozen=True)
@@ -138,7 +104,7 @@ def require_deployable(source: object) -> SecureNoise:
     """Return ``source`` if it may protect real users, and refuse everything else.
 
     Raises:
-      InvalidInput: ``source`` is a :class:`SimulationNoise` or not a noise source of this library at all.
+      InvalidInput: ``source`` is a simulation's noise or not a noise source of this library at all.
     """
     if not isinstance(source, SecureNoise):
         remedy = "pass SecureNoise(), which needs pip install 'reticent[secure]'"

@@ -19,13 +19,13 @@ from typing import Any, NamedTuple
 from sqlalchemy.engine import Connection
 from sqlalchemy.exc import IntegrityError
 
-from reticent.service.mechanism import Mechanism
 from reticent.service.refusals import Refusal
 from reticent.service.returning import Returning
 from reticent.service.rounds import Rounds
 from reticent.service.secrets import EpisodeToken, Secrets
 from reticent.service.storage import records
 from reticent.service.storage.engine import Store
+from reticent.service.terms import Terms
 from reticent.service.witness import Witness
 
 
@@ -73,18 +73,17 @@ class Admissions(Rounds):
 
     def __init__(
         self,
-        mechanism: Mechanism,
+        terms: Terms,
         store: Store,
         secrets: Secrets,
         *,
         inline: bool = False,
         ticket_lifetime: float = 86_400.0,
         witness: Witness | None = None,
-        canaries: int = 0,
         clock: Callable[[], float] = time.time,
     ) -> None:
-        super().__init__(mechanism, store, secrets, witness, canaries)
-        self.returning = Returning(mechanism.guarantee.participation)
+        super().__init__(terms, store, secrets, witness)
+        self.returning = Returning(terms.promised.participation)
         self.contributions = self.returning.participation.contributions
         self.inline, self.ticket_lifetime = inline, ticket_lifetime
         self._clock = clock
@@ -172,7 +171,7 @@ class Admissions(Rounds):
             records.insert_episodes(
                 tx, [(one.episode, one.user, first + index) for index, one in enumerate(new)], version, until
             )
-            places = [self.mechanism.agent.schedule.round_and_place(first + index) for index in range(len(new))]
+            places = [self.terms.schedule.round_and_place(first + index) for index in range(len(new))]
             for one, (begun, place) in zip(new, places, strict=True):
                 if not self.returning.admits(tx, one.user, begun):
                     raise _TooSoon
@@ -192,7 +191,7 @@ class Admissions(Rounds):
             return 0
         room = max(0, self.users - admitted)
         if self.inline and clock.open_round < self.releases:
-            left = int(self.mechanism.agent.schedule.ends[clock.open_round]) - admitted
+            left = int(self.terms.schedule.ends[clock.open_round]) - admitted
             room = min(room, left or room)
         return room
 
@@ -202,9 +201,9 @@ class Admissions(Rounds):
             clock = records.deployment(tx)
             known = records.episodes(tx, [one.episode for one in group])
             admissions = records.admissions(tx, [one.user for one in group])
-            numbers = (self.mechanism.agent.schedule.round_and_place(row.admission)[0] for row in known.values())
+            numbers = (self.terms.schedule.round_and_place(row.admission)[0] for row in known.values())
             references = self._references(tx, numbers)
-            filling, _ = self.mechanism.agent.schedule.round_and_place(min(int(clock.admitted), self.users - 1))
+            filling, _ = self.terms.schedule.round_and_place(min(int(clock.admitted), self.users - 1))
             too_soon = {one.user for one in group if not self.returning.admits(tx, one.user, filling)}
         self._used_up, version = bool(clock.admitted >= self.users), records.version_to_serve(clock)
         answers: dict[Arrival, Opened | Refusal] = {}
@@ -227,13 +226,13 @@ class Admissions(Rounds):
 
     def _references(self, tx: Connection, numbers: Iterable[int]) -> Mapping[int, int | None]:
         """What the rounds refer to, where contributions do."""
-        return records.references(tx, sorted(set(numbers))) if self.mechanism.formed_when_counted else {}
+        return records.references(tx, sorted(set(numbers))) if self.terms.formed_when_counted else {}
 
     def _admitted(
         self, identity: str, version: int, until: float, admission: int, references: Mapping[int, int | None]
     ) -> Opened:
         """What a user is told who came as number ``admission``."""
-        number, place = self.mechanism.agent.schedule.round_and_place(admission)
+        number, place = self.terms.schedule.round_and_place(admission)
         token = self.secrets.sign(EpisodeToken(identity, version, True, until, place, self.restores))
         return Opened(identity, token, version, True, None, until, number, place, references.get(number))
 

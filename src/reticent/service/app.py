@@ -6,36 +6,50 @@ import contextlib
 import importlib
 import json
 import os
-import warnings
 from collections.abc import AsyncIterator
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 from fastapi import FastAPI
 from fastapi.responses import JSONResponse
 
 import reticent
 from reticent.errors import InvalidInput
-from reticent.privacy.noise import SecureNoise
 from reticent.service.api import episodes, operation, problems, published
 from reticent.service.api.guard import Guard
 from reticent.service.api.quick import Quick
-from reticent.service.config import DevelopmentSecrets, Settings, read_settings
-from reticent.service.deployment import Deployment
+from reticent.service.config import Settings, read_settings
 from reticent.service.enrolment import Enrolment
-from reticent.service.gathering import take_short_turns
 from reticent.service.keys import Keys
 from reticent.service.limits import largest_request
-from reticent.service.mechanism import Mechanism, make_mechanism
-from reticent.service.models import deployment_model
+from reticent.service.reception import Reception
 from reticent.service.secrets import Secrets
 from reticent.service.sockets import LIMITS, Limits
 from reticent.service.storage.engine import Store
+from reticent.service.terms import Terms
 from reticent.service.upkeep import Upkeep
 from reticent.service.witness import Witness
 
+if TYPE_CHECKING:  # imported where they are made: workers do without the agent, and without JAX
+    from reticent.service.deployment import Deployment
+    from reticent.service.mechanism import Mechanism
+
+R = TypeVar("R", bound=Reception)
+
 CONFIG = "RETICENT_WORKER"
 """Where workers find what the command was told: the configuration file, and the options that change it."""
+
+
+class Background(Protocol):
+    """What goes on beside the answering of requests."""
+
+    @property
+    def failing(self) -> bool:
+        """Whether rounds cannot be ended or plans not be published."""
+        ...
+
+    def start(self) -> None: ...
+    def stop(self) -> None: ...
 
 
 def make_promise(settings: Settings) -> Mechanism:
@@ -44,11 +58,36 @@ def make_promise(settings: Settings) -> Mechanism:
     Raises:
       InvalidInput: a setting is outside its domain, or a secret is missing.
     """
-    Keys(settings)
+    check_keys(settings)
     return _mechanism(settings)
 
 
+def check_keys(settings: Settings) -> None:
+    """Refuse keys that nobody could be served with.
+
+    Raises:
+      InvalidInput: one is missing, weak or no key.
+    """
+    Keys(settings)
+    if settings.enrolment_key is not None:
+        Enrolment(settings.enrolment_key)
+
+
+def require_shuffler(settings: Settings, terms: Terms) -> None:
+    """Refuse the shuffle model without anybody who may post batches.
+
+    Raises:
+      InvalidInput: it is so.
+    """
+    if terms.wire == "messages" and not Keys(settings).has("shuffler"):
+        raise InvalidInput("RETICENT_SHUFFLER_KEY", "missing", "given in the shuffle model", "give the shuffler a key")
+
+
 def _mechanism(settings: Settings) -> Mechanism:
+    from reticent.privacy.noise import SecureNoise
+    from reticent.service.mechanism import make_mechanism
+    from reticent.service.models import deployment_model
+
     return make_mechanism(
         settings.agent, deployment_model(settings), settings.episodes, SecureNoise(),
         contributions=settings.contributions, pan_private=settings.pan_private,
@@ -68,10 +107,16 @@ def make_deployment(settings: Settings, *, begin: bool = False) -> Deployment:
 
 def unopened_deployment(settings: Settings) -> Deployment:
     """The deployment that the settings describe, before it has looked into its store."""
+    from reticent.service.deployment import Deployment
+
+    return opened_with(Deployment, _mechanism(settings), settings)
+
+
+def opened_with(kind: type[R], terms: Any, settings: Settings) -> R:
+    """A deployment of this kind on these terms, by the settings; it has not looked into its store."""
     secrets = Secrets(settings.secret("user_secret"))
-    return Deployment(
-        _mechanism(settings), Store(settings.database, settings.workers), secrets,
-        inline=settings.planning == "inline",
+    return kind(
+        terms, Store(settings.database, settings.processes), secrets, inline=settings.planning == "inline",
         ticket_lifetime=settings.ticket_lifetime, finish_after=settings.finish_after,
         witness=Witness(settings.witness_file, secrets), canaries=settings.canaries,
     )  # fmt: skip
@@ -80,17 +125,24 @@ def unopened_deployment(settings: Settings) -> Deployment:
 def create_app(settings: Settings, *, begin: bool = False) -> FastAPI:
     """The application for one deployment; errors of configuration come out here, before anybody is served.
 
-    ``begin`` begins the deployment if its store is empty, which is otherwise refused.
+    This one process does everything. ``begin`` begins the deployment if its store is empty, which is otherwise refused.
     """
+    check_keys(settings)
+    deployment = make_deployment(settings, begin=begin)
+    try:
+        require_shuffler(settings, deployment.terms)
+    except InvalidInput:
+        deployment.store.close()
+        raise
+    return application(settings, deployment, Upkeep(deployment))
+
+
+def application(settings: Settings, deployment: Reception, upkeep: Background) -> FastAPI:
+    """The routes of a deployment, and what goes on beside them."""
     keys = Keys(settings)
     enrolment = None if settings.enrolment_key is None else Enrolment(settings.enrolment_key)
-    deployment = make_deployment(settings, begin=begin)
-    upkeep = Upkeep(deployment)
     desk = episodes.Desk(deployment, enrolment, settings.gather_seconds)
-    if deployment.mechanism.wire == "messages" and not keys.has("shuffler"):
-        deployment.store.close()
-        raise InvalidInput("RETICENT_SHUFFLER_KEY", "missing", "given in the shuffle model", "give the shuffler a key")
-    body_limit = settings.body_limit or largest_request(deployment.mechanism)
+    body_limit = settings.body_limit or largest_request(deployment.terms)
     limits = Limits(body_bytes=body_limit, read_seconds=settings.read_seconds, connections=settings.connections)
 
     @contextlib.asynccontextmanager
@@ -127,21 +179,11 @@ def chosen_settings(config: Path, *, host: str | None, port: int | None, develop
     return settings.for_development() if development else settings
 
 
-def tell_workers(config: Path, *, host: str | None, port: int | None, development: bool) -> None:
-    """Leave what :func:`create_worker` needs in the environment, which workers inherit."""
-    told = {"config": str(config.resolve()), "host": host, "port": port, "development": development}
+def tell_workers(config: Path, home: Path, *, host: str | None, port: int | None, development: bool) -> None:
+    """Leave what a worker needs in the environment, which workers inherit: the file, the options that change it, and the
+    private directory of the planner."""
+    told = {"config": str(config.resolve()), "home": str(home), "host": host, "port": port, "development": development}
     os.environ[CONFIG] = json.dumps(told)
-
-
-def create_worker() -> FastAPI:
-    """The application of one of several workers, by what :func:`tell_workers` left."""
-    from reticent.runtime import enable_compilation_cache
-
-    enable_compilation_cache()
-    take_short_turns()
-    warnings.simplefilter("ignore", DevelopmentSecrets)  # the command has said it
-    told = json.loads(os.environ[CONFIG])
-    return create_app(chosen_settings(Path(told.pop("config")), **told))
 
 
 def _include_dashboard(app: FastAPI) -> None:

@@ -12,14 +12,16 @@ lost depends on the shuffler and on admissions, never on what a user sent.
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from reticent.learning.schedule import Schedule
-from reticent.privacy.sums import PrivateSums
 from reticent_client.wire.shuffle_rules import ShuffleRules
 from reticent_client.wire.shuffling import coins_for
+
+if TYPE_CHECKING:  # the rules are worked out once, with JAX; batches are taken without
+    from reticent.learning.schedule import Schedule
+    from reticent.privacy.sums import PrivateSums
 
 
 def batch_rules(sums: PrivateSums, schedule: Schedule, honest: float) -> ShuffleRules:

@@ -129,6 +129,11 @@ class Settings(BaseModel):
         return self
 
     @property
+    def processes(self) -> int:
+        """How many processes share the database: a single worker plans by itself, several have a planner beside them."""
+        return self.workers if self.workers == 1 else self.workers + 1
+
+    @property
     def loopback(self) -> bool:
         """Whether the address can be reached from this machine only."""
         if self.host == "localhost":

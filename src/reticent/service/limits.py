@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 
-from reticent.service.mechanism import Mechanism
+from reticent.service.terms import Terms
 
 OVERHEAD = 8192
 """Bytes for names, tokens and braces: a user's name of 256 characters takes up to 3072 if each is escaped."""
@@ -13,8 +13,8 @@ NUMBER = 32
 """Bytes of a number of a trajectory in JSON: a sign, 17 digits, an exponent, a comma and white space."""
 
 
-def largest_request(mechanism: Mechanism) -> int:
+def largest_request(terms: Terms) -> int:
     """Bytes of the largest body that a client of this deployment has a reason to send."""
-    horizon = mechanism.agent.model.horizon
-    array = 4 * math.ceil(8 * mechanism.noise_scale.size / 3)  # base64
-    return OVERHEAD + {"trajectory": NUMBER * (3 * horizon + 1), "report": array, "messages": 2 * array}[mechanism.wire]
+    horizon = terms.published.horizon
+    array = 4 * math.ceil(8 * terms.noise_scale.size / 3)  # base64
+    return OVERHEAD + {"trajectory": NUMBER * (3 * horizon + 1), "report": array, "messages": 2 * array}[terms.wire]

@@ -1,9 +1,7 @@
 r"""The agent of a deployment on integers: what a user's episode adds, what noise covers it, what a round's end makes of it.
 
 Rounds are closed and plans made by the same pure functions as everywhere (``absorb``, ``close``, ``plan``), compiled once.
-What an episode contributes is formed with NumPy by the wire's form (:mod:`reticent_client.wire.forms`), as on a device:
-the very source that a simulation runs with JAX, without a dispatch to a compiled program per user. Sums are kept as whole
-multiples of the calibration's grid, so that adding is exact and the order of users cannot show.
+What meets users, without a dispatch to a compiled program per user, is in :mod:`reticent.service.terms`.
 
 **The price of g contributions and of pan-privacy.** The promise is per *user*: if she may contribute g times, she moves
 the released vector by up to g times as much, so each contribution is calibrated to μ/g (Gaussian group privacy). In
@@ -21,7 +19,7 @@ import dataclasses
 import functools
 import math
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, Self
 
 import jax
 import jax.numpy as jnp
@@ -42,6 +40,8 @@ from reticent.privacy.sums import PrivateSums, private_sums
 from reticent.runtime import double_precision, double_precision_methods
 from reticent.service.batches import batch_rules
 from reticent.service.billboards import Billboard
+from reticent.service.fingerprint import fingerprint
+from reticent.service.terms import Promised, Terms
 from reticent.worlds import Model
 from reticent_client.wire import arrays
 from reticent_client.wire.forms import form_named
@@ -49,142 +49,78 @@ from reticent_client.wire.grid import TAIL, require_exact, require_fine, whole
 from reticent_client.wire.model import Model as PublishedModel
 from reticent_client.wire.model import Rules
 from reticent_client.wire.promise import require_promise
-from reticent_client.wire.shuffle_rules import ShuffleRules
-from reticent_client.wire.trajectory import Trajectory, plain_array, well_formed
+
+LOOKED_UP = 256
+"""Values of ε that workers are handed: most counters expose users equally in most of their releases."""
 
 
 @double_precision_methods
 @dataclasses.dataclass(frozen=True, eq=False)
-class Mechanism:
-    """Everything that a deployment computes; it holds no state.
+class Mechanism(Terms):
+    """Everything that a deployment computes: its terms, and the agent that ends rounds and plans. It holds no state.
 
     Attributes:
       agent: calibrated for one contribution.
       guarantee: what each *user* is promised, all her contributions and (pan-private) one intrusion included.
-      noise_factor: how many times as much noise as for one contribution and no intrusion: g, or √2·g.
-      pan_private: whether a round's noise comes in two halves, the first before its first user.
     """
 
     agent: AnyLearner
     guarantee: Guarantee
-    noise_factor: float
-    pan_private: bool
-    source: SecureNoise
+
+    @classmethod
+    def of(
+        cls, agent: AnyLearner, guarantee: Guarantee, noise_factor: float, pan_private: bool, source: SecureNoise
+    ) -> Self:
+        """The mechanism of a calibrated agent; its terms are worked out here, once."""
+        known, sums = agent.model, private_sums(agent)
+        rules, trust, grid = sums.device_rules, guarantee.trust, float(sums.grid)
+        name, raw = split(agent.name)
+        entry = AGENTS.find(name)
+        options = {key: option.default for key, option in entry.options.items()} | entry.read(raw)
+        bounds = {
+            field: value if isinstance(value, bool) else np.asarray(value)
+            for field, value in rules.items()
+            if field != "form"
+        }
+        shuffle = None
+        if trust.wire == "messages":
+            shuffle = batch_rules(sums, agent.schedule, float(guarantee.settings["honest"]))
+        published = PublishedModel(
+            "", known.horizon, known.states, known.actions,
+            np.asarray(known.transition_features), np.asarray(known.reward_features),
+            None if known.successors is None else np.asarray(known.successors),
+            Rules(form_named(rules["form"]), grid, np.asarray(sums.noise_scale), bounds, shuffle),
+        )  # fmt: skip
+        promised = Promised(
+            guarantee.sentence(), guarantee.not_covered, trust.name, trust.wire, trust.noised_reports,
+            guarantee.adjacency, guarantee.epsilon, guarantee.delta, guarantee.participation, guarantee.ledger,
+            {key: str(value) for key, value in guarantee.settings.items()},
+        )  # fmt: skip
+        names = known.about.names
+        return cls(
+            name=agent.name, method=agent.method, counter=sums.counter.name,
+            options={key: str(value) for key, value in options.items()}, schedule=agent.schedule, published=published,
+            model_digest=fingerprint(known), initial=np.asarray(known.initial),
+            names=None if names is None else names.to_dict(),
+            contribution_bound=np.asarray(sums.contribution_bound), floor=float(getattr(agent, "floor", 0.0)),
+            promised=promised, epsilons={}, noise_factor=noise_factor, pan_private=pan_private, source=source, agent=agent,
+            guarantee=guarantee,
+        )  # fmt: skip
+
+    @functools.cached_property
+    def terms(self) -> Terms:
+        """What workers are handed: everything but the agent, with the ε of (most) releases looked up beforehand."""
+        _, firsts = np.unique(self.promised.ledger.exposure, return_index=True)
+        for number in firsts[:LOOKED_UP]:
+            self.spent(int(number) + 1)
+        self.spent(0)
+        return Terms(**{field.name: getattr(self, field.name) for field in dataclasses.fields(Terms)})
 
     @functools.cached_property
     def sums(self) -> PrivateSums:
         return private_sums(self.agent)
 
-    @property
-    def wire(self) -> str:
-        """What users send: ``trajectory``, ``report`` or ``messages``."""
-        return self.guarantee.trust.wire
-
-    @property
-    def grid(self) -> float:
-        return float(self.sums.grid)
-
-    @property
-    def unit(self) -> float:
-        """What one in a round's stored sum stands for: the grid, or half of it, since coins may be odd in number."""
-        return self.grid / 2 if self.wire == "messages" else self.grid
-
-    @functools.cached_property
-    def published(self) -> PublishedModel:
-        """What devices get of model and rules, and what contributions are made with, there as here; without a digest."""
-        known, rules = self.agent.model, self.sums.device_rules
-        bounds = {
-            name: value if isinstance(value, bool) else np.asarray(value)
-            for name, value in rules.items()
-            if name != "form"
-        }
-        shuffle = None
-        if self.wire == "messages":
-            shuffle = batch_rules(self.sums, self.agent.schedule, float(self.guarantee.settings["honest"]))
-        return PublishedModel(
-            "", known.horizon, known.states, known.actions,
-            np.asarray(known.transition_features), np.asarray(known.reward_features),
-            None if known.successors is None else np.asarray(known.successors),
-            Rules(form_named(rules["form"]), self.grid, self.noise_scale, bounds, shuffle),
-        )  # fmt: skip
-
-    @property
-    def batches(self) -> ShuffleRules:
-        """What batches must look like, in the shuffle model."""
-        rules = self.published.rules.shuffle
-        if rules is None:
-            raise InvalidInput("trust", self.guarantee.trust.name, "shuffle", "there are no batches in other models")
-        return rules
-
-    @functools.cached_property
-    def noise_scale(self) -> np.ndarray:
-        """σ per coordinate, ``(H, D)``."""
-        return np.asarray(self.sums.noise_scale)
-
-    @functools.cached_property
-    def report_limit(self) -> np.ndarray:
-        """The largest integer that an honest local report has in each coordinate, ``(H, D)``."""
-        return np.ceil((self.sums.contribution_bound + TAIL * self.noise_scale) / self.grid).astype(np.int64)
-
-    # -- one user -----------------------------------------------------------------------------------------------------
-
-    @property
-    def formed_when_counted(self) -> bool:
-        """Whether contributions are formed under the open round's reference, and not under what their users were served."""
-        return self.published.rules.form.formed_under == "open"
-
-    def contribution(self, billboard: Billboard, episode: Any, place: int | None = None) -> np.ndarray:
-        """What the user of ``episode`` adds, in units of the grid: clipped and rounded, and noised in the local model.
-
-        ``place`` is hers in her round. Values out of range are a user's own business and are clipped: refusing them would
-        show them.
-
-        Raises:
-          InvalidInput: the public form of the episode is wrong: lengths, or what kind of numbers there are. No value is
-            quoted.
-        """
-        exact = self.exact_contribution(billboard, self.played(episode, place))
-        return exact + self._draw(()) if self.guarantee.trust.noised_reports else exact
-
-    def played(self, episode: Any, place: int | None) -> Trajectory:
-        """An episode with every value in range.
-
-        Raises:
-          InvalidInput: its public form is wrong.
-        """
-        return well_formed(self.published, episode.states, episode.actions, episode.rewards, place)
-
-    def exact_contribution(self, billboard: Billboard, played: Trajectory) -> np.ndarray:
-        """What an episode adds under a billboard, without noise."""
-        return self.published.steps(billboard.published, played)
-
-    def exact_contributions(self, billboard: Billboard, played: Sequence[Trajectory]) -> np.ndarray:
-        """:meth:`exact_contribution` of several episodes under one billboard, ``(N, H, D)``."""
-        return self.published.steps_of_all(billboard.published, played)
-
-    def checked_report(self, report: Any) -> np.ndarray:
-        """A local report as integers, if it can be one.
-
-        Raises:
-          InvalidInput: it cannot: another shape, fractions, or farther out than any honest report.
-        """
-        numbers, limit = plain_array("report", report), self.report_limit
-        if numbers.shape != limit.shape or not np.issubdtype(numbers.dtype, np.integer):
-            kind = type(report).__name__
-            raise InvalidInput("report", kind, f"whole numbers of shape {limit.shape}", "send what report() returned")
-        if not ((numbers >= -limit) & (numbers <= limit)).all():
-            raise InvalidInput(
-                "report", "out of range", "within the model's limit", "send what the client library made"
-            )
-        return numbers.astype(np.int64)
-
     # -- one round ----------------------------------------------------------------------------------------------------
-
-    def first_sum(self) -> np.ndarray:
-        """What a round's sum starts with: zero, or in pan-private mode the first half of its noise."""
-        if self.pan_private and self._server_noises:
-            return self._draw(())
-        return np.zeros(self.noise_scale.shape, np.int64)
 
     def round_noise(self) -> np.ndarray | None:
         """Fresh noise for the end of a round; None in the local model. Store what it made before showing it.
@@ -195,10 +131,6 @@ class Mechanism:
         if self.wire == "messages":
             return np.zeros(prefix + self.noise_scale.shape, np.int64)
         return self._draw(prefix) if self._server_noises else None
-
-    @property
-    def _server_noises(self) -> bool:
-        return self.wire == "trajectory"
 
     def close(
         self,
@@ -217,7 +149,7 @@ class Mechanism:
         """
         if self._server_noises:  # what makes the release exact; elsewhere a sum may be what dishonest users made it
             whole(total)
-        size = int(self.agent.schedule.round_sizes[number])
+        size = int(self.schedule.round_sizes[number])
         values = None if noise is None else jnp.asarray(noise * self.grid)
         plan = self.plan_of(served)
         if reference is not None and {reference.version, served.version} != {number}:
@@ -240,16 +172,6 @@ class Mechanism:
             self.floor,
         )
 
-    def read_billboard(self, version: int, content: bytes) -> Billboard:
-        """A billboard as it was stored."""
-        form, actions = self.published.rules.form.name, self.agent.model.actions
-        return Billboard.read(version, content, form=form, actions=actions, floor=self.floor)
-
-    @property
-    def floor(self) -> float:
-        """Least probability of every action, of an agent that has such an option; a public setting."""
-        return float(getattr(self.agent, "floor", 0.0))
-
     def plan_of(self, billboard: Billboard) -> Plan:
         """The plan that a billboard publishes, for the agent's own functions: every leaf as it was."""
         plan: Plan = _unflatten(self._shapes[0], billboard.plan)
@@ -265,17 +187,6 @@ class Mechanism:
         state = jax.eval_shape(self.agent.init)
         return jax.eval_shape(self.agent.plan, state), jax.eval_shape(self.agent.public_memory, state)
 
-    def _draw(self, prefix: tuple[int, ...]) -> np.ndarray:
-        scale = np.broadcast_to(self.noise_scale, prefix + self.noise_scale.shape)
-        noise = np.zeros(scale.shape, np.int64)
-        noise[scale > 0] = self.source.draw(self._share * scale[scale > 0], grid=self.grid).integers
-        return noise
-
-    @property
-    def _share(self) -> float:
-        """Of the planned noise in one draw: a round's comes in two halves if the server adds it pan-privately."""
-        return math.sqrt(0.5) if self.pan_private and self._server_noises else 1.0
-
     def require_exact_sums(self) -> None:
         """Refuse a grid on which sums would not be exact, or noise not what it is accounted as. A public matter.
 
@@ -284,9 +195,9 @@ class Mechanism:
         Raises:
           InvalidInput: the grid is too coarse for the noise, or too fine for so many users.
         """
-        users, grid = self.agent.schedule.episodes, self.grid
+        users, grid = self.schedule.episodes, self.grid
         noise = TAIL * math.sqrt(users) * self.noise_scale
-        require_exact((users * self.sums.contribution_bound + noise) / grid)
+        require_exact((users * self.contribution_bound + noise) / grid)
         if self.wire != "messages":
             require_fine(self._share * self.noise_scale, grid)
         if self.wire == "report":
@@ -311,21 +222,6 @@ class Mechanism:
         plan, memory = self.plan_of(billboard), self.memory_of(billboard)
         figures: Insights | None = self.agent.insights(released, billboard.version, plan, memory)
         return figures
-
-    # -- the account --------------------------------------------------------------------------------------------------
-
-    def spent(self, releases: int) -> tuple[float | None, float]:
-        """μ² (None where there is no δ) and ε per user after so many releases."""
-        ledger = self.guarantee.ledger
-        strength = ledger.strength(releases)
-        if strength not in self._epsilons:
-            self._epsilons[strength] = ledger.account.epsilon_of(strength, ledger.delta) if strength else 0.0
-        return (None if ledger.account.pure else strength**2), self._epsilons[strength]
-
-    @functools.cached_property
-    def _epsilons(self) -> dict[float, float]:
-        """ε by strength: most releases of a counter expose users equally, and few strengths are asked for."""
-        return {}
 
 
 @double_precision
@@ -361,7 +257,7 @@ def make_mechanism(
         promised, factor, contributions=contributions,
         also_seen=", together with one look into the sums in the server's store in every round," if halves else "",
     )  # fmt: skip
-    mechanism = Mechanism(agent, guarantee, factor, pan_private, source)
+    mechanism = Mechanism.of(agent, guarantee, factor, pan_private, source)
     mechanism.require_exact_sums()
     return mechanism
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 from pathlib import Path
 from typing import Any
 
@@ -10,22 +9,11 @@ import numpy as np
 
 from reticent.errors import InvalidInput
 from reticent.service.config import Settings
+from reticent.service.fingerprint import ARRAYS, SCALARS
 from reticent.worlds import Model, make_model
 from reticent.worlds.continuous import ContinuousModel
 from reticent.worlds.model_file import is_model_file, load_model
 from reticent.worlds.registry import make_world_from
-
-SCALARS = {
-    "horizon": int,
-    "transition_bound": float,
-    "transition_theta_bound": float,
-    "reward_theta_bound": float,
-    "sums_to_one": bool,
-    "stationary": bool,
-    "reward_total": float,
-    "initial_known": bool,
-}
-ARRAYS = ("transition_features", "reward_features", "initial", "successors", "known_rewards")
 
 
 def deployment_model(settings: Settings) -> Model:
@@ -60,18 +48,3 @@ def read_model(path: Path) -> Model:
     if "initial" in given and given["initial"].ndim == 0:
         given["initial"] = int(given["initial"])
     return make_model(given.pop("transition_features"), given.pop("reward_features"), given.pop("horizon"), **given)
-
-
-def fingerprint(model: Model) -> str:
-    """SHA-256 over everything a model is, so that a store never meets another one than its own."""
-    digest = hashlib.sha256()
-    for name in ARRAYS:
-        value = getattr(model, name)
-        array = np.zeros(0) if value is None else np.ascontiguousarray(value)
-        digest.update(f"{name} {array.dtype} {array.shape};".encode() + array.tobytes())
-    digest.update(repr([(name, getattr(model, name)) for name in SCALARS]).encode())
-    if model.known_rewards is not None:
-        digest.update(np.ascontiguousarray(model.known_rewards).tobytes())
-    if model.reward_total is not None:
-        digest.update(repr(model.reward_total).encode())
-    return digest.hexdigest()

@@ -13,7 +13,7 @@ from prometheus_client import CollectorRegistry, generate_latest
 from prometheus_client.core import GaugeMetricFamily, InfoMetricFamily
 from prometheus_client.registry import Collector
 
-from reticent.service.deployment import Deployment
+from reticent.service.reception import Reception
 from reticent.service.storage import records
 from reticent_client.wire import arrays
 
@@ -21,17 +21,14 @@ PAGE = 1000
 """Most rounds that one answer lists: a counter that releases after every user has as many as there are users."""
 
 
-def status(deployment: Deployment, world: str | None = None) -> dict[str, Any]:
+def status(deployment: Reception, world: str | None = None) -> dict[str, Any]:
     """Where the deployment stands."""
     clock, releases = deployment.clock()
-    mechanism, schedule = deployment.mechanism, deployment.mechanism.agent.schedule
-    guarantee = mechanism.guarantee
+    terms, schedule, promised = deployment.terms, deployment.terms.schedule, deployment.terms.promised
     lost = 0
-    canaries: dict[str, Any] | None = None
-    if mechanism.wire == "messages" or deployment.canaries.count:
+    if terms.wire == "messages":
         with deployment.store.read() as tx:
-            lost = records.lost_rounds(tx) if mechanism.wire == "messages" else 0
-            canaries = deployment.canaries.status(tx)
+            lost = records.lost_rounds(tx)
     return {
         "version": releases,
         "served_version": int(clock.served_version),
@@ -43,65 +40,65 @@ def status(deployment: Deployment, world: str | None = None) -> dict[str, Any]:
         "round_ends": [int(end) for end in schedule.ends[: min(deployment.releases, PAGE)]],
         "open_round": int(clock.open_round),
         "lost_rounds": lost,
-        "canaries": canaries,
+        "canaries": deployment.watched(),
         "learning": bool(clock.admitted < deployment.users and clock.halted is None),
         "halted": clock.halted,
         "finished": bool(clock.finished and releases >= min(deployment.releases, clock.open_round)),
-        "trust": guarantee.trust.name,
-        "agent": mechanism.agent.name,
+        "trust": promised.trust,
+        "agent": terms.name,
         "world": world,
-        "method": mechanism.agent.method,
-        "counter": mechanism.sums.counter.name,
+        "method": terms.method,
+        "counter": terms.counter,
         "contributions": deployment.contributions,
-        "pan_private": mechanism.pan_private,
-        "epsilon": guarantee.epsilon,
-        "delta": guarantee.delta,
-        "epsilon_spent": mechanism.spent(releases)[1],
-        "promise": guarantee.sentence(),
-        "not_covered": list(guarantee.not_covered),
+        "pan_private": terms.pan_private,
+        "epsilon": promised.epsilon,
+        "delta": promised.delta,
+        "epsilon_spent": terms.spent(releases)[1],
+        "promise": promised.sentence,
+        "not_covered": list(promised.not_covered),
     }
 
 
-def ledger(deployment: Deployment, after: int = 0, limit: int = PAGE) -> dict[str, Any]:
+def ledger(deployment: Reception, after: int = 0, limit: int = PAGE) -> dict[str, Any]:
     """What was released when, and what it has cost each user so far: ``limit`` entries after round ``after``."""
-    mechanism, guarantee = deployment.mechanism, deployment.mechanism.guarantee
+    terms, promised = deployment.terms, deployment.terms.promised
     first, end = min(after, deployment.releases), min(after + limit, deployment.releases)
     with deployment.store.read() as tx:  # what is released and not yet published is nobody's to see
         digests = records.digests(tx, first, min(end, int(records.deployment(tx).served_version)))
     return {
-        "epsilon": guarantee.epsilon,
-        "delta": guarantee.delta,
-        "adjacency": guarantee.adjacency,
-        "trust": guarantee.trust.name,
+        "epsilon": promised.epsilon,
+        "delta": promised.delta,
+        "adjacency": promised.adjacency,
+        "trust": promised.trust,
         "contributions": deployment.contributions,
-        "pan_private": mechanism.pan_private,
-        "noise_factor": mechanism.noise_factor,
+        "pan_private": terms.pan_private,
+        "noise_factor": terms.noise_factor,
         "releases": deployment.releases,
         "next": end if end < deployment.releases else None,
         "entries": [ledger_entry(deployment, number, digests.get(number)) for number in range(first, end)],
         "shares": [
             {"name": share.name, "step": share.step, "sensitivity": share.sensitivity, "sigma": share.sigma}
-            for share in guarantee.ledger.shares
+            for share in promised.ledger.shares
         ],
     }
 
 
-def ledger_entry(deployment: Deployment, number: int, digest: str | None) -> dict[str, Any]:
+def ledger_entry(deployment: Reception, number: int, digest: str | None) -> dict[str, Any]:
     """One line of the ledger: round ``number`` (from 0), and the digest of its release if it was made."""
-    mechanism, guarantee = deployment.mechanism, deployment.mechanism.guarantee
-    mu_squared, spent = mechanism.spent(number + 1)
+    terms, promised = deployment.terms, deployment.terms.promised
+    mu_squared, spent = terms.spent(number + 1)
     return {
         "round": number + 1,
-        "episode": int(guarantee.ledger.round_ends[number]),
+        "episode": int(promised.ledger.round_ends[number]),
         "mu_squared": mu_squared,
         "epsilon": spent,
-        "remaining": max(0.0, guarantee.epsilon - spent),
+        "remaining": max(0.0, promised.epsilon - spent),
         "released": digest is not None,
         "digest": digest,
     }
 
 
-def transparency(deployment: Deployment, after: int = 0, limit: int = PAGE) -> dict[str, Any]:
+def transparency(deployment: Reception, after: int = 0, limit: int = PAGE) -> dict[str, Any]:
     """The signed chain of publications from version ``after`` on, and its head."""
     with deployment.store.read() as tx:
         newest = int(records.deployment(tx).served_version)
@@ -115,22 +112,22 @@ def transparency(deployment: Deployment, after: int = 0, limit: int = PAGE) -> d
     }
 
 
-def model(deployment: Deployment) -> dict[str, Any]:
+def model(deployment: Reception) -> dict[str, Any]:
     """What a device needs beside the billboard to form its report. The same for the whole deployment."""
-    mechanism = deployment.mechanism
-    content = dataclasses.replace(mechanism.published, digest=deployment.model_digest).to_json()
+    terms = deployment.terms
+    content = dataclasses.replace(terms.published, digest=deployment.model_digest).to_json()
     return {
         **content,
-        "trust": mechanism.guarantee.trust.name,
-        "initial": arrays.to_json(mechanism.agent.model.initial),
-        "report": {**content["report"], "limit": arrays.to_json(mechanism.report_limit)},
+        "trust": terms.promised.trust,
+        "initial": arrays.to_json(terms.initial),
+        "report": {**content["report"], "limit": arrays.to_json(terms.report_limit)},
     }
 
 
-def names(deployment: Deployment) -> dict[str, Any]:
+def names(deployment: Reception) -> dict[str, Any]:
     """What states and actions are called, for people."""
-    given = deployment.mechanism.agent.model.about.names
-    return {"states": None, "actions": None} if given is None else given.to_dict()
+    given = deployment.terms.names
+    return {"states": None, "actions": None} if given is None else dict(given)
 
 
 class PublicNumbers(Collector):
@@ -149,7 +146,7 @@ class PublicNumbers(Collector):
         ("finished", "finished", "Whether the policy is final."),
     )
 
-    def __init__(self, deployment: Deployment) -> None:
+    def __init__(self, deployment: Reception) -> None:
         self._deployment = deployment
 
     def collect(self) -> Any:
@@ -166,7 +163,7 @@ class PublicNumbers(Collector):
         yield InfoMetricFamily("reticent", "What is deployed.", value=facts)
 
 
-def metrics(deployment: Deployment) -> bytes:
+def metrics(deployment: Reception) -> bytes:
     """The metrics in Prometheus' text format."""
     registry = CollectorRegistry(auto_describe=False)
     registry.register(PublicNumbers(deployment))

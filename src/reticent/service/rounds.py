@@ -1,9 +1,7 @@
-"""The rounds of a deployment: opened, sealed, released, and what was published of them.
+"""The rounds of a deployment: opened, sealed, and what was published of them.
 
-* A *sealed* round's sum is final. Rounds are sealed on admissions, never on reports. With a shuffler it is there once the
-  round's batch is; later rounds wait for it up to its deadline (:mod:`reticent.service.batches`).
-* *Release* draws the round's noise and stores what comes of it in one transaction; the noise itself is nowhere.
-* *Publication* stores the plan, a function of releases; whoever comes first wins, and all workers serve what is stored.
+A *sealed* round's sum is final. Rounds are sealed on admissions, never on reports. What becomes of it then, release and
+publication, is in :mod:`reticent.service.releases` and needs the agent; nothing here does.
 
 Any worker may do any of it at any time, several at once, and be killed in the middle.
 """
@@ -11,9 +9,6 @@ Any worker may do any of it at any time, several at once, and be killed in the m
 from __future__ import annotations
 
 import collections
-import dataclasses
-import hashlib
-import itertools
 import logging
 import threading
 from typing import Any
@@ -21,16 +16,13 @@ from typing import Any
 import numpy as np
 from sqlalchemy.engine import Connection
 
-from reticent.service import batches, chain, models
 from reticent.service.billboards import Billboard
-from reticent.service.canaries import Canaries
-from reticent.service.journal import Journal
-from reticent.service.mechanism import Mechanism
 from reticent.service.refusals import Refusal
 from reticent.service.secrets import Secrets
-from reticent.service.storage import records, rows, tables
+from reticent.service.storage import records, tables
 from reticent.service.storage.engine import Store
-from reticent.service.witness import RolledBack, Seen, Witness, require_same_past
+from reticent.service.terms import Terms
+from reticent.service.witness import RolledBack, Witness, require_same_past
 
 LOG = logging.getLogger("reticent.service")
 KEPT = 64
@@ -40,36 +32,35 @@ KEPT = 64
 class Rounds:
     """The part of a deployment that does not meet users; see the module docstring."""
 
-    def __init__(
-        self, mechanism: Mechanism, store: Store, secrets: Secrets, witness: Witness | None = None, canaries: int = 0
-    ) -> None:
-        self.mechanism, self.store, self.secrets, self.witness = mechanism, store, secrets, witness
-        self.canaries = Canaries(mechanism, canaries)
+    def __init__(self, terms: Terms, store: Store, secrets: Secrets, witness: Witness | None = None) -> None:
+        self.terms, self.store, self.secrets, self.witness = terms, store, secrets, witness
         self.identity = ""
         """Of the deployment, once it is set up."""
         self.restores = 0
         """How often its store was restored, once it is set up."""
-        self.model_digest = models.fingerprint(mechanism.agent.model)
         self.sealed = threading.Event()
         """Set when this worker has sealed a round, for whoever plans in the background."""
-        self._advancing = threading.Lock()
         self._boards: collections.OrderedDict[int, Billboard] = collections.OrderedDict()
         self._boards_lock = threading.Lock()
 
     @property
+    def model_digest(self) -> str:
+        return self.terms.model_digest
+
+    @property
     def users(self) -> int:
         """K."""
-        return int(self.mechanism.agent.schedule.episodes)
+        return int(self.terms.schedule.episodes)
 
     @property
     def releases(self) -> int:
-        return int(self.mechanism.agent.schedule.releases)
+        return int(self.terms.schedule.releases)
 
     # -- from open to sealed ------------------------------------------------------------------------------------------
 
     def _is_full(self, number: int, admitted: int) -> bool:
         """Whether a round has had all its users, and is one that is released: a matter of public numbers."""
-        return bool(number < self.releases and admitted >= self.mechanism.agent.schedule.ends[number])
+        return bool(number < self.releases and admitted >= self.terms.schedule.ends[number])
 
     def _seal(self, tx: Connection, number: int) -> None:
         """End the open round and open the next; the caller holds the deployment's lock."""
@@ -79,7 +70,7 @@ class Rounds:
         records.change_deployment(tx, open_round=number + 1)
 
     def _open_round(self, tx: Connection, number: int) -> None:
-        total = self.secrets.seal(self.mechanism.first_sum().tobytes(), f"round {number}")
+        total = self.secrets.seal(self.terms.first_sum().tobytes(), f"round {number}")
         records.insert_new(tx, tables.ROUNDS, number=number, state="open", reference=None, total=total)
 
     def _end_full_round(self) -> None:
@@ -109,33 +100,11 @@ class Rounds:
         with self.store.write() as tx:
             records.expire_before(tx, None)
 
-    # -- from sealed to published -------------------------------------------------------------------------------------
-
     def advance(self) -> int:
-        """Release every sealed round and publish its plan, in order; says how many. Any worker may, at any time."""
-        done = 0
-        with self._advancing:
-            self.sealed.clear()
-            while True:
-                with self.store.read() as tx:
-                    version, clock = records.learner_version(tx), records.deployment(tx)
-                    published = clock.served_version >= version
-                    row = records.round_of(tx, version) if version < self.releases else None
-                    complete = row is None or not self._awaits_batch(tx, version, clock)
-                if clock.halted is not None or not self._attested():
-                    return done
-                if not published and not self._publish(version):
-                    return done
-                if row is None or row.state != "sealed" or not complete:
-                    return done
-                self._release(version)
-                done += 1
+        """Have every sealed round released and its plan published; says how many. Whoever has the agent does it."""
+        raise NotImplementedError(f"{type(self).__name__} does not say how rounds are ended")
 
-    def _awaits_batch(self, tx: Connection, number: int, clock: Any) -> bool:
-        """Whether a round's batch may still come. ``clock`` was read before, so no batch is taken after a no."""
-        if self.mechanism.wire != "messages" or batches.overdue(self.mechanism.batches, number, clock):
-            return False
-        return records.batch_of(tx, number) is None
+    # -- a store that is not what it was ------------------------------------------------------------------------------
 
     def _attested(self) -> bool:
         """Whether the store still has what the witness has seen; halts if not.
@@ -156,32 +125,6 @@ class Rounds:
             return False
         return True
 
-    def _witnessed(self, version: int, digest: str, board: bytes, entry: dict[str, str]) -> bool:
-        """Have a release noted that is about to be published; halts if there was another one in its place.
-
-        Nothing is public that the witness has not seen, and a round that it has seen is not released again.
-        """
-        if self.witness is None:
-            return True
-        journal = Journal(self.witness.path, self.secrets)
-
-        def write(seen: Seen) -> tuple[int, int]:
-            length, first, user = seen.length, seen.releases, seen.admitted
-            if not length or not journal.reaches(length):  # none yet, or lost: the store has all of it
-                length, first, user = 0, 0, 0
-            plan = rows.row_of(tables.BILLBOARDS, version=version, content=board)
-            link = rows.row_of(tables.CHAIN, version=version, **entry)
-            with self.store.read_snapshot() as tx:
-                admitted = int(records.deployment(tx).admitted)
-                parts = itertools.chain(rows.kept_rows(tx, first, user), (plan, link))
-                return journal.append(length, parts), admitted
-
-        try:
-            self.witness.record(self.identity, version, digest, write)
-        except RolledBack:
-            return self._attested()  # another worker may have been faster and further
-        return True
-
     def halt(self, reason: str) -> None:
         """Learn and release nothing more, and say why; the last policy is served on. No restart undoes it."""
         LOG.critical("learning has stopped: %s", reason)
@@ -190,78 +133,6 @@ class Rounds:
                 records.change_deployment(tx, halted=reason)
         if self.witness is not None:
             self.witness.halt(reason)
-
-    def _release(self, number: int) -> None:
-        served, reference = self._acted_by(number)
-        noise = self.mechanism.round_noise()  # takes its time, so before the locks; thrown away unless it is stored
-        canaries = self.canaries.release()  # likewise
-        with self.store.write() as tx:
-            row = records.round_of(tx, number, lock=True)
-            current = records.learner(tx, lock=True)
-            if row.state != "sealed" or current.version != number:
-                return  # another worker was faster
-            state = self._state(current)
-            total = self._total(number, row.total)
-            lost = self.mechanism.wire == "messages" and not records.has_batch(tx, number)
-            if lost:
-                LOG.warning("round %d is released without a batch: none came in time", number)
-                total = batches.dummies_alone(self.mechanism.batches, number)
-            closed, release = self.mechanism.close(number, state, served, total, noise, reference, lost)
-            content = np.ascontiguousarray(release, "<f8").tobytes()
-            sealed = self.secrets.seal(self.mechanism.to_bytes(closed), f"learner {number + 1}")
-            records.release_round(tx, number, content, hashlib.sha256(content).hexdigest(), sealed)
-            self.canaries.note(tx, number, canaries)
-
-    def _acted_by(self, number: int) -> tuple[Billboard, Billboard | None]:
-        """The plan that a sealed round's users acted by, and that which their contributions refer to: public numbers.
-
-        Where contributions do not depend on the round that counts them, the plan made for the round and nothing else.
-        """
-        if not self.mechanism.formed_when_counted:
-            return self.billboard(number), None
-        ends = self.mechanism.agent.schedule.ends
-        with self.store.read() as tx:
-            reference = records.round_of(tx, number).reference
-            counts = records.versions_served(tx, int(ends[number - 1]) if number else 0, int(ends[number]))
-        most = max(counts, key=lambda version: (counts[version], version))
-        return self.billboard(most), self.billboard(reference)
-
-    def _publish(self, version: int) -> bool:
-        """Publish the plan after ``version`` releases, once it is witnessed; False if it must not be."""
-        with self.store.read() as tx:
-            current = records.learner(tx)
-        if current.version == version:
-            board = self.mechanism.billboard(version, self._state(current))
-            with self.store.read() as tx:
-                before = records.chain(tx, version - 1, version)[0].hash
-                release = records.digests(tx, version - 1, version)[version - 1]
-            entry, content = self._entry(board, before, release), board.to_bytes()
-            if not self._witnessed(version, release, content, entry):
-                return False
-            with self.store.write() as tx:
-                records.publish(tx, version, content, entry)
-        return True
-
-    def _entry(self, board: Billboard, previous: str | None, release: str | None) -> dict[str, str]:
-        """The chain's entry of a billboard; see :mod:`reticent.service.chain`."""
-        guarantee, version = self.mechanism.guarantee, board.version
-        mu_squared, spent = self.mechanism.spent(version)
-        served = board.to_json(final=version >= self.releases, model=self.model_digest)
-        entry: dict[str, Any] = {
-            "deployment": self.identity, "version": version, "previous": previous, "release": release,
-            "users": int(guarantee.ledger.round_ends[version - 1]) if version else 0,
-            "billboard": chain.billboard_digest(served), "mu_squared": mu_squared, "epsilon": spent,
-            "exposure": float(guarantee.ledger.exposure[version - 1]) if version else 0.0,
-        }  # fmt: skip
-        if version == 0:
-            entry["promise"] = {
-                "public_key": self.secrets.public_key, "sentence": guarantee.sentence(), "epsilon": guarantee.epsilon,
-                "delta": guarantee.delta, "adjacency": guarantee.adjacency, "trust": guarantee.trust.name,
-                "contributions": guarantee.contributions, "law": guarantee.ledger.account.law,
-                "releases": self.releases, "model": self.model_digest,
-                "shares": [dataclasses.asdict(share) for share in guarantee.ledger.shares],
-            }  # fmt: skip
-        return chain.signed(entry, self.secrets.sign_entry)
 
     def examine(self) -> None:
         """Open what is sealed and needed next: the sums of rounds that are not released, and the agent's state.
@@ -275,12 +146,9 @@ class Rounds:
         for row in rows:
             self.secrets.unseal(row.total, f"round {row.number}")
 
-    def _state(self, row: Any) -> Any:
-        return self.mechanism.from_bytes(self.secrets.unseal(row.state, f"learner {row.version}"))
-
     def _total(self, number: int, sealed: bytes) -> np.ndarray:
         content = self.secrets.unseal(sealed, f"round {number}")
-        return np.frombuffer(content, np.int64).reshape(self.mechanism.noise_scale.shape)
+        return np.frombuffer(content, np.int64).reshape(self.terms.noise_scale.shape)
 
     # -- what is published --------------------------------------------------------------------------------------------
 
@@ -300,7 +168,7 @@ class Rounds:
                 content = records.billboard(tx, version)
         if content is None:
             raise Refusal("not-found", f"version {version} has not been published")
-        found = self.mechanism.read_billboard(version, content)
+        found = self.terms.read_billboard(version, content)
         with self._boards_lock:
             found = self._boards.setdefault(version, found)
             if len(self._boards) > KEPT:

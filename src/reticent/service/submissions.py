@@ -19,8 +19,15 @@ from reticent.service.admissions import Admissions
 from reticent.service.refusals import Refusal
 from reticent.service.secrets import EpisodeToken
 from reticent.service.storage import records
-from reticent.worlds import Episode
 from reticent_client.wire.trajectory import Trajectory
+
+
+class Sent(NamedTuple):
+    """An episode as it was sent, whatever it is."""
+
+    states: Any
+    actions: Any
+    rewards: Any
 
 
 class Submission(NamedTuple):
@@ -77,25 +84,25 @@ class Submissions(Admissions):
 
     def trajectory(self, token: str, episode: str, states: Any, actions: Any, rewards: Any) -> Submission:
         """A trajectory that can be counted; see :meth:`submit_trajectory`."""
-        if self.mechanism.wire != "trajectory":
+        if self.terms.wire != "trajectory":
             raise Refusal("wrong-trust", f"the server must not see trajectories in the {self._trust} model")
         pinned = self._learning_token(token, episode)
-        return Submission(pinned, self.mechanism.played(Episode(states, actions, rewards), pinned.place))
+        return Submission(pinned, self.terms.played(Sent(states, actions, rewards), pinned.place))
 
     def empty(self, token: str, episode: str) -> Submission:
         """An empty contribution; see :meth:`submit_empty`."""
-        if self.mechanism.wire != "trajectory":
+        if self.terms.wire != "trajectory":
             raise Refusal("wrong-trust", f"an empty contribution of the {self._trust} model is noise; send that")
         return Submission(self._learning_token(token, episode))
 
     def report(self, token: str, episode: str, report: np.ndarray, reference: int | None = None) -> Submission:
         """A report that can be counted; see :meth:`submit_report`."""
-        if self.mechanism.wire == "trajectory":
+        if self.terms.wire == "trajectory":
             raise Refusal("wrong-trust", "no clip can be checked on a report; send the trajectory in the joint model")
-        if self.mechanism.wire == "messages":
+        if self.terms.wire == "messages":
             raise Refusal("wrong-trust", "the server must not see one user's report; send messages to the shuffler")
-        pinned, numbers = self._learning_token(token, episode), self.mechanism.checked_report(report)
-        if self.mechanism.formed_when_counted and reference is None:
+        pinned, numbers = self._learning_token(token, episode), self.terms.checked_report(report)
+        if self.terms.formed_when_counted and reference is None:
             raise InvalidInput(
                 "reference", "missing", "the version that the report was formed under", "ask GET /v1/round for it"
             )
@@ -103,7 +110,7 @@ class Submissions(Admissions):
 
     @property
     def _trust(self) -> str:
-        return self.mechanism.guarantee.trust.name
+        return self.terms.promised.trust
 
     def _token(self, text: str, episode: str) -> EpisodeToken:
         token = self.secrets.read(text)
@@ -161,7 +168,7 @@ class Submissions(Admissions):
 
     def _formed(self, group: Iterable[Submission], reference: int | None) -> Formed:
         """What each adds if the open round has this reference."""
-        open_ended = self.mechanism.formed_when_counted
+        open_ended = self.terms.formed_when_counted
         made: dict[str, np.ndarray | ReticentError | None] = {}
         played: dict[int | None, list[Submission]] = {}
         for one in group:
@@ -178,7 +185,7 @@ class Submissions(Admissions):
         identities = [one.token.episode for one in several]
         try:
             board = self.billboard(version)
-            rows = self.mechanism.exact_contributions(board, [one.played for one in several if one.played is not None])
+            rows = self.terms.exact_contributions(board, [one.played for one in several if one.played is not None])
         except ReticentError as problem:
             if len(several) == 1:
                 return {identities[0]: problem}
@@ -227,7 +234,7 @@ class Submissions(Admissions):
         """The open round, locked; None if reports are taken but none is to be released any more."""
         while True:
             row = records.open_round(tx)
-            if row is not None and (row.reference is not None or not self.mechanism.formed_when_counted):
+            if row is not None and (row.reference is not None or not self.terms.formed_when_counted):
                 return row
             if row is not None:  # between two rounds, before the next one's first user: its reference is being planned
                 raise Refusal("unavailable", "the next round is being prepared; try again")

@@ -9,7 +9,7 @@ import logging
 import threading
 import time
 
-from reticent.service.deployment import Deployment
+from reticent.service.reception import Reception
 from reticent.service.refusals import Refusal
 
 LOG = logging.getLogger("reticent.service")
@@ -20,7 +20,7 @@ EXPIRY_INTERVAL = 30.0
 class Upkeep:
     """A thread that keeps one deployment going until it is stopped."""
 
-    def __init__(self, deployment: Deployment, interval: float = 0.5) -> None:
+    def __init__(self, deployment: Reception, interval: float = 0.5) -> None:
         self._deployment, self._interval = deployment, interval
         self._stop = threading.Event()
         self._expired_at = float("-inf")

@@ -45,7 +45,6 @@ from collections.abc import Sequence
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.optimize import brentq
 
 from reticent.errors import InvalidInput
 from reticent.privacy.accounting.account import Cost, gaussian_strength
@@ -86,6 +85,8 @@ class BinomialAccount:
 
     def strength_of(self, epsilon: float, delta: float) -> float:
         """The largest μ (to twelve digits, from below) that is (``epsilon``, ``delta``)-DP."""
+        from scipy.optimize import brentq  # not at the top: see reticent.privacy.accounting.gaussian
+
         high = mu_of(epsilon, delta)  # a Gaussian mechanism's, which is never below
         found = brentq(lambda mu: self.epsilon_of(mu, delta) - epsilon, 1e-9 * high, high, xtol=1e-300, rtol=1e-13)
         return float(found) * (1 - 1e-12)

@@ -21,10 +21,11 @@ import math
 from collections.abc import Callable, Iterable
 
 import numpy as np
-from scipy.optimize import brentq, minimize_scalar
-from scipy.special import erfcx, log_ndtr
 
 from reticent.errors import InvalidInput
+
+# SciPy is imported where it is used: whoever only looks a ledger's numbers up, as the service's workers do, need not carry
+# its 50 MiB.
 
 __all__ = ["compose", "delta_of", "epsilon_of", "group", "mu_of", "zcdp_epsilon", "zcdp_of"]
 
@@ -106,6 +107,8 @@ def zcdp_epsilon(rho: float, delta: float, *, simple: bool = False) -> float:
         alpha = 1.0 + excess
         return alpha * rho + log_excess - math.log(alpha) - (math.log(alpha) + math.log(delta)) / excess
 
+    from scipy.optimize import minimize_scalar
+
     # √(ln(1/δ)/ρ) minimizes the simple bound; the optimum lies within a few powers of e of it.
     centre = 0.5 * math.log(-math.log(delta) / rho)
     best = minimize_scalar(bound, bounds=(centre - 4.0, centre + 4.0), method="bounded", options={"xatol": 1e-10})
@@ -148,6 +151,8 @@ def _log_delta(mu: float, epsilon: float) -> float:
         return -math.inf
     lower, upper = centre - mu / 2.0, centre + mu / 2.0
     if lower < -1.0:  # most of the mass is already lost, and μ > 2: the two terms are far apart
+        from scipy.special import log_ndtr
+
         kept = float(log_ndtr(-lower))
         return kept + math.log1p(-_exp(epsilon + float(log_ndtr(-upper)) - kept))
     if mu < 0.5:
@@ -160,11 +165,15 @@ def _log_delta(mu: float, epsilon: float) -> float:
 
 
 def _mills(x: float) -> float:
+    from scipy.special import erfcx
+
     return math.sqrt(math.pi / 2.0) * float(erfcx(x / math.sqrt(2.0)))
 
 
 def _mills_slope(x: np.ndarray) -> np.ndarray:
     """−R'(x) = 1 − x·R(x) for x > −1; its asymptotic series where the difference would cancel."""
+    from scipy.special import erfcx
+
     near = 1.0 - x * math.sqrt(math.pi / 2.0) * erfcx(x / math.sqrt(2.0))
     inverse = 1.0 / np.maximum(x, 50.0) ** 2
     series = [1.0, -3.0, 15.0, -105.0, 945.0]
@@ -185,6 +194,8 @@ def _root(function: Callable[[float], float], low: float, high: float) -> float:
     at_low, at_high = finite(low), finite(high)
     if at_low == 0.0 or at_high == 0.0 or (at_low > 0.0) == (at_high > 0.0):  # rounding: the end nearest to the root
         return low if abs(at_low) <= abs(at_high) else high
+    from scipy.optimize import brentq
+
     return float(brentq(finite, low, high, xtol=1e-300, rtol=1e-14, maxiter=500))
 
 

@@ -16,9 +16,9 @@ from reticent.service.admissions import Opened
 from reticent.service.api import schemas
 from reticent.service.api.problems import documented
 from reticent.service.api.security import BEARER
-from reticent.service.deployment import Deployment
 from reticent.service.enrolment import Enrolment
 from reticent.service.gathering import Gathering
+from reticent.service.reception import Reception
 from reticent.service.submissions import Submission
 from reticent_client.wire import arrays
 
@@ -29,12 +29,12 @@ Episode = Annotated[str, Path(pattern=schemas.IDENTITY, description="The episode
 class Desk:
     """Where users are met: the deployment, the backend that vouches for them, and where requests wait for each other."""
 
-    def __init__(self, deployment: Deployment, enrolment: Enrolment | None, linger: float) -> None:
+    def __init__(self, deployment: Reception, enrolment: Enrolment | None, linger: float) -> None:
         self.deployment, self.enrolment = deployment, enrolment
         self.admissions: Gathering[tuple[str, str | None], Opened] = Gathering(deployment.admit_all, linger)
         self.submissions: Gathering[Submission, int] = Gathering(deployment.count_all, linger)
-        mechanism = deployment.mechanism
-        self.constant = {"trust": mechanism.guarantee.trust.name, "horizon": mechanism.agent.model.horizon}
+        terms = deployment.terms
+        self.constant = {"trust": terms.promised.trust, "horizon": terms.published.horizon}
         """Of every answer to an admission."""
 
     def close(self) -> None:
@@ -49,13 +49,13 @@ def desk_of(request: Request) -> Desk:
     return found
 
 
-def deployment_of(request: Request) -> Deployment:
+def deployment_of(request: Request) -> Reception:
     """The deployment that the app serves."""
-    found: Deployment = request.app.state.deployment
+    found: Reception = request.app.state.deployment
     return found
 
 
-Served = Annotated[Deployment, Depends(deployment_of)]
+Served = Annotated[Reception, Depends(deployment_of)]
 At = Annotated[Desk, Depends(desk_of)]
 
 
@@ -101,7 +101,7 @@ async def submit_empty(episode: Episode, body: schemas.Empty, desk: At) -> schem
 @router.post("/episodes/{episode}/report", responses=documented(404, 409, 410))
 async def submit_report(episode: Episode, body: schemas.Report, desk: At) -> schemas.Receipt:
     """Local model: learn from a report that was noised on the user's device."""
-    shape = desk.deployment.mechanism.report_limit.shape
+    shape = desk.deployment.terms.report_limit.shape
     report = arrays.from_json("report", body.report.model_dump(), dtype="<i8", shape=shape)
     submission = desk.deployment.report(body.token, episode, report, body.reference)
     return schemas.Receipt(episode=episode, version=await desk.submissions.join(submission))
@@ -110,7 +110,7 @@ async def submit_report(episode: Episode, body: schemas.Report, desk: At) -> sch
 @router.post("/batches", responses=documented(403, 409, 410))
 def submit_batch(body: schemas.Batch, deployment: Served) -> schemas.BatchReceipt:
     """Shuffle model: learn from all users of a round at once, from how many of their bits are ones."""
-    shape = deployment.mechanism.noise_scale.shape
+    shape = deployment.terms.noise_scale.shape
     ones, messages = (
         arrays.from_json(field, content.model_dump(), dtype="<i8", shape=shape)
         for field, content in (("ones", body.ones), ("messages", body.messages))

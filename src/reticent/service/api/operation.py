@@ -36,8 +36,7 @@ def ready(request: Request, deployment: Served) -> schemas.Health:
     if request.app.state.upkeep.failing:
         raise Refusal("unavailable", "rounds cannot be ended or plans not be published; see the log")
     problems = [clock.halted] if clock.halted is not None else []
-    with deployment.store.read() as tx:
-        watched = deployment.canaries.status(tx)
+    watched = deployment.watched()
     if watched is not None and watched["alarm"]:
         problems.append("canaries show that the noise is smaller than promised")
     if not request.app.state.keys.current:

@@ -18,7 +18,7 @@ from reticent.service.api import schemas
 from reticent.service.api.episodes import Served
 from reticent.service.api.problems import documented
 from reticent.service.api.security import BEARER
-from reticent.service.deployment import Deployment
+from reticent.service.reception import Reception
 from reticent.service.storage import records
 
 router = APIRouter(tags=["published"], dependencies=[Depends(BEARER)])
@@ -30,13 +30,13 @@ Known = Annotated[str | None, Header(alias="If-None-Match")]
 
 
 @functools.lru_cache(maxsize=16)
-def _billboard(deployment: Deployment, version: int) -> bytes:
+def _billboard(deployment: Reception, version: int) -> bytes:
     final = version >= deployment.releases
     return json.dumps(deployment.billboard(version).to_json(final=final, model=deployment.model_digest)).encode()
 
 
 @functools.lru_cache(maxsize=2)
-def _model(deployment: Deployment) -> bytes:
+def _model(deployment: Reception) -> bytes:
     return json.dumps(published.model(deployment)).encode()
 
 
@@ -122,7 +122,7 @@ async def events(request: Request, deployment: Served) -> StreamingResponse:
     return StreamingResponse(stream, media_type="text/event-stream", headers={"Cache-Control": "no-store"})
 
 
-async def _events(deployment: Deployment, world: str | None) -> AsyncIterator[str]:
+async def _events(deployment: Reception, world: str | None) -> AsyncIterator[str]:
     last: dict[str, Any] | None = None
     number, spoke = 0, time.monotonic()
     while True:
@@ -141,7 +141,7 @@ async def _events(deployment: Deployment, world: str | None) -> AsyncIterator[st
         await asyncio.sleep(POLL)
 
 
-def _entry(deployment: Deployment, release: int) -> dict[str, Any]:
+def _entry(deployment: Reception, release: int) -> dict[str, Any]:
     with deployment.store.read() as tx:
         digest = records.digests(tx, release, release + 1).get(release)
     return published.ledger_entry(deployment, release, digest)

@@ -5,11 +5,9 @@ from __future__ import annotations
 import functools
 import hashlib
 import json
-import math
 from importlib import resources
-from typing import Annotated, Any
+from typing import Annotated
 
-import numpy as np
 from fastapi import APIRouter, Depends, Header, Path, Response
 from pydantic import BaseModel
 
@@ -17,9 +15,8 @@ from reticent.service.api.episodes import Served
 from reticent.service.api.problems import documented
 from reticent.service.api.schemas import INDEX
 from reticent.service.api.security import BEARER
-from reticent.service.deployment import Deployment
+from reticent.service.reception import Reception
 from reticent.service.refusals import Refusal
-from reticent.service.storage import records
 
 router = APIRouter(tags=["dashboard"])
 READER = [Depends(BEARER)]
@@ -120,40 +117,9 @@ def of_version(version: Annotated[int, Path(ge=0, le=INDEX)], deployment: Served
 
 
 @functools.lru_cache(maxsize=256)
-def _insights(deployment: Deployment, version: int) -> bytes:
-    """The answer for one version; only its release is read, never a sum or the agent's state."""
-    billboard, mechanism = deployment.billboard(version), deployment.mechanism
-    agent = mechanism.agent
-    released = _released(deployment, version - 1) if version else np.zeros(mechanism.noise_scale.shape)
-    figures = mechanism.insights(billboard, released)
-    signal = value = fit = None
-    if figures is not None:
-        value = ValueFigures(
-            **vars(figures.value), confidence=figures.confidence, bonus_scale=figures.bonus_scale,
-            largest=float(agent.model.horizon),
-        )  # fmt: skip
-        fit = None if figures.fit is None else FitFigures(**vars(figures.fit))
-        if figures.signal is not None:
-            signal = SignalFigures(
-                pooled=figures.pooled,
-                transition=[_known(number) for number in figures.signal.transition],
-                reward=[_known(number) for number in figures.signal.reward],
-                transition_together=_known(figures.signal.transition_together),
-                reward_together=_known(figures.signal.reward_together),
-            )
-    users = int(agent.schedule.ends[version - 1]) if version else 0
-    return json.dumps(Insights(version=version, users=users, signal=signal, value=value, fit=fit).model_dump()).encode()
-
-
-def _released(deployment: Deployment, number: int) -> np.ndarray:
-    """The noisy sums that round ``number`` (from 0) released, ``(H, D)``."""
-    with deployment.store.read() as tx:
-        row = records.round_of(tx, number)
-    return np.frombuffer(row.release, "<f8").reshape(deployment.mechanism.noise_scale.shape)
-
-
-def _known(number: Any) -> float | None:
-    return None if math.isnan(number) else float(number)
+def _insights(deployment: Reception, version: int) -> bytes:
+    """The answer for one version, which never changes."""
+    return json.dumps(Insights.model_validate(deployment.insights(version)).model_dump()).encode()
 
 
 @functools.cache

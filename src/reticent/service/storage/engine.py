@@ -5,7 +5,7 @@ process queue at a lock instead of polling the file's. PostgreSQL locks rows; st
 which SQLite neither knows nor needs. Commits wait for the disk on both, whatever the server's default says: a promise
 that a power cut can undo is none.
 
-All workers together stay within the connections that the server has to give: each takes its share, and requests of a
+All processes together stay within the connections that the server has to give: each takes its share, and requests of a
 worker wait for one of its connections instead of being turned away by the server.
 """
 
@@ -33,17 +33,17 @@ SPARE = 5
 """Connections of the server that are left to others, such as whoever has to look after it."""
 
 MOST, FEWEST = 40, 2
-"""Connections of one worker: as many as it has threads, at most; upkeep and one request, at least."""
+"""Connections of one process: as many as it has threads, at most; upkeep and one request, at least."""
 
 
 class Store:
-    """The database of a deployment, as one of so many ``workers`` sees it.
+    """The database of a deployment, as one of so many ``processes`` sees it.
 
     Raises:
-      InvalidInput: it cannot be reached, or does not give the workers enough connections. No message repeats the URL.
+      InvalidInput: it cannot be reached, or does not give all of them enough connections. No message repeats the URL.
     """
 
-    def __init__(self, url: str, workers: int = 1) -> None:
+    def __init__(self, url: str, processes: int = 1) -> None:
         try:
             parsed = make_url(url)
         except ArgumentError:
@@ -59,7 +59,7 @@ class Store:
             sa.event.listen(self.engine, "begin", _begin_sqlite)
         else:
             parsed = parsed.set(drivername="postgresql+psycopg")
-            size = _share(parsed, workers)
+            size = _share(parsed, processes)
             self.engine = sa.create_engine(parsed, pool_pre_ping=True, pool_size=size, max_overflow=0)
             sa.event.listen(self.engine, "connect", _prepare_postgres)
         self._writers = threading.RLock()
@@ -110,8 +110,8 @@ class Store:
         self.engine.dispose()
 
 
-def _share(url: sa.URL, workers: int) -> int:
-    """How many connections each worker may have: an equal part of what the server has to give."""
+def _share(url: sa.URL, processes: int) -> int:
+    """How many connections each process may have: an equal part of what the server has to give."""
     probe = sa.create_engine(url, poolclass=sa.NullPool)
     try:
         with probe.connect() as connection:
@@ -123,10 +123,11 @@ def _share(url: sa.URL, workers: int) -> int:
         raise InvalidInput(
             "database", "unreachable", "a PostgreSQL server that answers and knows this user", "check RETICENT_DATABASE"
         ) from None
-    share = (most - reserved - SPARE) // workers
+    share = (most - reserved - SPARE) // processes
     if share < FEWEST:
         raise InvalidInput(
-            "workers", workers, f"at most {(most - reserved - SPARE) // FEWEST} with max_connections = {most}",
+            "workers", f"{processes} processes with their planner",
+            f"at most {(most - reserved - SPARE) // FEWEST} with max_connections = {most}",
             "raise max_connections of the server, or start fewer workers",
         )  # fmt: skip
     return min(share, MOST)

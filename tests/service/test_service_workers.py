@@ -1,0 +1,154 @@
+"""Several workers and their planner: who weighs what, and what happens when the planner is killed."""
+
+from __future__ import annotations
+
+import contextlib
+import http.client
+import os
+import pickle
+import subprocess
+import sys
+import time
+import uuid
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from durable import deployment, episode
+from service_process import Caller, Service, serving
+
+from reticent.service.line import answer_in_background, ask
+from reticent.service.mechanism import Mechanism
+from reticent.service.refusals import Refusal
+from reticent.service.terms import Terms
+
+LARGEST = 150.0
+"""MiB that a worker may weigh."""
+
+AGENTS = (
+    "private-linopt-vi:first=4,growth=1",
+    "private-score-vi:first=4,growth=1",
+    "private-score-vi:first=4,growth=1,trust=local",
+    "private-linopt-vi:first=4,growth=1,trust=shuffle",
+    "private-ucb-vi:counter=epochs,first=4,growth=1",
+)
+
+
+def test_a_worker_imports_no_jax() -> None:
+    """Nor SciPy's 50 MiB, nor OpenDP: what it does needs NumPy."""
+    program = "import sys, reticent.service.worker, reticent.service.dashboard.routes; print(*sys.modules)"
+    found = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    modules = {name.partition(".")[0] for name in found.stdout.split()}
+    assert "reticent" in modules
+    assert modules.isdisjoint({"jax", "jaxlib", "scipy", "opendp"})
+
+
+@pytest.mark.parametrize("agent", AGENTS)
+def test_terms_say_what_the_mechanism_says(tmp_path: Path, agent: str) -> None:
+    """Handed over as bytes; contributions, bounds, facts and account are the same to the last bit."""
+    service = deployment(tmp_path, agent)
+    mechanism: Mechanism = service.mechanism
+    terms: Terms = pickle.loads(pickle.dumps(mechanism.terms))
+    assert type(terms) is Terms
+    assert (terms.wire, terms.grid, terms.unit) == (mechanism.wire, mechanism.grid, mechanism.unit)
+    np.testing.assert_array_equal(terms.noise_scale, mechanism.noise_scale)
+    np.testing.assert_array_equal(terms.report_limit, mechanism.report_limit)
+    releases = range(service.releases + 1)
+    assert [terms.spent(number) for number in releases] == [mechanism.spent(number) for number in releases]
+    assert terms.promised.sentence == mechanism.guarantee.sentence()
+    board = service.billboard(0)
+    for seed in range(5):
+        played = terms.played(type("Sent", (), episode(seed)), seed)
+        np.testing.assert_array_equal(
+            terms.exact_contribution(board, played), mechanism.exact_contribution(board, played)
+        )
+
+
+def test_who_is_not_there_is_not_waited_for(tmp_path: Path) -> None:
+    with pytest.raises(Refusal, match="does not answer"):
+        ask(tmp_path, "failing")
+    answer_in_background(tmp_path, {"twice": lambda number: 2 * number, "failing": lambda: 1 / 0})
+    assert ask(tmp_path, "twice", 21) == 42
+    for question in ("failing", "another"):
+        with pytest.raises(Refusal, match="does not answer"):
+            ask(tmp_path, question)
+
+
+# -- the whole service --------------------------------------------------------------------------------------------------
+
+
+@contextlib.contextmanager
+def two_workers(url: str, **settings: Any) -> Iterator[tuple[Service, Caller]]:
+    given = {
+        "world": "mobile-health", "agent": "private-linopt-vi:first=20,growth=1", "episodes": 400, "workers": 2,
+        "database": url, **settings,
+    }  # fmt: skip
+    with serving(given) as service:
+        line = Caller(service.port)
+        try:
+            yield service, line
+        finally:
+            line.close()
+
+
+def play(line: Caller, users: int) -> int:
+    """Serve so many users; says the version of the last."""
+    version = 0
+    for _ in range(users):
+        identity = uuid.uuid4().hex
+        status, opened = line.ask("POST", "/v1/episodes", {"user": identity, "episode": identity})
+        assert status == 201, opened
+        version = opened["version"]
+        steps = opened["horizon"]
+        played = {"states": [0] * (steps + 1), "actions": [0] * steps, "rewards": [0.5] * steps}
+        status, receipt = line.ask("POST", f"/v1/episodes/{identity}/trajectory", {"token": opened["token"], **played})
+        assert status == 200, receipt
+    return version
+
+
+def until(condition: Any, seconds: float = 60.0) -> None:
+    end = time.monotonic() + seconds
+    while time.monotonic() < end:
+        with contextlib.suppress(OSError, http.client.HTTPException):
+            if condition():
+                return
+        time.sleep(0.1)
+    raise AssertionError("it did not come to be")
+
+
+@pytest.mark.verify
+def test_workers_are_light_and_a_planner_that_is_killed_is_replaced(postgres: str) -> None:
+    """Rounds are released by the planner alone. While it is dead users are served and counted, readiness says 503, and
+    nothing is released; the next one releases what has waited."""
+    with two_workers(postgres) as (service, line):
+        play(line, 30)
+        until(lambda: line.ask("GET", "/v1/status")[1]["served_version"] == 1)
+        found = service.processes()
+        assert len(found["workers"]) == 2
+        assert len(found["planner"]) == 1
+        for worker in found["workers"]:
+            mapped = (Path("/proc") / str(worker) / "maps").read_text()
+            assert "numpy" in mapped
+            assert "jaxlib" not in mapped
+        assert max(service.resident()["workers"]) <= LARGEST
+        assert line.ask("GET", "/v1/insights/1")[1]["users"] == 20
+        os.kill(found["planner"][0], 9)
+        assert line.ask("GET", "/v1/health")[0] == 503
+        assert line.ask("GET", "/v1/health/live")[0] == 200
+        play(line, 30)
+        until(lambda: line.ask("GET", "/v1/health")[0] == 200)
+        until(lambda: line.ask("GET", "/v1/status")[1]["served_version"] == 2)
+        assert service.processes()["planner"] != found["planner"]
+        entries = line.ask("GET", "/v1/ledger")[1]["entries"]
+        assert [entry["released"] for entry in entries[:3]] == [True, True, False]  # the next user seals the third
+
+
+@pytest.mark.verify
+def test_a_pan_private_worker_draws_its_half_of_the_noise_without_jax(postgres: str) -> None:
+    with two_workers(postgres, pan_private=True) as (service, line):
+        play(line, 45)
+        until(lambda: line.ask("GET", "/v1/status")[1]["served_version"] == 2)
+        for worker in service.processes()["workers"]:
+            assert "jaxlib" not in (Path("/proc") / str(worker) / "maps").read_text()

@@ -175,7 +175,9 @@ if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("which", nargs="*", help="of " + ", ".join([*PROBLEMS, "heartsteps"]))
     parser.add_argument("--orders", type=int, default=4)
-    parser.add_argument("--users", type=int, default=None, help="K; by default as many as there are, or several numbers of days")
+    parser.add_argument(
+        "--users", type=int, default=None, help="K; by default as many as there are, or several numbers of days"
+    )
     parser.add_argument("--agent", action="append", default=None, help="only this one; repeat for more")
     parser.add_argument("--deployed", action="store_true", help="also the deployed agent, one user after another")
     arguments = parser.parse_args()

@@ -108,6 +108,9 @@ def test_states_are_called_by_their_names() -> None:
     world = make_world_from("random-blend:states=3,actions=2,horizon=2,d=2")
     named = dataclasses.replace(world.model, about=About(Names(("low", "fair", "high"), ("rest", "walk"))))
     env = WorldEnv(dataclasses.replace(world, model=named))
+    assert env.metadata["action_names"] == ("rest", "walk")
+    assert env.metadata["state_names"] == ("low", "fair", "high")
+    assert WorldEnv(world).metadata == WorldEnv.metadata == {"render_modes": []}
     state, info = env.reset(seed=1)
     assert info == {"step": 0, "state": named.names.states[state]}
     following, *_, info = env.step(1)

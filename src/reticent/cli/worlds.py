@@ -57,7 +57,9 @@ def print_list(rows: list[dict[str, Any]], values: bool) -> None:
         if row["needs"]:
             print(f"    needs: {row['needs']}")
         print("    options: " + ", ".join(f"{key}={value}" for key, value in row["options"].items()))
-    print("\nOptions go into the name, such as riverswim:states=4. One world, with its values and the names of its states")
+    print(
+        "\nOptions go into the name, such as riverswim:states=4. One world, with its values and the names of its states"
+    )
     print("and actions: reticent worlds NAME. All values: reticent worlds --values.")
 
 

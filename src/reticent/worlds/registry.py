@@ -20,6 +20,7 @@ from reticent.worlds.world import World
 
 WORLDS: Registry[World] = Registry("world")
 
+
 class Sizes(NamedTuple):
     """How large a world is."""
 

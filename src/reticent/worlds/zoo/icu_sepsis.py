@@ -80,7 +80,22 @@ TREATMENTS = tuple(f"fluid {fluid}, vasopressor {pressor}" for fluid in range(LE
 STATE_NAMES = (*(f"clinical state {state}" for state in range(DEATH)), "death", "survival", "the end")
 
 
-@register_world("icu-sepsis", episodes=50_000, sizes=(716, 25, 11, 4, 1), requires=lambda: data_file())
+def data_file() -> Path:
+    """The benchmark's data file.
+
+    The package itself is not imported: that would load two generations of Gym, pandas and scikit-learn for a file of
+    numbers.
+
+    Raises:
+      MissingExtra: the package is not installed.
+    """
+    found = importlib.util.find_spec("icu_sepsis")
+    if found is None or not found.submodule_search_locations:
+        raise MissingExtra("the world icu-sepsis", "icu-sepsis", "icu")
+    return Path(found.submodule_search_locations[0], "envs", "assets", "dynamics.npz")
+
+
+@register_world("icu-sepsis", episodes=50_000, sizes=(716, 25, 11, 4, 1), requires=data_file)
 def icu_sepsis(*, horizon: int = 10, bounds: Bounds = "paper") -> World:
     """Sepsis in intensive care: fluids and vasopressors, on the real dynamics of the ICU-Sepsis benchmark.
 
@@ -117,21 +132,6 @@ class Ward(NamedTuple):
     initial: np.ndarray
     sofa: np.ndarray
     clinicians: np.ndarray
-
-
-def data_file() -> Path:
-    """The benchmark's data file.
-
-    The package itself is not imported: that would load two generations of Gym, pandas and scikit-learn for a file of
-    numbers.
-
-    Raises:
-      MissingExtra: the package is not installed.
-    """
-    found = importlib.util.find_spec("icu_sepsis")
-    if found is None or not found.submodule_search_locations:
-        raise MissingExtra("the world icu-sepsis", "icu-sepsis", "icu")
-    return Path(found.submodule_search_locations[0], "envs", "assets", "dynamics.npz")
 
 
 def load_ward() -> Ward:

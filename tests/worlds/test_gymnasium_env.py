@@ -41,10 +41,10 @@ def test_gymnasium_can_import_the_module_and_pass_options():
 def test_an_episode_terminates_at_the_horizon_and_counts_its_steps():
     env = gymnasium.make("reticent/RiverSwim-v0", states=3)
     state, info = env.reset(seed=1)
-    assert (state, info) == (0, {"step": 0})
+    assert (state, info) == (0, {"step": 0, "state": "place 1"})
     for step in range(1, 13):
-        _, reward, terminated, truncated, info = env.step(1)
-        assert info == {"step": step}
+        state, reward, terminated, truncated, info = env.step(1)
+        assert info == {"step": step, "state": f"place {state + 1}"}
         assert (terminated, truncated) == (step == 12, False)
         assert reward in (0.0, 1.0)
     with pytest.raises(InvalidInput, match="step is 12, but must be below the horizon 12"):

@@ -54,7 +54,7 @@ def test_a_list_makes_no_world_that_says_its_sizes(monkeypatch):
     assert all(listed.sizes is not None for listed in worlds_registry._LISTED.values())
     assert "optimal_value" not in rows["riverswim"]
     with pytest.raises(AssertionError, match="it was made"):
-        world_rows()
+        make_world_from("far-away")
 
 
 def test_all_about_one_world():

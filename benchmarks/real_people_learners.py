@@ -43,10 +43,10 @@ SPECS = (
     "dp-ucbvi:epsilon=1",
     "private-ucb-vi:epsilon=1",
 )
-# With a new plan after each of 300 000 users, tables of 69 x 18 x 69 take hours: growing rounds, as the others have.
+# With a new plan after each of 300 000 users, tables of 69 x 18 x 69 take hours; with growing rounds, many minutes.
 FOR_MANY_STATES = (*SPECS[:-2], "dp-ucbvi:epsilon=1,counter=epochs", "private-ucb-vi:epsilon=1,counter=epochs")
 
-# Whoever was in the trial was met on 42 days: a promise about all of them together, and not about one day.
+# The trial lasted six weeks: a promise about 42 days of a person together, and not about one day.
 FOR_WHOM_WE_MEET_DAILY = (*SPECS, "private-score-vi:epsilon=1,contributions=42")
 
 LISTS = {"msnbc": FOR_MANY_STATES, "heartsteps": FOR_WHOM_WE_MEET_DAILY}

@@ -32,6 +32,7 @@ def main() -> None:
             state = random.randrange(states)
             for _ in range(episode.horizon):
                 action = episode.act(state)
+                print(f"{client.names.state(state)}: {client.names.action(action)}")  # on her own screen alone
                 reward, state = respond(action, states)
                 episode.observe(reward, state)
         why = "" if episode.learning else f" ({episode.reason})"

@@ -84,11 +84,28 @@ def test_wrong_usage_is_answered_without_a_traceback(reticent):
         assert "Traceback" not in err
 
 
+def test_all_about_one_world_with_what_states_and_actions_are_called(reticent):
+    out = reticent("worlds", "mobile-health")[1]
+    assert "actions: nothing; gentle; strong" in out
+    assert "states: idle, fresh; idle, prompted" in out
+    assert "optimal value 3.3219" in out
+    sheet = json.loads(reticent("worlds", "riverswim:states=3", "--json")[1])
+    assert (sheet["states"], sheet["names"]["actions"]) == (3, ["left", "right"])
+    code, out, err = reticent("worlds", "rivers")
+    assert (code, out) == (2, "")
+    assert "did you mean 'riverswim'" in err
+
+
 @pytest.mark.verify
+def test_values_of_all_worlds(reticent):
+    rows = json.loads(reticent("worlds", "--values", "--json")[1])
+    assert all(row.keys() >= {"states", "needs", "optimal_value", "uniform_value"} for row in rows)
+
+
 def test_worlds_and_agents_are_listed(reticent):
     rows = json.loads(reticent("worlds", "--json")[1])
-    wanted = {"name", "states", "actions", "horizon", "d1", "d2", "optimal_value", "uniform_value"}
-    assert all(row.keys() >= wanted for row in rows)
+    wanted = {"name", "summary", "options", "states", "actions", "horizon", "d1", "d2", "needs", "default_episodes"}
+    assert all(row.keys() == wanted for row in rows)
     assert {row["name"] for row in rows} >= {"mobile-health", "random-blend", "riverswim"}
     rows = json.loads(reticent("agents", "--json")[1])
     assert all(row.keys() >= {"name", "summary", "options"} for row in rows)

@@ -16,7 +16,7 @@ from reticent.errors import InvalidInput
 from reticent.experiments.rehearsal import Outcome, Rehearsal, Spread, rehearse
 from reticent.experiments.rehearsal import rehearsal as rehearsal_module
 from reticent.experiments.rehearsal.deployment import answer, deployment_text
-from reticent.reports.rehearsal_page import rehearsal_html
+from reticent.reports.rehearsal_page import rehearsal_html, rows
 from reticent.service.config import read_settings
 from reticent.worlds import Names, blend, make_world_from
 from reticent.worlds.model import About
@@ -35,7 +35,7 @@ def outcome(trust: str = "joint", gap: float = 0.01, epsilon: float | None = 1.0
 
 
 def rehearsal(*outcomes: Outcome) -> Rehearsal:
-    return Rehearsal("made up", MODEL, 100, 4, 1e-5, 0.05, outcomes, (), np.ones(4), np.ones(4))
+    return Rehearsal("made up", MODEL, 100, 4, 1e-5, 0.05, outcomes, (), np.ones(4), np.ones(4), np.full(4, 0.2))
 
 
 def test_spread_is_of_order_statistics_and_knows_infinity() -> None:
@@ -65,6 +65,15 @@ def test_the_trust_that_asks_least_is_chosen_if_it_reaches_the_target() -> None:
     assert rehearsal(outcome("none", epsilon=None)).chosen is None
     with pytest.raises(InvalidInput, match="without any private agent"):
         deployment_text(rehearsal(outcome("none", epsilon=None)), world="w")
+
+
+def test_it_says_whether_learning_pays() -> None:
+    """One plan for all loses 0.2 a user, 20 in all."""
+    assert "would lose 20: learning pays, it saves 50% of that." in answer(rehearsal(outcome(regret=10.0)))
+    assert "would lose 20: LEARNING DOES NOT PAY with 100 users" in answer(rehearsal(outcome(regret=20.0)))
+    found = rehearsal(outcome())
+    assert rows(found)[-1] == ("one plan, no learning", "none", "0", "20", "20 – 20", "20.00%", "20.00%", "–", "–")
+    assert found.to_dict()["without_learning"]["regret"]["mean"] == pytest.approx(20)
 
 
 def test_the_file_can_be_served_whatever_the_path(tmp_path: Path) -> None:

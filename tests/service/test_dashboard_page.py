@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import re
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -15,6 +16,7 @@ from serving import ADMIN, APP, KEYS, settings
 from watching import browser, come, running, watch, why_not
 
 from reticent.worlds.registry import make_world_from
+from reticent.worlds.zoo.mobile_health import MESSAGES, state_name
 from reticent_client.wire import arrays
 
 pytestmark = pytest.mark.skipif(why_not() is not None, reason=f"THE DASHBOARD IS NOT TESTED: {why_not()}")
@@ -112,8 +114,13 @@ def test_the_page_shows_the_published_numbers(window, health):
 def test_the_heat_map_is_the_billboard(window, health):
     with watch(window, health.url) as page:
         page.until(SHOWN)
-        shown = np.array(cells(page), dtype=int)
-        assert (shown == policy_of(health).T).all()
+        # Short names of actions stand in the cells themselves, and what states are called before them.
+        assert (np.array(cells(page)) == np.array(MESSAGES)[policy_of(health).T]).all()
+        named = page.page.eval_on_selector_all("#map tbody th", "all => all.map(cell => cell.textContent)")
+        assert named == [state_name(state) for state in range(16)]
+        legend = page.page.inner_text("#map-legend")
+        assert all(f"{name}: " in legend for name in MESSAGES)
+        assert not re.search(r"\b(state|action) \d", page.page.inner_text("main"))
         colours = page.page.eval_on_selector_all(
             "#map tbody td", "all => all.map(cell => [cell.textContent, getComputedStyle(cell).backgroundColor])"
         )
@@ -138,7 +145,7 @@ def test_a_release_shows_without_reloading(window, health):
         page.until(
             f"document.getElementById('map-caption').textContent.startsWith('Version {after['served_version']}:')"
         )
-        assert (np.array(cells(page), dtype=int) == policy_of(health).T).all()
+        assert (np.array(cells(page)) == np.array(MESSAGES)[policy_of(health).T]).all()
         digest = health.client.get("/v1/ledger").json()["entries"][after["version"] - 1]["digest"]
         page.until(f"document.getElementById('ledger').textContent.includes('{digest[:8]}')")
         page.until("document.getElementById('users-note').textContent.includes('a minute')")
@@ -328,5 +335,5 @@ def test_a_tabular_agent_has_a_page_too(tmp_path, window):
         with watch(window, service.url) as page:
             page.until("document.getElementById('value-figure').textContent.startsWith('This agent publishes no')")
             page.until("document.getElementById('signal-figure').textContent.startsWith('This agent publishes noisy')")
-            assert (np.array(cells(page), dtype=int) == policy_of(service).T).all()
+            assert (np.array(cells(page)) == np.array(["left", "right"])[policy_of(service).T]).all()
             assert page.errors == []

@@ -36,6 +36,16 @@ def test_values_of_every_truth() -> None:
     np.testing.assert_allclose(truths.uniform_value(), [world.uniform_value for world in WORLDS], atol=1e-12)
 
 
+def test_one_plan_for_all_truths_is_the_best_of_their_mean() -> None:
+    truths = stack_truths(WORLDS)
+    mean = np.mean(WEIGHTS, axis=0)
+    middle = make_world(MODEL, mean, MODEL.reward_total * mean[::-1])
+    plan = truths.one_plan()
+    assert (np.asarray(plan) == np.asarray(middle.optimal_choices)).all()
+    np.testing.assert_allclose(truths.policy_value(plan), [world.policy_value(plan) for world in WORLDS], atol=1e-12)
+    assert (np.asarray(truths.policy_value(plan)) <= np.asarray(truths.optimal_policy_value()) + 1e-12).all()
+
+
 def test_truths_are_of_one_model_and_one_per_seed() -> None:
     other = make_world_from("random-blend:states=4,actions=2,horizon=2,d=2,seed=1")
     with pytest.raises(InvalidInput, match="of several models"):

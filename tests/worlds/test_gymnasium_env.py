@@ -41,10 +41,10 @@ def test_gymnasium_can_import_the_module_and_pass_options():
 def test_an_episode_terminates_at_the_horizon_and_counts_its_steps():
     env = gymnasium.make("reticent/RiverSwim-v0", states=3)
     state, info = env.reset(seed=1)
-    assert (state, info) == (0, {"step": 0})
+    assert (state, info) == (0, {"step": 0, "state": "place 1"})
     for step in range(1, 13):
-        _, reward, terminated, truncated, info = env.step(1)
-        assert info == {"step": step}
+        state, reward, terminated, truncated, info = env.step(1)
+        assert info == {"step": step, "state": f"place {state + 1}"}
         assert (terminated, truncated) == (step == 12, False)
         assert reward in (0.0, 1.0)
     with pytest.raises(InvalidInput, match="step is 12, but must be below the horizon 12"):
@@ -108,6 +108,9 @@ def test_states_are_called_by_their_names() -> None:
     world = make_world_from("random-blend:states=3,actions=2,horizon=2,d=2")
     named = dataclasses.replace(world.model, about=About(Names(("low", "fair", "high"), ("rest", "walk"))))
     env = WorldEnv(dataclasses.replace(world, model=named))
+    assert env.metadata["action_names"] == ("rest", "walk")
+    assert env.metadata["state_names"] == ("low", "fair", "high")
+    assert WorldEnv(world).metadata == WorldEnv.metadata == {"render_modes": []}
     state, info = env.reset(seed=1)
     assert info == {"step": 0, "state": named.names.states[state]}
     following, *_, info = env.step(1)

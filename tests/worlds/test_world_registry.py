@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from reticent.errors import InvalidInput, UnknownName
+from reticent.errors import InvalidInput, MissingExtra, UnknownName
 from reticent.worlds import WORLDS, default_episodes, make_world_from, register_world, tabular, world_rows
 from reticent.worlds import registry as worlds_registry
+from reticent.worlds.registry import world_sheet
 
 
 def test_specs_are_read_and_kept_as_the_name():
@@ -34,9 +35,43 @@ def test_wrong_names_are_answered_with_the_right_ones():
         default_episodes("river:state=6")
 
 
+def test_a_list_makes_no_world_that_says_its_sizes(monkeypatch):
+    monkeypatch.setattr(WORLDS, "_entries", dict(WORLDS._entries))
+    monkeypatch.setattr(worlds_registry, "_LISTED", dict(worlds_registry._LISTED))
+
+    def missing():
+        raise MissingExtra("the world far-away", "far-away", "far")
+
+    @register_world("far-away", sizes=(3, 2, 1, 4, 5), requires=missing)
+    def far_away():
+        """Never made."""
+        raise AssertionError("it was made")
+
+    assert {entry.name for entry in WORLDS.entries()} == set(worlds_registry._LISTED)
+    rows = {row["name"]: row for row in world_rows(values=False)}
+    assert [rows["far-away"][size] for size in ("states", "actions", "horizon", "d1", "d2")] == [3, 2, 1, 4, 5]
+    assert rows["far-away"]["needs"] == "pip install 'reticent[far]'"
+    assert all(listed.sizes is not None for listed in worlds_registry._LISTED.values())
+    assert "optimal_value" not in rows["riverswim"]
+    with pytest.raises(AssertionError, match="it was made"):
+        make_world_from("far-away")
+
+
+def test_all_about_one_world():
+    sheet = world_sheet("riverswim:states=3")
+    assert (sheet["name"], sheet["horizon"], round(sheet["optimal_value"], 5)) == ("riverswim:states=3", 12, 5.71992)
+    assert sheet["names"] == {"states": ["place 1", "place 2", "place 3"], "actions": ["left", "right"]}
+    assert world_sheet("random-blend:states=3,actions=2,horizon=2,d=2")["names"] is None
+    with pytest.raises(UnknownName, match="unknown world 'river'"):
+        world_sheet("river")
+
+
 @pytest.mark.verify
 def test_every_world_is_listed_with_its_numbers():
     rows = {row["name"]: row for row in world_rows()}
+    for quick in world_rows(values=False):
+        if not quick["needs"]:
+            assert quick == {key: rows[quick["name"]][key] for key in quick}, "declared sizes are the world's"
     assert {"mobile-health", "random-blend", "riverswim"} <= set(rows)
     for row in rows.values():
         assert row["summary"]
@@ -49,10 +84,9 @@ def test_every_world_is_listed_with_its_numbers():
     assert (rows["riverswim"]["d1"], rows["riverswim"]["d2"]) == (72, 12)
 
 
-@pytest.mark.verify
 def test_a_world_is_registered_with_its_number_of_users(monkeypatch):
     monkeypatch.setattr(WORLDS, "_entries", dict(WORLDS._entries))
-    monkeypatch.setattr(worlds_registry, "_EPISODES", dict(worlds_registry._EPISODES))
+    monkeypatch.setattr(worlds_registry, "_LISTED", dict(worlds_registry._LISTED))
 
     @register_world("point", episodes=10)
     def point(*, reward: float = 1.0):
@@ -61,12 +95,12 @@ def test_a_world_is_registered_with_its_number_of_users(monkeypatch):
 
     assert make_world_from("point:reward=0.25").optimal_value == 0.25
     assert default_episodes("point:reward=0.5") == 10
-    assert "point" in {row["name"] for row in world_rows()}
+    sizes = {row["name"]: row["states"] for row in world_rows(values=False)}
+    assert sizes["point"] == 1, "made, since it does not say"
     with pytest.raises(InvalidInput, match="world name is point, but must be new"):
         register_world("point")(point)
 
 
-@pytest.mark.verify
 def test_every_registered_world_has_a_number_of_users():
-    for row in world_rows():
-        assert default_episodes(row["name"]) > 0
+    for row in world_rows(values=False):
+        assert default_episodes(row["name"]) == row["default_episodes"] > 0

@@ -5,6 +5,7 @@ import { Budget, type Store } from "./budget.js";
 import { Connection, type ConnectionOptions } from "./connection.js";
 import { Episode } from "./episode.js";
 import { type Handover, requireShuffle } from "./messages.js";
+import { Names } from "./names.js";
 import { ServiceError } from "./problems.js";
 import {
   type Played, type Receipt, type Submission, type Trust, privateSubmission, trajectorySubmission,
@@ -156,6 +157,11 @@ export class Client {
   /** The public model, fetched once: it cannot change during a deployment. */
   async model(): Promise<Model> {
     return this.remembered("model", async () => Model.read(await this.connection.get("/v1/model")));
+  }
+
+  /** What states and actions are called, fetched once. */
+  async names(): Promise<Names> {
+    return this.remembered("names", async () => Names.read(await this.connection.get("/v1/names")));
   }
 
   /** One version of the policy; those used last are kept, as they cannot change either. */

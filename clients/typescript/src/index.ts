@@ -6,6 +6,7 @@ export { Client, type ClientOptions } from "./client.js";
 export { Connection, type ConnectionOptions, type Observer } from "./connection.js";
 export { BUDGET_SPENT, Episode, type Status } from "./episode.js";
 export type { Handover } from "./messages.js";
+export { Names } from "./names.js";
 export { ServiceError, Unreachable } from "./problems.js";
 export { Shuffler } from "./shuffler.js";
 export type { Receipt, Submission, Trust } from "./submission.js";

@@ -41,6 +41,30 @@ test("a service that is not what was demanded is told no name", async () => {
   }
 });
 
+test("states and actions are called by their names, and a label that there is not is not repeated", async () => {
+  const body = { states: ["tired", "fresh"], actions: ["rest", "nudge"] };
+  await serving(admitting("score", { "/v1/names": { body } }), async (url, sent) => {
+    const asked = client(url);
+    const names = await asked.names();
+    assert.deepEqual([names.stateOf("fresh"), names.state(0), names.action(1)], [1, "tired", "nudge"]);
+    assert.equal(await asked.names(), names);
+    assert.equal(sent.length, 1);
+    assert.throws(
+      () => names.stateOf("hungry"),
+      (problem: Error) => problem instanceof InvalidInput && /tired, fresh/.test(problem.message) && !/hungry/.test(problem.message),
+    );
+    assert.throws(() => names.action(2), /from 0 to 1/);
+  });
+  await serving(admitting("score", { "/v1/names": { body: { states: null, actions: null } } }), async (url) => {
+    const names = await client(url).names();
+    assert.equal(names.action(2), "action 2");
+    assert.throws(() => names.stateOf("fresh"), /the model has no names/);
+  });
+  await serving(admitting("score", { "/v1/names": { body: { states: "tired", actions: null } } }), async (url) => {
+    await assert.rejects(client(url).names(), /names.states is something else/);
+  });
+});
+
 test("a service that changes its mind gets nothing", async () => {
   const opened = {
     episode: "e", token: "t", version: 5, trust: "joint", learning: true, reason: null, horizon: 3, round: 0, place: 0,

@@ -26,8 +26,23 @@ HEAD = (
 
 
 def rows(found: Rehearsal) -> list[tuple[str, ...]]:
-    """The table as plain text: one row per outcome."""
-    return [_row(outcome, found) for outcome in found.outcomes]
+    """The table as plain text: one row per outcome, and one without learning."""
+    return [*(_row(outcome, found) for outcome in found.outcomes), _unlearned(found)]
+
+
+def _unlearned(found: Rehearsal) -> tuple[str, ...]:
+    regret, gap = found.unlearned_regret, found.unlearned_gap
+    return (
+        "one plan, no learning",
+        "none",
+        "0",
+        f"{regret.mean:,.0f}",
+        f"{regret.low_end:,.0f} – {regret.high_end:,.0f}",
+        f"{100 * gap.mean:.2f}%",
+        f"{100 * gap.high:.2f}%",
+        "–",
+        "–",
+    )
 
 
 def _row(outcome: Outcome, found: Rehearsal) -> tuple[str, ...]:
@@ -87,8 +102,9 @@ src="data:image/png;base64,{encoded}"></figure>
 {found.truths:,} truths, and the band that holds nine in ten of them. The <b>final gap</b> is the loss per user over the
 last 5% of the users, as a share of what acting at random loses ({found.scale.mean():.3f} on average). <b>Users to
 target</b>: after how many the gap stays below {100 * found.target:g}%, in the median; the last column is the K that
-nine in ten truths need. Truths are drawn from a public prior over the candidates' weights, so a rehearsal spends no
-privacy; a population that no blend of the candidates meets may fall outside the bands.</p></section>
+nine in ten truths need. <b>One plan, no learning</b> is the best plan for the mean truth, which needs nobody's data: what
+loses more than it is not worth deploying. Truths are drawn from a public prior over the candidates' weights, so a
+rehearsal spends no privacy; a population that no blend of the candidates meets may fall outside the bands.</p></section>
 {served}
 <section><h2>The promises in words</h2><dl>{promises}</dl></section>
 {missing}

@@ -2,7 +2,7 @@
 
 Exact records (:class:`~reticent.worlds.people.recorded.RecordedUsers`) are met side by side, many of a round and several
 orders at once. Records that must be accepted first (:class:`~reticent.worlds.records.replayable.RandomisedUsers`) are
-met one after another, because who is accepted decides on the place of the next.
+met one after another, because who is accepted decides on the place of the next; orders go side by side.
 
 The deployed agent with real noise meets them in :mod:`reticent.service.recorded`; this is for those that cannot be
 deployed, such as a learner without privacy, and for many orders of the same people.
@@ -47,7 +47,7 @@ def meet_recorded(
     """
     if isinstance(users, RecordedUsers):
         return _exact(agent, users, orders, seed, progress)
-    return [_randomised(agent, users, order, seed + number, progress) for number, order in enumerate(orders)]
+    return _randomised(agent, users, orders, seed, progress)
 
 
 # -- exact records --------------------------------------------------------------------------------------------------------
@@ -163,76 +163,86 @@ def _end_round(
 # -- records that must be accepted --------------------------------------------------------------------------------------
 
 
+WIDTHS = (16, 128, WIDTH)
+"""How many records are looked at in one go: each is a program of its own, and a short round would waste a wide one."""
+
+
 def _randomised(
-    agent: AnyLearner, users: RandomisedUsers, order: np.ndarray, seed: int, progress: Callable[[int], None] | None
-) -> np.ndarray:
-    keys = jax.vmap(streams)(jnp.asarray([seed], jnp.uint32))
-    key: Streams = jax.tree.map(lambda leaf: leaf[0], keys)
-    state, plan = _begin(agent, 1)
-    coins = users.coins
-    kept: list[np.ndarray] = []
-    behind = 0
+    agent: AnyLearner,
+    users: RandomisedUsers,
+    orders: Sequence[np.ndarray],
+    seed: int,
+    progress: Callable[[int], None] | None,
+) -> list[np.ndarray]:
+    lanes, lengths = len(orders), np.array([len(order) for order in orders])
+    keys = jax.vmap(streams)(jnp.asarray(seed + np.arange(lanes), jnp.uint32))
+    state, plan = _begin(agent, lanes)
+    columns = (users.states, users.actions, users.rewards, users.coins, users.free)
+    likely = 1 / users.probabilities[~users.free].min(initial=1.0) ** users.horizon  # records for one who is met
+    kept: list[list[np.ndarray]] = [[] for _ in orders]
+    behind = np.zeros(lanes, np.int64)
     for number, size in enumerate(agent.schedule.round_sizes):
-        place = 0
-        while place < size and behind < len(order):
-            chosen = order[np.minimum(behind + np.arange(WIDTH), len(order) - 1)]
-            fresh = behind + np.arange(WIDTH) < len(order)
-            records = (
-                users.states[chosen], users.actions[chosen], users.rewards[chosen], coins[chosen], users.free[chosen],
-                fresh, behind + np.arange(WIDTH),
-            )  # fmt: skip
-            one_state, one_plan = jax.tree.map(lambda leaf: leaf[0], (state, plan))
-            one_state, (returns, taken, seen) = _meet_one_by_one(
-                agent,
-                one_state,
-                one_plan,
-                tuple(map(jnp.asarray, records)),
-                key,
-                jnp.asarray(place),
-                jnp.asarray(int(size)),
+        place = np.zeros(lanes, np.int64)
+        # Orders come to the end of a round after different numbers of records; who is there waits for the others.
+        while (open_lanes := (place < size) & (behind < lengths)).any():
+            least = likely * np.where(open_lanes, size - place, 0).max()
+            width = next((width for width in WIDTHS if width >= least), WIDTH)
+            ahead = behind[:, None] + np.arange(width)
+            chosen = np.stack(
+                [order[np.minimum(row, len(order) - 1)] for order, row in zip(orders, ahead, strict=True)]
             )
-            state = jax.tree.map(lambda leaf: leaf[None], one_state)
+            records = (*(column[chosen] for column in columns), ahead < lengths[:, None], ahead)
+            state, (returns, taken, seen) = _meet_one_by_one(
+                agent, state, plan, tuple(map(jnp.asarray, records)), keys, jnp.asarray(place), jnp.asarray(int(size))
+            )
             accepted = np.asarray(taken)
-            kept.append(np.asarray(returns)[accepted])
-            place += int(accepted.sum())
-            behind += int(np.asarray(seen).sum())
+            for lane, own in enumerate(kept):
+                own.append(np.asarray(returns)[lane, accepted[lane]])
+            place += accepted.sum(axis=1)
+            behind += np.asarray(seen).sum(axis=1)
             if progress is not None:
-                progress(behind)
-        if (behind >= len(order) and place < size) or number >= agent.schedule.releases:
+                progress(int(behind[0]))
+        if (behind >= lengths).all() or number >= agent.schedule.releases:
             break
         state, plan = _end_round(agent, state, plan, keys, jnp.asarray(int(size)), jnp.asarray(number))
-    return np.concatenate(kept) if kept else np.zeros(0)
+    return [np.concatenate(own) if own else np.zeros(0) for own in kept]
 
 
 @jax.jit
 def _meet_one_by_one(
     agent: AnyLearner,
-    state: AgentState,
-    plan: Plan,
+    states: AgentState,
+    plans: Plan,
     records: tuple[Array, ...],
-    key: Streams,
-    place: Array,
+    keys: Streams,
+    places: Array,
     size: Array,
 ) -> tuple[AgentState, tuple[Array, Array, Array]]:
-    """Records in order until the round is full: the state, and of each record its return, whether it was met and whether
-    it was looked at."""
-    horizon = records[1].shape[1]
+    """Records in order until the round is full, in every order: the state, and of each record its return, whether it was
+    met and whether it was looked at."""
+    horizon = records[1].shape[2]
     steps = jnp.arange(horizon)
-    shared = agent.for_many(plan)
 
-    def one(carry: tuple[AgentState, Array], record: tuple[Array, ...]) -> tuple[Any, tuple[Array, Array, Array]]:
-        before, at = carry
-        states, actions, rewards, coins, free, fresh, number = record
-        served = agent.served(shared, at)
-        draws = jax.random.uniform(jax.random.fold_in(key.users, number), (2, horizon))
-        chosen = jax.vmap(lambda step, where, draw: agent.act(served, step, where, draw))(steps, states[:-1], draws[0])
-        seen = fresh & (at < size)
-        taken = seen & ((chosen == actions) | free).all() & (draws[1] < coins).all()
-        noise = agent.aggregator.simulate_user_noise(jax.random.fold_in(key.user_noise, number))
-        report = agent.report(served, Episode(states, chosen, rewards), noise)
-        counted = jax.tree.map(lambda leaf: jnp.where(taken, leaf, jnp.zeros_like(leaf)), report)
-        after = agent.absorb(before, counted)
-        return (after, at + taken), (rewards.sum(), taken, seen)
+    def lane(state: AgentState, plan: Plan, own: tuple[Array, ...], key: Streams, place: Array) -> Any:
+        shared = agent.for_many(plan)
 
-    (state, _), told = jax.lax.scan(one, (state, place), records)
-    return state, told
+        def one(carry: tuple[AgentState, Array], record: tuple[Array, ...]) -> tuple[Any, tuple[Array, Array, Array]]:
+            before, at = carry
+            visited, actions, rewards, coins, free, fresh, number = record
+            served = agent.served(shared, at)
+            draws = jax.random.uniform(jax.random.fold_in(key.users, number), (2, horizon))
+            chosen = jax.vmap(lambda step, where, draw: agent.act(served, step, where, draw))(
+                steps, visited[:-1], draws[0]
+            )
+            seen = fresh & (at < size)
+            taken = seen & ((chosen == actions) | free).all() & (draws[1] < coins).all()
+            noise = agent.aggregator.simulate_user_noise(jax.random.fold_in(key.user_noise, number))
+            report = agent.report(served, Episode(visited, chosen, rewards), noise)
+            counted = jax.tree.map(lambda leaf: jnp.where(taken, leaf, jnp.zeros_like(leaf)), report)
+            return (agent.absorb(before, counted), at + taken), (rewards.sum(), taken, seen)
+
+        (after, _), told = jax.lax.scan(one, (state, place), own)
+        return after, told
+
+    both: tuple[AgentState, tuple[Array, Array, Array]] = jax.vmap(lane)(states, plans, records, keys, places)
+    return both

@@ -59,6 +59,16 @@ class Truths:
         """The uniform policy's value in every truth, ``(count,)``."""
         return self._each(lambda world: world.policy_value(world.uniform_policy))
 
+    def one_plan(self) -> Array:
+        """The best choices ``(H, S)`` in the mean truth: a plan for somebody who knows where truths come from, and will
+        not learn which one it is."""
+        middle = {field: array.mean(axis=0) for field, array in self.own.items()}
+        return self.world_of(middle).optimal_choices
+
+    def policy_value(self, policy: Array) -> Array:
+        """The value of one policy in every truth, ``(count,)``."""
+        return self._each(lambda world: world.policy_value(policy))
+
     def _each(self, function: Any) -> Array:
         values: Array = jax.vmap(lambda truth: function(self.world_of(truth)))(self.own)
         return values

@@ -6,7 +6,8 @@ They are registered as ``reticent/MobileHealth-v0``, ``reticent/RandomBlend-v0``
 The end of an episode is reported as ``terminated``, not ``truncated``: the horizon H is part of the problem (values
 are zero after it and the optimal policy depends on the step), so a learner must not bootstrap beyond it. The
 observation is the state alone, as for every other learner of this library; the 0-based step to come is
-``info["step"]``, and what the state is called, where the model has names, ``info["state"]``.
+``info["step"]``, and what the state is called, where the model has names, ``info["state"]``. Then all labels, in the order
+of their numbers, are in the environment's ``metadata["state_names"]`` and ``metadata["action_names"]``.
 """
 
 from __future__ import annotations
@@ -44,6 +45,9 @@ class WorldEnv(gymnasium.Env[int, int]):
         if not isinstance(self.world, World):
             raise InvalidInput("world", self.world.name, "one with a finite set of states", "leave out states=real")
         self.render_mode = None
+        named = self.world.model.about.names
+        if named is not None:
+            self.metadata = {**self.metadata, "state_names": named.states, "action_names": named.actions}
         self.observation_space = gymnasium.spaces.Discrete(self.world.model.states)  # type: ignore[assignment]
         self.action_space = gymnasium.spaces.Discrete(self.world.model.actions)  # type: ignore[assignment]
         self._state: int | None = None

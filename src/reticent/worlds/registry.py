@@ -10,7 +10,7 @@ import dataclasses
 import inspect
 import typing
 from collections.abc import Callable
-from typing import Any
+from typing import Any, NamedTuple
 
 from reticent.errors import MissingExtra
 from reticent.extras import missing_extra
@@ -20,15 +20,47 @@ from reticent.worlds.world import World
 
 WORLDS: Registry[World] = Registry("world")
 
-_EPISODES: dict[str, int] = {}
+
+class Sizes(NamedTuple):
+    """How large a world is."""
+
+    states: int
+    actions: int
+    horizon: int
+    d1: int
+    d2: int
 
 
-def register_world(name: str, *, episodes: int = 20_000) -> Callable[[Callable[..., World]], Callable[..., World]]:
-    """Decorator: register a world's factory; ``episodes`` is how many users a run meets unless it says so."""
+class Listed(NamedTuple):
+    """What is said of a world where it is registered; see :func:`register_world`."""
+
+    episodes: int
+    sizes: Sizes | None
+    requires: Callable[[], object] | None
+
+
+_LISTED: dict[str, Listed] = {}
+
+
+def register_world(
+    name: str,
+    *,
+    episodes: int = 20_000,
+    sizes: tuple[int, int, int, int, int] | None = None,
+    requires: Callable[[], object] | None = None,
+) -> Callable[[Callable[..., World]], Callable[..., World]]:
+    """Decorator: register a world's factory.
+
+    Args:
+      name: of the world.
+      episodes: how many users a run meets unless it says so.
+      sizes: S, A, H, d1 and d2 at the default options, for a list; without them the world is made to be listed.
+      requires: raises MissingExtra where data or a package are missing, without loading them.
+    """
 
     def add(factory: Callable[..., World]) -> Callable[..., World]:
         WORLDS.register(name)(factory)
-        _EPISODES[name] = episodes
+        _LISTED[name] = Listed(episodes, None if sizes is None else Sizes(*sizes), requires)
         return factory
 
     return add
@@ -67,24 +99,49 @@ def make_world_from(spec: str, **overrides: Any) -> World:
 def default_episodes(spec: str) -> int:
     """How many users a run meets in the world that ``spec`` names, unless it says so."""
     load_zoo()
-    return _EPISODES[WORLDS.find(split(spec)[0]).name]
+    return _LISTED[WORLDS.find(split(spec)[0]).name].episodes
 
 
-def world_rows() -> list[dict[str, Any]]:
-    """One row per registered world, at its default options: what a listing or a page of documentation shows."""
+def world_rows(*, values: bool = True) -> list[dict[str, Any]]:
+    """One row per registered world, at its default options: what a listing or a page of documentation shows.
+
+    Without ``values`` a world that declares its sizes is not made, which takes no time; the rows then have no values.
+    """
     load_zoo()
-    rows: list[dict[str, Any]] = []
-    for entry in WORLDS.entries():
-        rows.append(
-            {
-                "name": entry.name,
-                "summary": entry.summary,
-                "options": {key: _describe(parameter) for key, parameter in entry.options.items()},
-                **world_numbers(entry.name),
-                "default_episodes": default_episodes(entry.name),
-            }
-        )
-    return rows
+    return [
+        {
+            "name": entry.name,
+            "summary": entry.summary,
+            "options": options_of(entry.name),
+            **(world_numbers(entry.name) if values else world_sizes(entry.name)),
+            "default_episodes": default_episodes(entry.name),
+        }
+        for entry in WORLDS.entries()
+    ]
+
+
+def options_of(name: str) -> dict[str, str]:
+    """A world's options, each as ``default (type)`` or ``default (choice | choice)``."""
+    return {key: _describe(parameter) for key, parameter in WORLDS.find(name).options.items()}
+
+
+def world_sizes(name: str) -> dict[str, Any]:
+    """Sizes of a world at its default options, and what it ``needs`` here (None: nothing); made only if it must be."""
+    listed = _LISTED[WORLDS.find(name).name]
+    sizes, needs = listed.sizes, None
+    try:
+        if listed.requires is not None:
+            listed.requires()
+        sizes = sizes or sizes_of(make_world_from(name))
+    except MissingExtra as missing:
+        needs = missing.remedy
+    return {**(dict.fromkeys(Sizes._fields) if sizes is None else sizes._asdict()), "needs": needs}
+
+
+def sizes_of(world: World) -> Sizes:
+    """How large a world is."""
+    model = world.model
+    return Sizes(model.states, model.actions, model.horizon, model.d1, model.d2)
 
 
 @double_precision
@@ -93,22 +150,42 @@ def world_numbers(name: str) -> dict[str, Any]:
     try:
         world = make_world_from(name)
     except MissingExtra as missing:
-        sizes = ("states", "actions", "horizon", "d1", "d2", "optimal_value", "uniform_value")
-        return {**dict.fromkeys(sizes), "needs": missing.remedy}
+        return {**dict.fromkeys((*Sizes._fields, "optimal_value", "uniform_value")), "needs": missing.remedy}
     return {
-        "states": world.model.states,
-        "actions": world.model.actions,
-        "horizon": world.model.horizon,
-        "d1": world.model.d1,
-        "d2": world.model.d2,
+        **sizes_of(world)._asdict(),
         "optimal_value": world.optimal_value,
         "uniform_value": world.uniform_value,
         "needs": None,
     }
 
 
+@double_precision
+def world_sheet(spec: str) -> dict[str, Any]:
+    """All about the world that ``spec`` names: what it is, options, sizes, values, and what states and actions are called.
+
+    ``names`` is None where the model has none.
+
+    Raises:
+      UnknownName, InvalidInput, MissingExtra: as :func:`make_world_from`.
+    """
+    world = make_world_from(spec)
+    entry = WORLDS.find(split(spec)[0])
+    about = world.model.about
+    return {
+        "name": world.name,
+        "summary": entry.summary,
+        "description": inspect.getdoc(entry.factory) or "",
+        "options": options_of(entry.name),
+        **sizes_of(world)._asdict(),
+        "optimal_value": world.optimal_value,
+        "uniform_value": world.uniform_value,
+        "default_episodes": default_episodes(entry.name),
+        **about.to_dict(),
+    }
+
+
 def _describe(parameter: inspect.Parameter) -> str:
-    """An option as ``default (type)`` or ``default (choice | choice)``."""
+    """An option in words."""
     annotation = parameter.annotation
     if typing.get_origin(annotation) is typing.Literal:
         kind = " | ".join(str(choice) for choice in typing.get_args(annotation))

@@ -21,6 +21,7 @@ import numpy as np
 from reticent.errors import InvalidInput
 from reticent.worlds.blend import Bounds, check_bounds, check_distributions, check_unit_interval
 from reticent.worlds.model import make_model
+from reticent.worlds.names import Names
 from reticent.worlds.world import RewardKind, World, make_world
 
 LARGEST_FEATURES = 50_000_000
@@ -36,6 +37,7 @@ def tabular(
     name: str = "tabular",
     reward_kind: RewardKind = "bernoulli",
     bounds: Bounds = "paper",
+    names: Names | None = None,
 ) -> World:
     """Build a finite MDP with one-hot features: ``d1 = S²A`` and ``d2 = SA``.
 
@@ -47,6 +49,7 @@ def tabular(
       name: what the world is called in results.
       reward_kind: ``bernoulli`` or ``deterministic``.
       bounds: ``paper`` or ``tight``, see the module.
+      names: what states and actions are called.
 
     Raises:
       InvalidInput: a shape does not fit, a row is not a distribution, a reward leaves [0, 1], the horizon is missing
@@ -86,6 +89,7 @@ def tabular(
         initial=initial,
         transition_bound=math.sqrt(states) if tight else None,
         transition_theta_bound=math.sqrt(states * actions) if tight else None,
+        names=names,
     )
     return make_world(
         model,

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from reticent_client.connection import Connection
     from reticent_client.decisions import Decision, DecisionLog
     from reticent_client.episode import Episode, EpisodeAbandoned
+    from reticent_client.names import Names
     from reticent_client.problems import ServiceError, Unreachable
     from reticent_client.shuffler import Shuffler
     from reticent_client.submission import Receipt, Submission
@@ -38,6 +39,7 @@ _HOMES = {
     "EpisodeAbandoned": "reticent_client.episode",
     "InvalidInput": "reticent_client.wire",
     "Model": "reticent_client.wire",
+    "Names": "reticent_client.names",
     "Receipt": "reticent_client.submission",
     "ReticentError": "reticent_client.wire",
     "ServiceError": "reticent_client.problems",
@@ -57,6 +59,7 @@ __all__ = [
     "EpisodeAbandoned",
     "InvalidInput",
     "Model",
+    "Names",
     "Receipt",
     "ReticentError",
     "ServiceError",

@@ -13,6 +13,7 @@ from reticent_client.connection import Connection, Observer
 from reticent_client.decisions import DecisionObserver
 from reticent_client.episode import Episode
 from reticent_client.messages import Handover, require_shuffle
+from reticent_client.names import Names
 from reticent_client.submission import SUBMISSIONS, Receipt, Submission
 from reticent_client.wire.arrays import from_json
 from reticent_client.wire.billboard import Billboard
@@ -126,6 +127,11 @@ class Client:
     def model(self) -> Model:
         """The public model, fetched once: it cannot change during a deployment."""
         return Model.read(self.connection.get("/v1/model"))
+
+    @functools.cached_property
+    def names(self) -> Names:
+        """What states and actions are called, fetched once."""
+        return Names.read(self.connection.get("/v1/names"))
 
     def billboard(self, version: int) -> Billboard:
         """One version of the policy; those used last are kept, as they cannot change either."""

@@ -43,7 +43,16 @@ def answer(found: Rehearsal) -> str:
         words += (
             f" No trust model at ε = {chosen.epsilon:g} ends below {target} in nine of ten truths: this loses least."
         )
-    return f"{words} {users_words(until.median, until.high, target, found.users)}"
+    return f"{words} {users_words(until.median, until.high, target, found.users)} {worth(found, regret.mean)}"
+
+
+def worth(found: Rehearsal, regret: float) -> str:
+    """Whether learning pays, in words: beside one plan for all truths, which nobody's data are needed for."""
+    fixed = found.unlearned_regret.mean
+    beside = f"One plan for all truths, without any learning, would lose {fixed:,.0f}"
+    if regret < fixed:
+        return f"{beside}: learning pays, it saves {100 * (1 - regret / fixed):.0f}% of that."
+    return f"{beside}: LEARNING DOES NOT PAY with {found.users:,} users at this promise."
 
 
 def users_words(median: float, high: float, target: str, users: int) -> str:

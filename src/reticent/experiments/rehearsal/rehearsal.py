@@ -21,7 +21,7 @@ import numpy as np
 
 from reticent.agents.registry import AGENTS, make_agent
 from reticent.errors import InvalidInput, ReticentError
-from reticent.experiments.rehearsal.outcome import Outcome
+from reticent.experiments.rehearsal.outcome import Outcome, Spread
 from reticent.learning.learner import AnyLearner
 from reticent.naming import join, split
 from reticent.privacy.guarantee import guarantee_of
@@ -56,6 +56,7 @@ class Rehearsal:
       outcomes: one per agent, trust and ε, in the order asked for; the last one promises nothing and is the floor.
       absent: what does not apply.
       optimal, scale: best value, and what acting at random loses, of every truth.
+      unlearned: what one plan for all truths (the best of their mean) loses per user in every truth: no learning at all.
       interrupted: whether it was stopped before all outcomes were there.
     """
 
@@ -69,12 +70,23 @@ class Rehearsal:
     absent: tuple[Absent, ...]
     optimal: np.ndarray
     scale: np.ndarray
+    unlearned: np.ndarray
     interrupted: bool = False
 
     @property
     def private(self) -> tuple[Outcome, ...]:
         """The outcomes of agents that promise something."""
         return tuple(outcome for outcome in self.outcomes if outcome.epsilon is not None)
+
+    @property
+    def unlearned_regret(self) -> Spread:
+        """Regret of all users together without learning."""
+        return Spread.of(self.users * self.unlearned)
+
+    @property
+    def unlearned_gap(self) -> Spread:
+        """The gap without learning, as a share of what acting at random loses; 0 where that is nothing."""
+        return Spread.of(np.where(self.scale > 1e-9, self.unlearned / np.maximum(self.scale, 1e-9), 0.0))
 
     @property
     def chosen(self) -> Outcome | None:
@@ -98,6 +110,10 @@ class Rehearsal:
             "delta": self.delta,
             "target": self.target,
             "random_loses": float(self.scale.mean()),
+            "without_learning": {
+                "regret": self.unlearned_regret.to_dict(),
+                "gap": self.unlearned_gap.to_dict(),
+            },
             "outcomes": [outcome.row(self.target) for outcome in self.outcomes],
             "does_not_apply": [absent._asdict() for absent in self.absent],
             "chosen": None if chosen is None else chosen.agent,
@@ -149,6 +165,7 @@ def rehearse(
     place = stack_truths(drawn)
     optimal = np.asarray(place.optimal_policy_value())
     scale = optimal - np.asarray(place.uniform_value())
+    unlearned = optimal - np.asarray(place.policy_value(place.one_plan()))
     asked = [
         _spec(agent, trust, epsilon, delta) for epsilon in epsilons for trust in trusts for agent in agents
     ]  # fmt: skip
@@ -185,7 +202,7 @@ def rehearse(
     finally:
         progress.close()
     return Rehearsal(
-        name, model, users, len(drawn), delta, target, tuple(outcomes), tuple(absent), optimal, scale, stopped
+        name, model, users, len(drawn), delta, target, tuple(outcomes), tuple(absent), optimal, scale, unlearned, stopped
     )  # fmt: skip
 
 

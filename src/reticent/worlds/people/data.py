@@ -48,8 +48,8 @@ def folder_of(folder: str | Path | None = None) -> Path | None:
     return None if place is None else Path(place)
 
 
-def find(published: Published, folder: str | Path | None = None) -> Path:
-    """The file's path in ``folder``, or else in the folder that :data:`FOLDER` names.
+def locate(published: Published, folder: str | Path | None = None) -> Path:
+    """The file's path in ``folder``, or else in the folder that :data:`FOLDER` names; the file is not read.
 
     Raises:
       MissingData: it is not there.
@@ -57,7 +57,16 @@ def find(published: Published, folder: str | Path | None = None) -> Path:
     place = folder_of(folder)
     if place is None or not (place / published.file).is_file():
         raise MissingData(published, place)
-    path = place / published.file
+    return place / published.file
+
+
+def find(published: Published, folder: str | Path | None = None) -> Path:
+    """:func:`locate`, with a warning if the file is not the one that results were measured on.
+
+    Raises:
+      MissingData: it is not there.
+    """
+    path = locate(published, folder)
     measured = hashlib.sha256(path.read_bytes()).hexdigest()
     if not measured.startswith(published.sha256):
         warnings.warn(

@@ -35,6 +35,7 @@ import numpy as np
 import polars as pl
 
 from reticent.errors import InvalidInput
+from reticent.worlds.model import About
 from reticent.worlds.names import Names
 from reticent.worlds.people.data import Published, find
 from reticent.worlds.people.recorded import RecordedUsers
@@ -202,13 +203,11 @@ def fit_pilot(
     )
     kernel = suggesting(chain.kernel)
     initial = np.append(np.bincount(pages[:, 0], minlength=LEFT) / len(pages), np.zeros(CODING.states - LEFT))
-    return dataclasses.replace(
-        chain,
-        kernel=kernel,
-        coding=CODING,
-        names=Names(CODING.state_names, CODING.action_names),
-        model=model_of(kernel, horizon, initial, dense=True),
+    names = Names(CODING.state_names, CODING.action_names)
+    model = dataclasses.replace(
+        model_of(kernel, horizon, initial, dense=True), about=About(names, chain.model.about.provenance)
     )
+    return dataclasses.replace(chain, kernel=kernel, coding=CODING, names=names, model=model)
 
 
 def suggesting(chain: Kernel) -> Kernel:

@@ -6,7 +6,7 @@ import dataclasses
 
 import numpy as np
 
-from reticent.worlds.model import Model
+from reticent.worlds.model import About, Model
 from reticent.worlds.records import Fitted
 from reticent.worlds.records.fitting import model_of
 from reticent.worlds.records.kernel import Kernel
@@ -19,7 +19,10 @@ def world_of(fitted: Fitted, truth: Kernel, initial: np.ndarray, weights: np.nda
     Its hidden parameters are ``weights``, the blend next to the truth; its transitions and rewards are the truth's.
     """
     kernel = fitted.kernel
-    model = model_of(kernel, fitted.model.horizon, initial, dense=True, shared_rewards=fitted.model.d2 == 1)
+    model = dataclasses.replace(
+        model_of(kernel, fitted.model.horizon, initial, dense=True, shared_rewards=fitted.model.d2 == 1),
+        about=About(fitted.names),
+    )
     rows = table_of(truth)[0]
     blended = blend_world(model, kernel, weights, name)
     means = truth.rewards[:, 0].reshape(1, truth.states, truth.actions)

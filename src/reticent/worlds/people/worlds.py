@@ -4,14 +4,18 @@ from __future__ import annotations
 
 import dataclasses
 import functools
+import importlib
 import os
+from collections.abc import Callable
 from typing import Literal
 
 import numpy as np
 
 from reticent.errors import InvalidInput
+from reticent.extras import require
 from reticent.worlds.model import make_model
-from reticent.worlds.people.data import FOLDER
+from reticent.worlds.names import Names
+from reticent.worlds.people.data import FOLDER, locate
 from reticent.worlds.registry import register_world
 from reticent.worlds.world import World, checked_truth, make_world
 
@@ -26,7 +30,17 @@ def _folder() -> str | None:
     return os.environ.get(FOLDER)
 
 
-@register_world("msnbc", episodes=300_000)
+def _data_of(module: str) -> Callable[[], object]:
+    """A check that the file of a data set is there."""
+
+    def check() -> object:
+        require("polars", f"the world {module}")
+        return locate(importlib.import_module(f"reticent.worlds.people.{module}").PUBLISHED, _folder())
+
+    return check
+
+
+@register_world("msnbc", episodes=300_000, sizes=(69, 18, 5, 4, 4), requires=_data_of("msnbc"))
 def msnbc(
     *,
     candidates: int = 4,
@@ -60,7 +74,7 @@ def _msnbc(
     return world_of(fitted, readers.empirical(deployed), firsts, weights, name="msnbc")
 
 
-@register_world("jester", episodes=20_000)
+@register_world("jester", episodes=20_000, sizes=(19, 6, 6, 3, 3), requires=_data_of("jester"))
 def jester(*, candidates: int = 3, seed: int = 0) -> World:
     """Six jokes for a newcomer, from recorded ratings; needs RETICENT_DATA.
 
@@ -82,7 +96,7 @@ def _jester(folder: str | None, candidates: int, seed: int) -> World:
     return world_of(fitted, own.kernel, first, own.nearest_blend(fitted.kernel), name="jester")
 
 
-@register_world("hillstrom", episodes=35_266)
+@register_world("hillstrom", episodes=35_266, sizes=(6, 3, 1, 1, 3), requires=_data_of("hillstrom"))
 def hillstrom() -> World:
     """One of three e-mails for a customer (H = 1), on the visits of a randomised trial; needs RETICENT_DATA.
 
@@ -103,12 +117,13 @@ def hillstrom() -> World:
         transition_theta_bound=1.0,
         sums_to_one=True,
         stationary=True,
+        names=Names(trial.CODING.state_names, trial.CODING.action_names),
     )
     arm = (rates * number).sum(axis=0) / number.sum(axis=0)
     return dataclasses.replace(make_world(model, [1.0], arm, name="hillstrom"), **checked_truth(stays, rates[None]))
 
 
-@register_world("heartsteps", episodes=20_000)
+@register_world("heartsteps", episodes=20_000, sizes=(12, 3, 5, 3, 3), requires=_data_of("heartsteps"))
 def heartsteps(*, candidates: int = 3, population: int = 0, seed: int = 0) -> World:
     """Activity suggestions at five moments of a day, for blends of 37 recorded people; needs RETICENT_DATA.
 

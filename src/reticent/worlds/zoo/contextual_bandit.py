@@ -23,7 +23,7 @@ SHORTEST = 0.5
 """Least length of a feature vector. Lengths differ, so that the first user is not met with ties."""
 
 
-@register_world("contextual-bandit", episodes=20_000)
+@register_world("contextual-bandit", episodes=20_000, sizes=(20, 8, 1, 1, 5))
 def contextual_bandit(*, contexts: int = 20, actions: int = 8, d: int = 5, seed: int = 0) -> World:
     """A seeded linear contextual bandit (H = 1): contexts are first states, rewards linear in known features."""
     for field, size in (("contexts", contexts), ("actions", actions), ("d", d)):

@@ -38,10 +38,12 @@ The world comes on its quadrature nodes, as a finite one, and with real states.
 
 from __future__ import annotations
 
+import dataclasses
 from typing import Literal, NamedTuple
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jax import Array
 
 from reticent.errors import InvalidInput
@@ -49,6 +51,8 @@ from reticent.worlds.blend import Bounds
 from reticent.worlds.continuous import truncated
 from reticent.worlds.continuous.quadrature import Grid, legendre, tensor
 from reticent.worlds.continuous.world import Candidates, ContinuousWorld, blend_on_nodes, continuous_blend
+from reticent.worlds.model import About
+from reticent.worlds.names import Names
 from reticent.worlds.registry import register_world
 from reticent.worlds.world import World
 
@@ -83,7 +87,7 @@ BENEFITS = ("time in range", "no hypoglycaemia", "insulin saved")
 BENEFIT_WEIGHTS = (0.70, 0.25, 0.05)
 
 
-@register_world("glucose", episodes=20_000)  # type: ignore[arg-type]
+@register_world("glucose", episodes=20_000, sizes=(168, 4, 6, 4, 3))  # type: ignore[arg-type]
 def glucose(
     *, states: States = "nodes", nodes: int = 14, judge_nodes: int = 22, horizon: int = 6, bounds: Bounds = "paper"
 ) -> World | ContinuousWorld:
@@ -97,7 +101,18 @@ def glucose(
     blend = candidates(horizon), CLINIC, BENEFIT_WEIGHTS, grid(nodes)
     if states == "real":
         return continuous_blend(*blend, grid(judge_nodes), name="glucose", bounds=bounds)
-    return blend_on_nodes(*blend, name="glucose", bounds=bounds)
+    world = blend_on_nodes(*blend, name="glucose", bounds=bounds)
+    return dataclasses.replace(world, model=dataclasses.replace(world.model, about=About(names(grid(nodes)))))
+
+
+def names(nodes: Grid) -> Names:
+    """What nodes and doses are called: readings as short as they can be while all are different."""
+    readings = np.asarray(nodes.nodes)
+    for digits in range(16):
+        labels = tuple(f"{level:.{digits}f} mg/dL, {insulin:.{digits}f} units on board" for level, insulin in readings)
+        if len(set(labels)) == len(labels):
+            break
+    return Names(labels, tuple(f"{dose:g} unit{'s' * (dose != 1)}" for dose in DOSES))
 
 
 def grid(nodes: int) -> Grid:

@@ -52,7 +52,7 @@ MOST_DIMENSIONS = 9
 """256 actions; every further dimension doubles them."""
 
 
-@register_world("hard-instance", episodes=50_000)
+@register_world("hard-instance", episodes=50_000, sizes=(8, 8, 6, 4, 1))
 def hard_instance(
     *,
     horizon: int = 6,

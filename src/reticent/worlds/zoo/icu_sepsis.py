@@ -52,6 +52,7 @@ import numpy as np
 
 from reticent.errors import InvalidInput, MissingExtra
 from reticent.worlds.blend import Bounds, blend
+from reticent.worlds.names import Names
 from reticent.worlds.registry import register_world
 from reticent.worlds.world import World
 
@@ -75,9 +76,26 @@ PHENOTYPES = {
     "pressor-dependent": Phenotype(0.1, "vasopressor", (-2, -1, 0, 1, 2)),
 }
 SHARES = tuple(phenotype.share for phenotype in PHENOTYPES.values())
+TREATMENTS = tuple(f"fluid {fluid}, vasopressor {pressor}" for fluid in range(LEVELS) for pressor in range(LEVELS))
+STATE_NAMES = (*(f"clinical state {state}" for state in range(DEATH)), "death", "survival", "the end")
 
 
-@register_world("icu-sepsis", episodes=50_000)
+def data_file() -> Path:
+    """The benchmark's data file.
+
+    The package itself is not imported: that would load two generations of Gym, pandas and scikit-learn for a file of
+    numbers.
+
+    Raises:
+      MissingExtra: the package is not installed.
+    """
+    found = importlib.util.find_spec("icu_sepsis")
+    if found is None or not found.submodule_search_locations:
+        raise MissingExtra("the world icu-sepsis", "icu-sepsis", "icu")
+    return Path(found.submodule_search_locations[0], "envs", "assets", "dynamics.npz")
+
+
+@register_world("icu-sepsis", episodes=50_000, sizes=(716, 25, 11, 4, 1), requires=data_file)
 def icu_sepsis(*, horizon: int = 10, bounds: Bounds = "paper") -> World:
     """Sepsis in intensive care: fluids and vasopressors, on the real dynamics of the ICU-Sepsis benchmark.
 
@@ -102,6 +120,7 @@ def icu_sepsis(*, horizon: int = 10, bounds: Bounds = "paper") -> World:
         name="icu-sepsis",
         bounds=bounds,
         successors=successors,
+        names=Names(STATE_NAMES, TREATMENTS),
     )
 
 
@@ -118,16 +137,10 @@ class Ward(NamedTuple):
 def load_ward() -> Ward:
     """Read the benchmark's data file.
 
-    The package itself is not imported: that would load two generations of Gym, pandas and scikit-learn for a file of
-    numbers.
-
     Raises:
       MissingExtra: the package is not installed.
     """
-    found = importlib.util.find_spec("icu_sepsis")
-    if found is None or not found.submodule_search_locations:
-        raise MissingExtra("the world icu-sepsis", "icu-sepsis", "icu")
-    with np.load(Path(found.submodule_search_locations[0], "envs", "assets", "dynamics.npz")) as data:
+    with np.load(data_file()) as data:
         return Ward(data["tx_mat"], data["d_0"], data["sofa_scores"], data["expert_policy"])
 
 

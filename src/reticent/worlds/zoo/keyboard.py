@@ -106,7 +106,7 @@ SAVING, CALM = 0.9, 0.1
 PEOPLE = (0.05, 0.35, 0.15, 0.05, 0.40)
 
 
-@register_world("keyboard", episodes=50_000)
+@register_world("keyboard", episodes=50_000, sizes=(200, 201, 8, 5, 5))
 def keyboard(*, horizon: int = 8, seed: int = 0, bounds: Bounds = "paper") -> World:
     """Next-word suggestions: two hundred words to choose from, or silence.
 

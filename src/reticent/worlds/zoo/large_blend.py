@@ -27,7 +27,7 @@ from reticent.worlds.world import World
 MOST_TRADED = 0.5
 
 
-@register_world("large-blend", episodes=20_000)
+@register_world("large-blend", episodes=20_000, sizes=(1000, 4, 5, 4, 4))
 def large_blend(
     *,
     states: int = 1000,

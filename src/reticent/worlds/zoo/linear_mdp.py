@@ -30,7 +30,7 @@ SHARP, FEW_SUCCESSORS = 0.2, 0.3
 """Dirichlet concentrations of the features and of the measures."""
 
 
-@register_world("linear-mdp", episodes=20_000)
+@register_world("linear-mdp", episodes=20_000, sizes=(10, 3, 4, 40, 4))
 def linear_mdp(
     *,
     states: int = 10,

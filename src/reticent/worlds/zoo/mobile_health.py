@@ -95,7 +95,7 @@ BENEFITS = ("activity", "goal reached", "ease of mind", "silence kept")
 BENEFIT_WEIGHTS = (0.35, 0.40, 0.20, 0.05)
 
 
-@register_world("mobile-health", episodes=20_000)
+@register_world("mobile-health", episodes=20_000, sizes=(16, 3, 6, 4, 4))
 def mobile_health(*, horizon: int = 6, bounds: Bounds = "paper") -> World:
     """Prompts for physical activity: whom to push, whom to nudge, whom to leave alone.
 

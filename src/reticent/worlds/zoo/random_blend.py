@@ -22,7 +22,7 @@ from reticent.worlds.registry import register_world
 from reticent.worlds.world import World
 
 
-@register_world("random-blend", episodes=20_000)
+@register_world("random-blend", episodes=20_000, sizes=(20, 4, 5, 4, 4))
 def random_blend(
     *,
     states: int = 20,

@@ -67,7 +67,7 @@ CANDIDATES_SHORT = (
 )
 
 
-@register_world("riverswim", episodes=20_000)
+@register_world("riverswim", episodes=20_000, sizes=(6, 2, 20, 72, 12))
 def riverswim(
     *,
     states: int = 6,
@@ -85,15 +85,16 @@ def riverswim(
         raise InvalidInput("riverswim: states", states, "3, 4, 5 or 6", "choose a river with known answers")
     long = states == 6
     steps = horizon if horizon is not None else (20 if long else 4 * states)
+    names = Names(tuple(f"place {place}" for place in range(1, states + 1)), ("left", "right"))
     if features == "tabular":
         rewards = np.zeros((states, 2))
         rewards[0, LEFT], rewards[-1, RIGHT] = SMALL_REWARD, LARGE_REWARD
         truth = (TRUE_LONG if long else TRUE_SHORT).transitions(states)
-        return tabular(truth, rewards, steps, name="riverswim", bounds=bounds)
+        return tabular(truth, rewards, steps, name="riverswim", bounds=bounds, names=names)
     candidates = [current.transitions(states) for current in (CANDIDATES_LONG if long else CANDIDATES_SHORT)]
     places = np.zeros((2, states, 2))
     places[0, 0, LEFT] = places[1, -1, RIGHT] = 1
     return blend(
         candidates, places, STRENGTHS, (SMALL_REWARD, LARGE_REWARD), steps, name="riverswim", bounds=bounds,
-        names=Names(tuple(f"place {place}" for place in range(1, states + 1)), ("left", "right")),
+        names=names,
     )  # fmt: skip

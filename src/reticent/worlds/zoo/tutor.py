@@ -120,7 +120,7 @@ BENEFITS = ("ground laid", "multiplying", "good mood", "challenge")
 BENEFIT_WEIGHTS = (0.30, 0.40, 0.25, 0.05)
 
 
-@register_world("tutor", episodes=50_000)
+@register_world("tutor", episodes=50_000, sizes=(81, 7, 8, 4, 4))
 def tutor(*, horizon: int = 8, bounds: Bounds = "paper") -> World:
     """A lesson in arithmetic: what to practise, how hard, and when to rest.
 

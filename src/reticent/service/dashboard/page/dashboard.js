@@ -498,6 +498,8 @@ function drawSignal(now) {
 
 const stateName = (state) => names?.states?.[state] ?? `state ${state}`;
 const actionName = (action) => names?.actions?.[action] ?? `action ${action}`;
+// Whether a cell of the policy says the action's name: where all names are short, and not too many are side by side.
+const spelled = (steps) => !!names?.actions && steps <= 12 && names.actions.every((name) => name.length <= 12);
 
 function colour(action) {
   return action < COLOURS.length ? COLOURS[action] : `hsl(${(action * 137.5) % 360} 65% 72%)`;
@@ -523,7 +525,9 @@ function drawPolicy() {
   const { action, likely, steps, states, random } = choices();
   firstState = Math.min(firstState, Math.floor((states - 1) / STATES_PER_PAGE) * STATES_PER_PAGE);
   const last = Math.min(states, firstState + STATES_PER_PAGE);
-  drawLegend(action);
+  const inWords = spelled(steps);
+  drawLegend(action, inWords);
+  $("map").classList.toggle("spelled", inWords);
   $("map-caption").textContent =
     `Version ${board.version}: which action a user is given, by state (rows) and step (columns).` +
     (random ? " Shown is the likeliest action; the paler the cell, the less likely it is." : "");
@@ -538,7 +542,7 @@ function drawPolicy() {
     row.append(heading("row", stateName(state)));
     for (let h = 0; h < steps; h++) {
       const cell = document.createElement("td"), at = h * states + state;
-      cell.textContent = action[at];
+      cell.textContent = inWords ? actionName(action[at]) : action[at];
       cell.title = `step ${h + 1}, ${stateName(state)}: ${actionName(action[at])}` + (random ? `, probability ${short(likely[at])}` : "");
       cell.style.setProperty("--action", colour(action[at]));
       cell.style.setProperty("--likely", random ? Math.max(0.12, likely[at]).toFixed(3) : 1);
@@ -562,7 +566,7 @@ function heading(scope, text, label) {
   return made;
 }
 
-function drawLegend(action) {
+function drawLegend(action, inWords) {
   const counts = new Array(board.actions).fill(0);
   for (const one of action) counts[one]++;
   const items = counts.map((count, one) => [count, one]).filter(([count]) => count || board.actions <= COLOURS.length);
@@ -570,7 +574,7 @@ function drawLegend(action) {
     const item = document.createElement("li"), mark = document.createElement("i");
     mark.className = "mark action";
     mark.style.setProperty("--action", colour(one));
-    const label = names?.actions ? `${one} ${actionName(one)}` : actionName(one);
+    const label = names?.actions && !inWords ? `${one} ${actionName(one)}` : actionName(one);
     item.append(mark, `${label}: ${Math.round(100 * count / action.length)} % of cells`);
     return item;
   }));

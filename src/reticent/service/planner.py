@@ -45,7 +45,7 @@ class Planner:
 
     def __init__(self, settings: Settings, *, begin: bool) -> None:
         self._settings, self._begin = settings, begin
-        self._directory = tempfile.TemporaryDirectory(prefix="reticent")
+        self._directory = tempfile.TemporaryDirectory(prefix="reticent", dir=_short_place())
         self.home = Path(self._directory.name)
         self.sentence = ""
         self._ending = threading.Event()
@@ -131,6 +131,11 @@ def plan(settings: Settings, home: str, begin: bool, telling: Connection | None)
     assert parent is not None
     parent.join()  # killed too: nobody is left to start this again
     os._exit(0)
+
+
+def _short_place() -> str | None:
+    """Where temporary directories are, or a shorter place where a socket's path would be too long: about 100 bytes."""
+    return "/tmp" if len(os.fsencode(tempfile.gettempdir())) > 70 else None
 
 
 def _tell(telling: Connection | None, said: dict[str, str]) -> None:

@@ -140,12 +140,13 @@ class Trials:
             sys.path[:0] = paths
             os.environ["PYTHONPATH"] = os.pathsep.join(paths)
             os.environ["PYTHONDONTWRITEBYTECODE"] = "1"
+            os.environ["PYTEST_DISABLE_PLUGIN_AUTOLOAD"] = "1"  # others' plugins take seconds to load, and none is needed
             sys.dont_write_bytecode = True
             import pytest
 
             watched = _Watched(self._durations, self.caught)
             code = pytest.main(
-                ["-x", "-q", "-p", "no:cacheprovider", "-p", "no:xdist", "--rootdir", str(self._root),
+                ["-x", "-q", "-p", "no:cacheprovider", "--rootdir", str(self._root),
                  *[str(self._root / test) for test in self._tests], "-k", self._choice,
                  *(["-m", self._marks] if self._marks else [])],
                 plugins=[watched],

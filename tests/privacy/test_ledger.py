@@ -112,12 +112,18 @@ def test_bad_plans_are_named() -> None:
         plan(round_ends=np.arange(8))
     with pytest.raises(InvalidInput, match="shares"):
         plan(shares=[])
-    with pytest.raises(InvalidInput, match="after_round"):
-        plan().spent(9)
-    with pytest.raises(InvalidInput, match="sigma of 'gram'"):
-        CounterShare("gram", 0, 1.0, 0.0)
-    with pytest.raises(InvalidInput, match="sensitivity of 'gram'"):
-        CounterShare("gram", 0, -1.0, 1.0)
+    with pytest.raises(InvalidInput, match="round_ends"):
+        plan(round_ends=np.arange(1, 9).reshape(2, 4), exposure=np.ones((2, 4)))
+    for outside in (-1, 9):
+        with pytest.raises(InvalidInput, match="after_round"):
+            plan().spent(outside)
+    for sigma in (0.0, -1.0, math.inf, math.nan):
+        with pytest.raises(InvalidInput, match="sigma of 'gram'"):
+            CounterShare("gram", 0, 1.0, sigma)
+    for sensitivity in (-1.0, math.inf, math.nan):
+        with pytest.raises(InvalidInput, match="sensitivity of 'gram'"):
+            CounterShare("gram", 0, sensitivity, 1.0)
+    CounterShare("a user moves nothing", 0, 0.0, 1e-3)
 
 
 # -- one ledger for every law ---------------------------------------------------------------------------------------------

@@ -28,11 +28,13 @@ from reticent.privacy.noise import (
     GridNoise,
     SecureNoise,
     SimulationNoise,
+    delta_for_gaussian,
     discretization_delta,
     grid_for,
     quantize,
     quantized_sensitivity,
     require_deployable,
+    touched_draws,
 )
 
 N = 40_000
@@ -212,6 +214,17 @@ def test_discretization_is_negligible_at_the_default_grid() -> None:
     assert discretization_delta(10**6, 1.0, GRID_BITS) == discretization_delta(10**6, 1.0)
     assert discretization_delta(0, 1.0) == 0.0
     assert discretization_delta(10**30, 0.0, MINIMUM_BITS) == 2.0
+
+
+def test_discrete_noise_has_its_share_of_delta() -> None:
+    """A late report is in two rounds; a block of a counter that is half touched is touched; halves of noise are finer."""
+    assert (touched_draws(6), touched_draws(6, 2.0), touched_draws(6, 2.5)) == (12, 24, 36)
+    cost = discretization_delta(1000, 2.0, GRID_BITS - 1)
+    assert delta_for_gaussian(1e-5, 2.0, 1000) == 1e-5 - cost
+    assert delta_for_gaussian(1.5 * cost, 2.0, 1000) == pytest.approx(0.5 * cost)
+    for nothing_left in (cost, 0.5 * cost):
+        with pytest.raises(InvalidInput, match="delta"):
+            delta_for_gaussian(nothing_left, 2.0, 1000)
 
 
 def test_bad_input_is_named() -> None:

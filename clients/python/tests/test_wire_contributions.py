@@ -21,7 +21,9 @@ from reticent_client.wire import FORMS, Billboard, Model, Trajectory
 from reticent_client.wire.arrays import fits, to_json
 from reticent_client.wire.clipping import clip_interval, clip_norm
 from reticent_client.wire.grid import (
+    LARGEST_SCALE,
     LARGEST_STEPS,
+    TAIL,
     quantize,
     require_exact,
     require_fine,
@@ -92,8 +94,9 @@ def test_steps_are_exact_or_refused() -> None:
         with pytest.raises(InvalidInput, match="clip before rounding"):
             quantize(np.array([0.0, value / 4]), 0.25)
     for grid in (0.3, 0.0, -1.0, math.inf, math.nan):
-        with pytest.raises(InvalidInput, match="power of two"):
-            require_grid(grid)
+        for refusing in (require_grid, lambda grid: quantize([1.0], grid), lambda grid: round_at([1.0], grid, [0.5])):
+            with pytest.raises(InvalidInput, match="power of two"):
+                refusing(grid)
 
 
 def test_a_grid_is_fine_enough_for_its_noise_and_coarse_enough_for_its_sums() -> None:
@@ -103,9 +106,13 @@ def test_a_grid_is_fine_enough_for_its_noise_and_coarse_enough_for_its_sums() ->
     require_fine([1.0], 2.0**-49)
     with pytest.raises(InvalidInput, match="noise scale"):
         require_fine([1.0, 1.01], 2.0**-49)
-    with pytest.raises(InvalidInput, match="noise scale"):
-        require_fine([math.nan], 1.0)
-    require_exact([2.0**52], users=1)
+    for scale in (math.nan, math.inf, -1.0):
+        with pytest.raises(InvalidInput, match="noise scale"):
+            require_fine([2.0**20, scale], 1.0)
+    require_fine([0.0, 0.0], 1.0)
+    assert TAIL * LARGEST_SCALE < LARGEST_STEPS
+    assert math.erfc(TAIL / math.sqrt(2)) < 1e-37
+    require_exact([2.0**52])
     require_exact([])
     with pytest.raises(InvalidInput, match=r"2\^53"):
         require_exact([2.0**52], users=2)

@@ -66,6 +66,16 @@ def test_no_pattern_costs_more_than_the_stated_norm(counter, participation: Part
     assert stated <= 1.35 * worst  # the bound for the others is not far away
 
 
+@pytest.mark.parametrize("pattern", [(1, 1, 1), (3, 1, 2), (4, 2, 1), (5, 2, 1), (5, 2, 3), (5, 3, 2), (4, 4, 1)])
+def test_exposures_are_those_of_the_worst_pattern(pattern: tuple[int, int, int]) -> None:
+    """By enumeration: the largest sum of squares where rounds are noised separately, the most reports where each is."""
+    participation, rounds = Participation(*pattern), np.arange(1, 7)
+    every = [multiplicities(participation, int(count)) for count in rounds]
+    assert participation.separate_exposure(rounds).tolist() == [max((t**2).sum() for t in some) for some in every]
+    assert participation.local_exposure(rounds).tolist() == [max(t.sum() for t in some) for some in every]
+    assert participation.separate_exposure(6) == participation.separate_exposure(rounds)[-1]
+
+
 def test_separate_rounds_cost_the_root_and_a_gap_helps_where_rounds_share_noise() -> None:
     separate, tree = SeparateRounds(64).strategy(), all_counters(64)[0].strategy()
     assert pattern_norm(separate, Participation(10)) == pytest.approx(math.sqrt(10))
@@ -145,8 +155,18 @@ def test_per_round_and_gap_reach_the_noise() -> None:
 def test_what_cannot_be_is_refused() -> None:
     with pytest.raises(InvalidInput, match="per_round"):
         Participation(2, per_round=3)
-    with pytest.raises(InvalidInput, match="whole number"):
-        Participation(0)
+    for wrong in ({"contributions": 0}, {"contributions": 2.5}, {"contributions": True}, {"gap": 0}, {"per_round": 0}):
+        with pytest.raises(InvalidInput, match="whole number"):
+            Participation(**wrong)
+    Participation(np.int64(2), per_round=2)
     with pytest.raises(InvalidInput, match="shuffle"):
         make_agent("private-score-vi:trust=shuffle,contributions=2", MODEL, 5000)
+
+
+def test_how_often_is_said_as_a_clause() -> None:
+    assert [Participation(*pattern).clause.removeprefix(", who contributes at most ") for pattern in
+            ((1,), (3,), (3, 3), (4, 2), (4, 2, 5))] == [
+        "", "3 times, at most once in a round", "3 times", "4 times, at most 2 times in a round",
+        "4 times, at most 2 times in a round and never in rounds less than 5 apart",
+    ]  # fmt: skip
     assert ONCE.clause == ""

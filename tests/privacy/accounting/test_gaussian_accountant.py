@@ -158,7 +158,13 @@ def test_bad_mu_is_named(bad: float) -> None:
 
 
 def test_bad_group_and_rho_are_named() -> None:
-    with pytest.raises(InvalidInput, match="times"):
-        group(1.0, 0)
-    with pytest.raises(InvalidInput, match="rho"):
-        zcdp_epsilon(-1.0, 1e-5)
+    for times in (0, 2.5):
+        with pytest.raises(InvalidInput, match="times"):
+            group(1.0, times)  # type: ignore[arg-type]
+    assert group(0.5, 1) == 0.5
+    for rho in (-1.0, math.nan, math.inf):
+        with pytest.raises(InvalidInput, match="rho"):
+            zcdp_epsilon(rho, 1e-5)
+    for epsilon in (-1.0, math.nan, math.inf):
+        with pytest.raises(InvalidInput, match=r"epsilon is .* finite and at least 0"):
+            delta_of(1.0, epsilon)

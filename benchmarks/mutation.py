@@ -5,8 +5,8 @@
     python benchmarks/mutation.py --list          what there is
 
 A mutant (:mod:`mutation_changes`) is written to a copy of the source tree and put to the target's tests
-(:mod:`mutation_trial`); it *survives* if they all pass. Of a large module a sample is tried, always the same one. The report
-is Markdown; survivors come with the reason why they do no harm, from ``mutation_harmless.toml``, or without one, which is
+(:mod:`mutation_trial`); it *survives* if they all pass. Of a large module a sample is tried, always the same one. The
+report is Markdown; survivors come with the reason why they do no harm, from ``mutation_harmless.toml``, or without one, which is
 a gap in the tests. The exit status is 1 if fewer than 95 % are killed, or a survivor is unexplained.
 """
 
@@ -78,7 +78,11 @@ def examine(name: str, target: Target, progress: Progress, root: Path = ROOT) ->
     survivors = []
     with Trials(root, target.module, target.tests, target.choice, target.marks) as trials:
         trials.unbroken(source)
-        print(f"{name}: its tests take {trials.seconds:.1f} s; {len(chosen)} of {possible} mutants", file=sys.stderr, flush=True)
+        print(
+            f"{name}: its tests take {trials.seconds:.1f} s; {len(chosen)} of {possible} mutants",
+            file=sys.stderr,
+            flush=True,
+        )
         for number, mutant in enumerate(chosen, 1):
             if trials.survives(mutant.source):
                 survivors.append(mutant)
@@ -97,8 +101,8 @@ def report(results: list[Result], harmless: dict[str, dict[str, str]], commit: s
     """The results as Markdown; ``harmless`` has for a target the reasons by the names of its survivors."""
     tried, killed = sum(result.tried for result in results), sum(result.killed for result in results)
     lines = [
-        f"`{command}`, {datetime.datetime.now(datetime.UTC):%d %B %Y}, commit `{commit}`: {killed} of {tried} mutants killed, "
-        f"**{killed / max(tried, 1):.1%}**.",
+        f"`{command}`, {datetime.datetime.now(datetime.UTC):%d %B %Y}, commit `{commit}`: {killed} of {tried} mutants "
+        f"killed, **{killed / max(tried, 1):.1%}**.",
         "",
         "| target | module | mutants | tried | killed | survived |",
         "|---|---|---:|---:|---:|---:|",
@@ -149,7 +153,11 @@ def main(arguments: list[str]) -> int:
             print(f"{name:<24} {counts[name]:>4} mutants of {target.module}")
         return 0
     load_heavy_libraries(ROOT)
-    print(f"{sum(counts.values())} mutants of {len(targets)} modules, one to two seconds each", file=sys.stderr, flush=True)
+    print(
+        f"{sum(counts.values())} mutants of {len(targets)} modules, one to two seconds each",
+        file=sys.stderr,
+        flush=True,
+    )
     progress = Progress(sum(counts.values()))
     results = [examine(name, target, progress) for name, target in targets.items()]
     harmless = reasons()

@@ -14,7 +14,6 @@ import dataclasses
 from collections.abc import Iterator
 from typing import Any
 
-
 SWAPPED: dict[type[ast.AST], type[ast.AST]] = {
     ast.Lt: ast.LtE, ast.LtE: ast.Lt, ast.Gt: ast.GtE, ast.GtE: ast.Gt, ast.Eq: ast.NotEq, ast.NotEq: ast.Eq,
     ast.Is: ast.IsNot, ast.IsNot: ast.Is, ast.In: ast.NotIn, ast.NotIn: ast.In,
@@ -82,7 +81,9 @@ def mutants(source: str) -> list[Mutant]:
         after = "removed" if site.kind == "remove" else _said(broken, site)
         if after != before:
             before, after = _window(before, after)
-            found.append(Mutant(line, site.function, f"{before} → {after}", ast.unparse(ast.fix_missing_locations(broken))))
+            found.append(
+                Mutant(line, site.function, f"{before} → {after}", ast.unparse(ast.fix_missing_locations(broken)))
+            )
     return sorted(found, key=lambda mutant: mutant.line)
 
 
@@ -120,17 +121,20 @@ def _is_alias(node: ast.AST) -> bool:
         return isinstance(node.test, ast.Name) and node.test.id == "TYPE_CHECKING"
     if isinstance(node, ast.AnnAssign):
         return isinstance(node.annotation, ast.Name) and node.annotation.id == "TypeAlias"
-    return isinstance(node, ast.Assign) and (
-        ast.unparse(node.targets[0]) == "__all__"
-        or (isinstance(node.value, ast.BinOp) and isinstance(node.value.op, ast.BitOr) and _name(node.targets[0])[:1].isupper())
-    )  # fmt: skip
+    if not isinstance(node, ast.Assign):
+        return False
+    types = isinstance(node.value, ast.BinOp) and isinstance(node.value.op, ast.BitOr)
+    target = node.targets[0]
+    return ast.unparse(target) == "__all__" or (types and _name(target)[:1].isupper())
 
 
 def _kinds(node: ast.AST) -> list[str]:
     """What can be changed about a node."""
     match node:
         case ast.BinOp() | ast.AugAssign() if type(node.op) in SWAPPED:
-            return [] if _makes_text(node) else ["operator", "remove"] if isinstance(node, ast.AugAssign) else ["operator"]
+            return (
+                [] if _makes_text(node) else ["operator", "remove"] if isinstance(node, ast.AugAssign) else ["operator"]
+            )
         case ast.BoolOp():
             return ["operator"]
         case ast.Compare() if type(node.ops[0]) in SWAPPED:
@@ -286,7 +290,9 @@ def _window(before: str, after: str) -> tuple[str, str]:
         return before, after
     if after == "removed" or after.endswith("None"):
         return f"{before[:LONGEST]}…", after
-    same = next((at for at, (a, b) in enumerate(zip(before, after, strict=False)) if a != b), min(len(before), len(after)))
+    same = next(
+        (at for at, (a, b) in enumerate(zip(before, after, strict=False)) if a != b), min(len(before), len(after))
+    )
     tail = next((at for at, (a, b) in enumerate(zip(before[::-1], after[::-1], strict=False)) if a != b), 0)
     tail = min(tail, len(before) - same, len(after) - same)
 

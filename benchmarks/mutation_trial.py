@@ -9,9 +9,10 @@ time and does not simplify what it finds.
 from __future__ import annotations
 
 import contextlib
-import importlib.util
+import importlib
 import json
 import os
+import runpy
 import select
 import shutil
 import signal
@@ -26,8 +27,9 @@ from typing import Any
 
 SOURCES = ("src", "clients/python/src")
 HEAVY = (
-    "numpy", "scipy.stats", "scipy.optimize", "scipy.special", "scipy.signal", "pytest", "_pytest.assertion.rewrite", "hypothesis",
-    "hypothesis.strategies", "hypothesis.extra.numpy", "jax", "jax.numpy", "jax.scipy.stats", "opendp.prelude", "sqlalchemy",
+    "numpy", "scipy.stats", "scipy.optimize", "scipy.special", "scipy.signal", "pytest", "hypothesis",
+    "hypothesis.strategies", "hypothesis.extra.numpy", "jax", "jax.numpy", "jax.scipy.stats", "opendp.prelude",
+    "sqlalchemy",
     "sqlalchemy.orm", "fastapi", "fastapi.testclient", "httpx", "pydantic", "uvicorn", "yaml", "cryptography.fernet",
     "dp_accounting", "psycopg",
 )  # fmt: skip
@@ -42,11 +44,7 @@ def load_heavy_libraries(root: Path, names: tuple[str, ...] = HEAVY) -> None:
     """Import what all tests need and no mutant is in. JAX reads its settings on import: the suite's own ones."""
     suite = root / "tests" / "conftest.py"
     if suite.exists():
-        spec = importlib.util.spec_from_file_location("settings_of_the_suite", suite)
-        assert spec is not None and spec.loader is not None
-        settings = importlib.util.module_from_spec(spec)
-        spec.loader.exec_module(settings)
-        os.environ.update(settings.QUICK_TO_COMPILE)
+        os.environ.update(runpy.run_path(str(suite))["QUICK_TO_COMPILE"])
     for name in names:
         with contextlib.suppress(ImportError), warnings.catch_warnings():
             warnings.simplefilter("ignore")
@@ -140,7 +138,9 @@ class Trials:
             sys.path[:0] = paths
             os.environ["PYTHONPATH"] = os.pathsep.join(paths)
             os.environ["PYTHONDONTWRITEBYTECODE"] = "1"
-            os.environ["PYTEST_DISABLE_PLUGIN_AUTOLOAD"] = "1"  # others' plugins take seconds to load, and none is needed
+            os.environ["PYTEST_DISABLE_PLUGIN_AUTOLOAD"] = (
+                "1"  # others' plugins take seconds to load, and none is needed
+            )
             sys.dont_write_bytecode = True
             import pytest
 

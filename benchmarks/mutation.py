@@ -6,8 +6,8 @@
 
 A mutant (:mod:`mutation_changes`) is written to a copy of the source tree and put to the target's tests
 (:mod:`mutation_trial`); it *survives* if they all pass. Of a large module a sample is tried, always the same one. The
-report is Markdown; survivors come with the reason why they do no harm, from ``mutation_harmless.toml``, or without one, which is
-a gap in the tests. The exit status is 1 if fewer than 95 % are killed, or a survivor is unexplained.
+report is Markdown; survivors come with the reason why they do no harm, from ``mutation_harmless.toml``, or without,
+which is a gap in the tests. The exit status is 1 if fewer than 95 % are killed, or a survivor is unexplained.
 """
 
 from __future__ import annotations

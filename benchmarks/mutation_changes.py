@@ -49,17 +49,21 @@ PLAIN_DECORATORS = (
 
 @dataclasses.dataclass(frozen=True)
 class Mutant:
-    """One change: the function it is in, what it says before and after, and the whole changed source."""
+    """One change: the function it is in, what it says before and after, and the whole changed module."""
 
     line: int
     function: str
     said: str
-    source: str
+    tree: ast.Module = dataclasses.field(repr=False, compare=False)
 
     @property
     def name(self) -> str:
         """Stays the same when lines move."""
         return f"{self.function}: {self.said}"
+
+    @property
+    def source(self) -> str:
+        return ast.unparse(ast.fix_missing_locations(self.tree))
 
 
 @dataclasses.dataclass(frozen=True)
@@ -74,17 +78,23 @@ def mutants(source: str) -> list[Mutant]:
     tree = ast.parse(source)
     found = []
     for site in _sites(tree, (), "module"):
-        broken = copy.deepcopy(tree)
+        broken = _copied_for(tree, site)
         before = _said(broken, site)
         line = getattr(_at(broken, site.path), "lineno", 0)
         _apply(broken, site)
         after = "removed" if site.kind == "remove" else _said(broken, site)
         if after != before:
-            before, after = _window(before, after)
-            found.append(
-                Mutant(line, site.function, f"{before} → {after}", ast.unparse(ast.fix_missing_locations(broken)))
-            )
+            found.append(Mutant(line, site.function, " → ".join(_window(before, after)), broken))
     return sorted(found, key=lambda mutant: mutant.line)
+
+
+def _copied_for(tree: ast.Module, site: _Site) -> ast.Module:
+    """The module with a copy of the one statement, function or class that is to be changed; the rest is shared."""
+    (_, index), *_ = site.path
+    assert index is not None
+    body = list(tree.body)
+    body[index] = copy.deepcopy(body[index])
+    return ast.Module(body, tree.type_ignores)
 
 
 # -- where -------------------------------------------------------------------------------------------------------------

@@ -63,7 +63,9 @@ TARGETS = {
     "sampler": Target(f"{CLIENT}/discrete_gaussian.py", (f"{ON_DEVICES}/test_device_noise.py",)),
     "budget": Target(f"{CLIENT}/budget.py", ("tests/client/test_client_budget.py",), "not forgets"),
     "shuffling": Target(f"{CLIENT}/wire/shuffling.py", (PROTOCOL, f"{ON_DEVICES}/test_device_messages.py"), most=80),
-    "shuffle-rules": Target(f"{CLIENT}/wire/shuffle_rules.py", (PROTOCOL, f"{ON_DEVICES}/test_device_messages.py"), most=60),
+    "shuffle-rules": Target(
+        f"{CLIENT}/wire/shuffle_rules.py", (PROTOCOL, f"{ON_DEVICES}/test_device_messages.py"), most=60,
+    ),
     # -- sensitivities, noise, accounts
     "sensitivity": Target(f"{PRIVACY}/sensitivity.py", (SENSITIVITY,), "not clip and not pack"),
     "noise": Target(f"{PRIVACY}/noise.py", ("tests/privacy/test_noise.py",), "not forked", most=120),

@@ -108,7 +108,8 @@ class Trials:
         """What a fork reports of the tests; None if it hung or died."""
         path = self._where / self._module
         path.write_text(source, encoding="utf-8")
-        shutil.rmtree(path.parent / "__pycache__", ignore_errors=True)  # a second's resolution would hide quick changes
+        for compiled in path.parent.glob(f"__pycache__/{path.stem}.*"):
+            compiled.unlink()  # known by size and second: quick changes would not be seen
         reading, writing = os.pipe()
         child = os.fork()
         if child == 0:
@@ -137,11 +138,11 @@ class Trials:
             paths = [str(self._where / base) for base in SOURCES]
             sys.path[:0] = paths
             os.environ["PYTHONPATH"] = os.pathsep.join(paths)
-            os.environ["PYTHONDONTWRITEBYTECODE"] = "1"
             os.environ["PYTEST_DISABLE_PLUGIN_AUTOLOAD"] = (
                 "1"  # others' plugins take seconds to load, and none is needed
             )
-            sys.dont_write_bytecode = True
+            sys.dont_write_bytecode = False  # all other modules are compiled once
+            os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
             import pytest
 
             watched = _Watched(self._durations, self.caught)

@@ -86,6 +86,15 @@ def test_rounding_moves_neighbours_by_less_than_a_step(one: float, other: float,
     assert abs(int(quantize(one, grid)) * grid - one) <= grid / 2
 
 
+def test_rounding_by_chance_is_down_or_up_and_right_on_average() -> None:
+    steps = round_at(np.full(1000, -0.4), 0.5, np.arange(1000) / 1000)
+    assert steps.dtype == np.int64
+    assert set(steps.tolist()) == {-1, 0}
+    assert steps.mean() == pytest.approx(-0.8, abs=1e-3)
+    with pytest.raises(InvalidInput, match="clip before rounding"):
+        round_at([math.nan], 0.5, [0.0])
+
+
 def test_steps_are_exact_or_refused() -> None:
     assert whole(np.array([LARGEST_STEPS - 1.0])) == LARGEST_STEPS - 1
     for value in (float(LARGEST_STEPS), -float(LARGEST_STEPS), math.nan, math.inf):
@@ -109,7 +118,9 @@ def test_a_grid_is_fine_enough_for_its_noise_and_coarse_enough_for_its_sums() ->
     for scale in (math.nan, math.inf, -1.0):
         with pytest.raises(InvalidInput, match="noise scale"):
             require_fine([2.0**20, scale], 1.0)
-    require_fine([0.0, 0.0], 1.0)
+    with pytest.raises(InvalidInput, match="grid"):
+        require_fine([2.0, 0.999], 2.0**-10)
+    require_fine([0.0, 0.0], 2.0**-60)
     assert TAIL * LARGEST_SCALE < LARGEST_STEPS
     assert math.erfc(TAIL / math.sqrt(2)) < 1e-37
     require_exact([2.0**52])

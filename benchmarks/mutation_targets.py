@@ -48,7 +48,7 @@ TARGETS = {
     ),
     "packing": Target(f"{CLIENT}/wire/packing.py", (CONTRIBUTIONS, SENSITIVITY), "pack"),
     "pattern": Target(
-        f"{CLIENT}/wire/participation.py", ("tests/client/test_client_budget.py", "tests/privacy/test_participation.py"),
+        f"{CLIENT}/wire/participation.py", (f"{ON_DEVICES}/test_device_budget.py", "tests/privacy/test_participation.py"),
         "allowed or asked_for",
     ),
     "promise": Target(f"{CLIENT}/wire/promise.py", (CONTRIBUTIONS,)),
@@ -61,7 +61,7 @@ TARGETS = {
         f"{CLIENT}/wire/forms/score.py", (CONTRIBUTIONS, f"{ON_DEVICES}/test_wire_vectors.py"), most=80,
     ),
     "sampler": Target(f"{CLIENT}/discrete_gaussian.py", (f"{ON_DEVICES}/test_device_noise.py",)),
-    "budget": Target(f"{CLIENT}/budget.py", ("tests/client/test_client_budget.py",), "not forgets"),
+    "budget": Target(f"{CLIENT}/budget.py", (f"{ON_DEVICES}/test_device_budget.py",)),
     "shuffling": Target(f"{CLIENT}/wire/shuffling.py", (PROTOCOL, f"{ON_DEVICES}/test_device_messages.py"), most=80),
     "shuffle-rules": Target(
         f"{CLIENT}/wire/shuffle_rules.py", (PROTOCOL, f"{ON_DEVICES}/test_device_messages.py"), most=60,

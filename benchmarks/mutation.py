@@ -71,10 +71,11 @@ def chosen_mutants(source: str, most: int) -> tuple[list[Mutant], int]:
     return sorted(random.Random(14).sample(every, most), key=lambda mutant: mutant.line), len(every)
 
 
-def examine(name: str, target: Target, progress: Progress, root: Path = ROOT) -> Result:
-    """Put every chosen mutant of a target to its tests."""
+def examine(name: str, target: Target, progress: Progress, root: Path = ROOT, like: str = "") -> Result:
+    """Put every chosen mutant of a target to its tests, if its name contains ``like``."""
     source = (root / target.module).read_text(encoding="utf-8")
     chosen, possible = chosen_mutants(source, target.most)
+    chosen = [mutant for mutant in chosen if like in mutant.name]
     survivors = []
     with Trials(root, target.module, target.tests, target.choice, target.marks) as trials:
         trials.unbroken(source)
@@ -134,6 +135,7 @@ def main(arguments: list[str]) -> int:
     parser = argparse.ArgumentParser(description="Systematic mutation of the modules that privacy rests on.")
     parser.add_argument("targets", nargs="*", help="by default all")
     parser.add_argument("--list", action="store_true", help="say what targets there are, and stop")
+    parser.add_argument("--like", default="", help="only mutants whose name contains this: one that survived, again")
     parser.add_argument("--most", type=int, default=None, help="try at most so many mutants of each target")
     options = parser.parse_args(arguments)
     names = options.targets or list(TARGETS)
@@ -159,7 +161,7 @@ def main(arguments: list[str]) -> int:
         flush=True,
     )
     progress = Progress(sum(counts.values()))
-    results = [examine(name, target, progress) for name, target in targets.items()]
+    results = [examine(name, target, progress, like=options.like) for name, target in targets.items()]
     harmless = reasons()
     commit = subprocess.run(
         ["git", "rev-parse", "--short", "HEAD"], cwd=ROOT, capture_output=True, text=True, check=False

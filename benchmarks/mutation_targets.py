@@ -32,7 +32,7 @@ CONTRIBUTIONS = f"{ON_DEVICES}/test_wire_contributions.py"
 LEDGER = "tests/privacy/test_ledger.py"
 PROTOCOL = "tests/privacy/trust/test_shuffle_protocol.py"
 TRUST_MODELS = "tests/privacy/trust/test_trust_models.py"
-COUNTERS = "tests/privacy/counters"
+ACCOUNTS, COUNTERS = "tests/privacy/accounting", "tests/privacy/counters"
 DEPLOYMENT, RETURNING = "tests/service/test_service_deployment.py", "tests/service/test_service_returning.py"
 ALONE = "not postgres and not threads"
 
@@ -70,14 +70,14 @@ TARGETS = {
     "sensitivity": Target(f"{PRIVACY}/sensitivity.py", (SENSITIVITY,), "not clip and not pack", most=30),
     "noise": Target(f"{PRIVACY}/noise.py", ("tests/privacy/test_noise.py",), "not forked", most=60),
     "guarantee": Target(f"{PRIVACY}/guarantee.py", (LEDGER, "tests/privacy/test_origin_of_candidates.py"), most=30),
-    "ledger": Target(f"{PRIVACY}/ledger.py", (LEDGER,), most=40),
+    "ledger": Target(f"{PRIVACY}/ledger.py", (LEDGER,)),
     "participation": Target(f"{PRIVACY}/participation.py", ("tests/privacy/test_participation.py",), most=60),
     "arrivals": Target(f"{PRIVACY}/arrivals.py", ("tests/privacy/test_arrivals.py",)),
     "sums": Target(f"{PRIVACY}/sums.py", (TRUST_MODELS, PROTOCOL), most=25),
     "account": Target(f"{PRIVACY}/accounting/account.py", (LEDGER,)),
-    "gaussian": Target(f"{PRIVACY}/accounting/gaussian.py", ("tests/privacy/accounting/test_gaussian_accountant.py",), most=60),
-    "binomial": Target(f"{PRIVACY}/accounting/binomial.py", ("tests/privacy/accounting/test_binomial_account.py",), most=40),
-    "guessing": Target(f"{PRIVACY}/accounting/guessing.py", ("tests/privacy/accounting/test_guessing.py",), most=40),
+    "gaussian": Target(f"{PRIVACY}/accounting/gaussian.py", (f"{ACCOUNTS}/test_gaussian_accountant.py",), most=60),
+    "binomial": Target(f"{PRIVACY}/accounting/binomial.py", (f"{ACCOUNTS}/test_binomial_account.py",), most=40),
+    "guessing": Target(f"{PRIVACY}/accounting/guessing.py", (f"{ACCOUNTS}/test_guessing.py",), most=40),
     # -- counters and trust models
     "tree": Target(f"{PRIVACY}/counters/tree.py", (COUNTERS,), "tree", most=40),
     "epochs": Target(f"{PRIVACY}/counters/epochs.py", (COUNTERS,), "epochs", most=30),

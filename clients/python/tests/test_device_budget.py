@@ -73,7 +73,7 @@ def test_the_charge_is_on_the_disk_before_it_counts(tmp_path: Path, monkeypatch:
 
     def synced(handle: int) -> None:
         sync(handle)
-        done.append(Path(f"/proc/self/fd/{handle}").resolve())
+        done.append(Path(f"/proc/self/fd/{handle}").resolve() if os.fstat(handle).st_size else "nothing yet")
 
     def replaced(new: Path, old: Path) -> None:
         done.append("whole" if json.loads(Path(new).read_text())["spent"] else "empty")

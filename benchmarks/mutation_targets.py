@@ -60,7 +60,7 @@ TARGETS = {
     "score-form": Target(
         f"{CLIENT}/wire/forms/score.py", (CONTRIBUTIONS, f"{ON_DEVICES}/test_wire_vectors.py"), most=30,
     ),
-    "sampler": Target(f"{CLIENT}/discrete_gaussian.py", (f"{ON_DEVICES}/test_device_noise.py",), most=40),
+    "sampler": Target(f"{CLIENT}/discrete_gaussian.py", (f"{ON_DEVICES}/test_device_noise.py",), most=30),
     "budget": Target(f"{CLIENT}/budget.py", (f"{ON_DEVICES}/test_device_budget.py",)),
     "shuffling": Target(f"{CLIENT}/wire/shuffling.py", (PROTOCOL, f"{ON_DEVICES}/test_device_messages.py"), most=40),
     "shuffle-rules": Target(
@@ -71,12 +71,12 @@ TARGETS = {
     "noise": Target(f"{PRIVACY}/noise.py", ("tests/privacy/test_noise.py",), "not forked", most=60),
     "guarantee": Target(f"{PRIVACY}/guarantee.py", (LEDGER, "tests/privacy/test_origin_of_candidates.py"), most=30),
     "ledger": Target(f"{PRIVACY}/ledger.py", (LEDGER,)),
-    "participation": Target(f"{PRIVACY}/participation.py", ("tests/privacy/test_participation.py",), most=60),
+    "participation": Target(f"{PRIVACY}/participation.py", ("tests/privacy/test_participation.py",), most=40),
     "arrivals": Target(f"{PRIVACY}/arrivals.py", ("tests/privacy/test_arrivals.py",)),
     "sums": Target(f"{PRIVACY}/sums.py", (TRUST_MODELS, PROTOCOL), most=25),
     "account": Target(f"{PRIVACY}/accounting/account.py", (LEDGER,)),
-    "gaussian": Target(f"{PRIVACY}/accounting/gaussian.py", (f"{ACCOUNTS}/test_gaussian_accountant.py",), most=60),
-    "binomial": Target(f"{PRIVACY}/accounting/binomial.py", (f"{ACCOUNTS}/test_binomial_account.py",), most=40),
+    "gaussian": Target(f"{PRIVACY}/accounting/gaussian.py", (f"{ACCOUNTS}/test_gaussian_accountant.py",), most=40),
+    "binomial": Target(f"{PRIVACY}/accounting/binomial.py", (f"{ACCOUNTS}/test_binomial_account.py",), most=30),
     "guessing": Target(f"{PRIVACY}/accounting/guessing.py", (f"{ACCOUNTS}/test_guessing.py",), most=40),
     # -- counters and trust models
     "tree": Target(f"{PRIVACY}/counters/tree.py", (COUNTERS,), "tree", most=40),
@@ -90,10 +90,10 @@ TARGETS = {
     # -- the deployed path
     "mechanism": Target(
         f"{SERVICE}/mechanism.py", ("tests/service/test_deployed_noise.py", "tests/service/test_embedded.py", DEPLOYMENT),
-        ALONE, most=40,
+        ALONE, most=25,
     ),
-    "rounds": Target(f"{SERVICE}/rounds.py", (DEPLOYMENT,), ALONE, most=30),
-    "admissions": Target(f"{SERVICE}/admissions.py", (DEPLOYMENT, RETURNING), ALONE, most=30),
-    "submissions": Target(f"{SERVICE}/submissions.py", (DEPLOYMENT, RETURNING), ALONE, most=30),
-    "gathering": Target(f"{SERVICE}/gathering.py", ("tests/service/test_service_shuffle.py",), ALONE, most=25),
+    "rounds": Target(f"{SERVICE}/rounds.py", (DEPLOYMENT,), ALONE, most=20),
+    "admissions": Target(f"{SERVICE}/admissions.py", (DEPLOYMENT, RETURNING), ALONE, most=20),
+    "submissions": Target(f"{SERVICE}/submissions.py", (DEPLOYMENT, RETURNING), ALONE, most=20),
+    "gathering": Target(f"{SERVICE}/gathering.py", ("tests/service/test_service_shuffle.py",), ALONE, most=20),
 }  # fmt: skip

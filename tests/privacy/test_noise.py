@@ -22,6 +22,7 @@ from hypothesis.extra import numpy as hnp
 from scipy.stats import chi2, kstest
 
 from reticent.errors import InvalidInput
+from reticent.privacy import noise as noise_module
 from reticent.privacy.noise import (
     GRID_BITS,
     MINIMUM_BITS,
@@ -133,6 +134,7 @@ def test_simulation_sources_are_reproducible_and_separate() -> None:
     sources = [root, *(root.for_round(t) for t in range(4)), *(root.for_counter(i) for i in range(4))]
     sources += [root.for_counter(i).for_round(t) for i in range(3) for t in range(3)]
     assert len({float(source.draw(scale)[0]) for source in sources}) == len(sources)
+    np.testing.assert_array_equal(root.draw([1] * 5), root.draw(scale))  # type: ignore[arg-type]
 
 
 def test_simulation_noise_under_transformations() -> None:
@@ -214,6 +216,14 @@ def test_discretization_is_negligible_at_the_default_grid() -> None:
     assert discretization_delta(10**6, 1.0, GRID_BITS) == discretization_delta(10**6, 1.0)
     assert discretization_delta(0, 1.0) == 0.0
     assert discretization_delta(10**30, 0.0, MINIMUM_BITS) == 2.0
+
+
+def test_noise_is_below_the_integers_that_are_exact(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert abs(SecureNoise().draw(1e-3).values) < 0.1
+    assert not noise_module._discrete_gaussian(1e-3, 20).any()  # so narrow a law is 0 but for a chance of e^-500000
+    monkeypatch.setattr(noise_module, "_discrete_gaussian", lambda scale, size: np.full(size, 2**53))
+    with pytest.raises(InvalidInput, match=r"2\^53"):
+        SecureNoise().draw(1.0)
 
 
 def test_discrete_noise_has_its_share_of_delta() -> None:

@@ -52,6 +52,8 @@ def test_short_vectors_stay_and_long_ones_keep_their_direction() -> None:
     x = np.array([[0.3, 0.4], [30.0, 40.0], [0.0, 0.0]])
     np.testing.assert_allclose(clip_norm(x, 1.0), [[0.3, 0.4], [0.6, 0.8], [0.0, 0.0]], rtol=1e-12)
     np.testing.assert_array_equal(clip_norm(x, np.array([1.0, 50.1, 0.0])), x)
+    np.testing.assert_array_equal(clip_norm(-x, 50.1), -x)
+    np.testing.assert_allclose(clip_norm([-3, 4], 1.0), [-0.6, 0.8], rtol=1e-12)
 
 
 @given(anything)
@@ -59,6 +61,8 @@ def test_every_number_ends_in_the_interval(value: float) -> None:
     inside = float(clip_interval(value, -0.5, 0.25))
     assert -0.5 <= inside <= 0.25
     assert inside == value or not -0.5 <= value <= 0.25
+    single = np.full(2, 0.1, np.float32)
+    assert clip_interval(single, np.array(-0.5), np.array(0.25)).dtype == np.float32
 
 
 def test_packing_is_an_isometry() -> None:

@@ -165,8 +165,10 @@ def _kinds(node: ast.AST) -> list[str]:
             opposite = ["opposite"] if _name(node.func) in OPPOSITES else []
             bare = _name(node.func).lstrip("_")
             return opposite + (["unwrap"] if bare.startswith(GUARDS) and node.args else [])
-        case ast.Raise() | ast.Delete():
+        case ast.Raise():
             return ["remove"]
+        case ast.Delete():  # of a name it only says that an argument is not used
+            return [] if all(isinstance(target, ast.Name) for target in node.targets) else ["remove"]
         case ast.Expr(value=ast.Call() | ast.Await()):
             return ["remove"]
         case ast.Assign():

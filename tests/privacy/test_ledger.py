@@ -162,6 +162,12 @@ def test_gaussian_squares_add_up_and_laplace_costs_do() -> None:
     assert booked(GAUSSIAN).spent(2) == pytest.approx(epsilon_of(mu_of(1.0, 1e-5) / math.sqrt(2), 1e-5), rel=1e-9)
 
 
+def test_only_laplace_noise_is_pure_and_all_of_it_is_counted_on() -> None:
+    assert [account.pure for account in LAWS] == [False, True, False, False]
+    assert GAUSSIAN.excess == LAPLACE.excess == BINOMIAL.excess == 1.0
+    assert booked(LAPLACE).entries()[-1].mu_squared is None
+
+
 def test_laplace_noise_has_no_delta_to_lose() -> None:
     assert booked(LAPLACE, delta=0.0).spent() == booked(LAPLACE, delta=1e-5).spent()
 

@@ -162,8 +162,8 @@ def test_gaussian_squares_add_up_and_laplace_costs_do() -> None:
     assert booked(GAUSSIAN).spent(2) == pytest.approx(epsilon_of(mu_of(1.0, 1e-5) / math.sqrt(2), 1e-5), rel=1e-9)
 
 
-def test_only_laplace_noise_is_pure_and_all_of_it_is_counted_on() -> None:
-    assert [account.pure for account in LAWS] == [False, True, False, False]
+def test_laplace_noise_alone_needs_no_delta_and_all_noise_is_counted_on() -> None:
+    assert [account.pure for account in (GAUSSIAN, LAPLACE, BINOMIAL)] == [False, True, False]
     assert GAUSSIAN.excess == LAPLACE.excess == BINOMIAL.excess == 1.0
     assert booked(LAPLACE).entries()[-1].mu_squared is None
 

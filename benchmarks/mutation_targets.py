@@ -33,8 +33,12 @@ LEDGER = "tests/privacy/test_ledger.py"
 PROTOCOL = "tests/privacy/trust/test_shuffle_protocol.py"
 TRUST_MODELS = "tests/privacy/trust/test_trust_models.py"
 ACCOUNTS, COUNTERS = "tests/privacy/accounting", "tests/privacy/counters"
-DEPLOYMENT, RETURNING = "tests/service/test_service_deployment.py", "tests/service/test_service_returning.py"
-ALONE = "not postgres and not threads"
+DEPLOYMENT = "tests/service/test_service_deployment.py"
+NARROW = (
+    "(rounds_end or late_report or release_is_the_sum or second_contribution or expired or after_the_end) "
+    "and not postgres"
+)
+"""Tests of a deployment on a file, of a second or so each."""
 
 TARGETS = {
     # -- what leaves a device
@@ -88,12 +92,8 @@ TARGETS = {
     "shuffle": Target(f"{PRIVACY}/trust/shuffle.py", (TRUST_MODELS, PROTOCOL)),
     "trust": Target(f"{PRIVACY}/trust/trust.py", (TRUST_MODELS,)),
     # -- the deployed path
-    "mechanism": Target(
-        f"{SERVICE}/mechanism.py", ("tests/service/test_deployed_noise.py", "tests/service/test_embedded.py", DEPLOYMENT),
-        ALONE, most=25,
-    ),
-    "rounds": Target(f"{SERVICE}/rounds.py", (DEPLOYMENT,), ALONE, most=20),
-    "admissions": Target(f"{SERVICE}/admissions.py", (DEPLOYMENT, RETURNING), ALONE, most=20),
-    "submissions": Target(f"{SERVICE}/submissions.py", (DEPLOYMENT, RETURNING), ALONE, most=20),
-    "gathering": Target(f"{SERVICE}/gathering.py", ("tests/service/test_service_shuffle.py",), ALONE, most=20),
+    "mechanism": Target(f"{SERVICE}/mechanism.py", (DEPLOYMENT,), NARROW, most=25),
+    "rounds": Target(f"{SERVICE}/rounds.py", (DEPLOYMENT,), NARROW, most=20),
+    "admissions": Target(f"{SERVICE}/admissions.py", (DEPLOYMENT,), NARROW, most=20),
+    "submissions": Target(f"{SERVICE}/submissions.py", (DEPLOYMENT,), NARROW, most=20),
 }  # fmt: skip

@@ -132,6 +132,7 @@ def test_limits() -> None:
     assert epsilon_of(0.0, 1e-5) == 0.0
     assert epsilon_of(1e-7, 1e-5) == 0.0
     assert zcdp_epsilon(0.0, 1e-5) == 0.0
+    assert zcdp_of(3.0) == 4.5
     assert compose([]) == 0.0
     assert compose([3.0, 4.0]) == 5.0
     assert group(0.2, 3) == pytest.approx(0.6)

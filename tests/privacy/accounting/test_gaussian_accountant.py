@@ -124,6 +124,14 @@ def test_agrees_with_numerical_composition(count: int, sigma: float) -> None:
             assert delta_of(mu, epsilon) == pytest.approx(loss.get_delta_for_epsilon(epsilon), rel=1e-3)
 
 
+def test_where_rounding_hides_the_change_of_sign_the_nearer_end_is_the_root() -> None:
+    from reticent.privacy.accounting.gaussian import _root
+
+    assert _root(lambda x: x + 1e-9, 0.0, 1.0) == 0.0
+    assert _root(lambda x: x - 1.0 - 1e-9, 0.0, 1.0) == 1.0
+    assert _root(lambda x: x - 0.25, 0.0, 1.0) == 0.25
+
+
 def test_limits() -> None:
     assert delta_of(0.0, 1.0) == 0.0
     assert delta_of(1e-300, 1.0) == 0.0
@@ -133,6 +141,7 @@ def test_limits() -> None:
     assert epsilon_of(1e-7, 1e-5) == 0.0
     assert zcdp_epsilon(0.0, 1e-5) == 0.0
     assert zcdp_of(3.0) == 4.5
+    assert zcdp_epsilon(0.5, math.exp(-8), simple=True) == pytest.approx(0.5 + 2 * 2, rel=1e-12)
     assert compose([]) == 0.0
     assert compose([3.0, 4.0]) == 5.0
     assert group(0.2, 3) == pytest.approx(0.6)

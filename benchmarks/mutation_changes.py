@@ -272,7 +272,7 @@ def _shown(tree: ast.AST, site: _Site) -> ast.AST:
     above = 1 if site.kind in ("constant", "drop", "unfilter", "unwrap") else 0
     for up in range(above, len(site.path)):
         node: ast.AST = _at(tree, site.path[: len(site.path) - up])
-        if isinstance(node, ast.expr | ast.stmt) and not isinstance(node, ast.Slice | ast.UnaryOp):
+        if isinstance(node, ast.expr | ast.stmt) and not isinstance(node, ast.Slice | ast.UnaryOp | ast.Tuple):
             return node
     return tree
 

@@ -84,6 +84,20 @@ def test_separate_rounds_cost_the_root_and_a_gap_helps_where_rounds_share_noise(
     assert norms[0] > norms[1] > norms[2] > math.sqrt(4)
 
 
+@pytest.mark.parametrize("later", [1.04, 1.3])
+def test_later_rounds_that_show_more_are_not_taken_for_equal_ones(later: float) -> None:
+    strategy = np.diag([1.0, later, later])
+    assert pattern_norm(strategy, ONCE) == pytest.approx(later)
+    assert pattern_norm(strategy, Participation(2)) == pytest.approx(math.sqrt(2) * later)
+
+
+@pytest.mark.parametrize("unit", [1e-4, 1e4])
+@pytest.mark.parametrize("counter", COUNTERS, ids=label)
+def test_the_unit_of_the_strategy_does_not_matter(counter, unit: float) -> None:
+    strategy, pattern = counter.strategy(), Participation(3)
+    assert pattern_norm(unit * strategy, pattern) == pytest.approx(unit * pattern_norm(strategy, pattern), rel=1e-9)
+
+
 def test_a_strategy_whose_columns_may_cancel_is_refused() -> None:
     with pytest.raises(InvalidInput, match="inner product"):
         pattern_norm(np.array([[1.0, 0.0], [-1.0, 1.0]]), Participation(2))

@@ -18,7 +18,7 @@ from reticent.errors import InvalidInput
 from reticent.privacy.accounting.gaussian import mu_of
 from reticent.privacy.counters import SeparateRounds
 from reticent.privacy.guarantee import guarantee_of
-from reticent.privacy.participation import ONCE, Participation, allowed, pattern_norm
+from reticent.privacy.participation import ONCE, Participation, allowed, pattern_norm, worst_norm
 from reticent.worlds.registry import make_world_from
 
 MODEL = make_world_from("random-blend:states=4,actions=2,horizon=2,d=2").model
@@ -89,6 +89,12 @@ def test_later_rounds_that_show_more_are_not_taken_for_equal_ones(later: float) 
     strategy = np.diag([1.0, later, later])
     assert pattern_norm(strategy, ONCE) == pytest.approx(later)
     assert pattern_norm(strategy, Participation(2)) == pytest.approx(math.sqrt(2) * later)
+    assert pattern_norm(np.diag([1.0, later, 1.0]), ONCE) == pytest.approx(later)
+
+
+def test_rounds_that_are_farther_apart_may_share_more() -> None:
+    shared = np.array([[1.0, 0.0, 0.5], [0.0, 1.0, 0.0], [0.5, 0.0, 1.0]])  # rounds 1 and 3, and nothing with round 2
+    assert worst_norm(shared, Participation(2)) >= math.sqrt(3)
 
 
 @pytest.mark.parametrize("unit", [1e-4, 1e4])
@@ -113,7 +119,8 @@ def test_whatever_is_asked_for_what_is_counted_stays_within_the_cost(g: int, k: 
     for number in asked:  # in any order: reports may be late
         if allowed(participation, counted, number):
             counted.append(number)
-    assert counted[0] == asked[0]  # the first is always allowed
+    assert counted[0] == asked[0]  # the first is always allowed, and one more than all never
+    assert allowed(participation, [0] * g, 5) is False
     times = np.bincount(counted, minlength=12)
     assert np.linalg.norm(times) <= pattern_norm(np.eye(12), participation) + 1e-12
     assert times.sum() <= participation.local_exposure(12)

@@ -58,6 +58,10 @@ def load_heavy_libraries(root: Path, names: tuple[str, ...] = HEAVY) -> None:
     warnings.filterwarnings("ignore", r"os\.fork\(\) was called", RuntimeWarning)
 
 
+class UnbrokenFails(Exception):
+    """The tests of a module fail on the code as it is, or there are none: mutants would teach nothing."""
+
+
 class Trials:
     """A copy of a source tree in which one module is broken, again and again.
 
@@ -87,14 +91,15 @@ class Trials:
         """Run the tests on the code as it is.
 
         Raises:
-          SystemExit: they fail, or there are none: there is nothing to learn from mutants then.
+          UnbrokenFails: they fail, or there are none.
         """
         began = time.monotonic()
         ran = self._run(source)
         self.seconds = time.monotonic() - began
         self._limit = START + PATIENCE * self.seconds
         if ran is None or ran["code"] != 0:
-            raise SystemExit(f"{self._module}: its tests do not pass on the unbroken code: {ran}")
+            failed = "they hang" if ran is None else ran["failed"] or f"pytest ends with {ran['code']}"
+            raise UnbrokenFails(f"tests of {self._module}: {failed}")
         self._durations = ran["durations"]
 
     def survives(self, source: str) -> bool:

@@ -52,11 +52,15 @@ from pathlib import Path
 sys.path.insert(0, sys.argv[1])
 import mutation
 from mutation_targets import Target
-from mutation_trial import load_heavy_libraries
+from mutation_trial import UnbrokenFails, load_heavy_libraries
 root = Path(sys.argv[2])
 load_heavy_libraries(root, ("pytest", "hypothesis"))
 for name in ("good", "weak"):
     target = Target("src/tiny.py", (f"test_{name}.py",))
+    try:
+        mutation.examine(name, Target("src/tiny.py", (f"test_{name}.py",), "of_another_name"), mutation.Progress(20), root)
+    except UnbrokenFails as failure:
+        print(failure)
     result = mutation.examine(name, target, mutation.Progress(20), root)
     print(mutation.report([result], {name: {"clipped: bound: float=1.0 → bound: float=2.125": "a default"}}, "abc", "try"))
     print(name, result.tried, *[mutant.name for mutant in result.survivors], sep="|")
@@ -123,6 +127,7 @@ def test_all_die_under_a_good_test_and_a_named_one_lives_under_a_weak_one(tmp_pa
     )  # fmt: skip
     said = ran.stdout.splitlines()
     assert "good|5" in said
+    assert said[0] == "tests of src/tiny.py: pytest ends with 5"
     weak = next(line for line in said if line.startswith("weak|")).split("|")
     assert weak[1:] == [
         "5", "clipped: bound: float=1.0 → bound: float=2.125",

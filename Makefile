@@ -9,7 +9,7 @@ PIP    := $(BIN)/python -m pip install --quiet --disable-pip-version-check -c co
 DEMO   ?= results/demo
 PACKAGES := pyproject.toml clients/python/pyproject.toml
 
-.PHONY: demo serve-demo test client-test typescript-test verify verify-rest soak dependencies docs lint format clean
+.PHONY: demo serve-demo test client-test typescript-test verify verify-rest soak mutants dependencies docs lint format clean
 
 demo: $(VENV)/.core
 	$(BIN)/reticent run --world mobile-health --agent private-score-vi --agent private-linopt-vi:calibration=paper --episodes 20000 --seeds 8 --out $(DEMO)
@@ -52,6 +52,11 @@ dependencies: $(VENV)/.dev
 soak: $(VENV)/.dev
 	$(BIN)/python -m pytest -m soak tests/service
 	$(BIN)/python benchmarks/service_load.py --clients 256 --acts device --seconds 30 $(if $(BEFORE),--against $(BEFORE))
+
+# Every small change of the modules that privacy rests on, put to their tests; fails if fewer than 95 % are noticed. An hour or
+# two on one core; what it is doing is said as it goes: docs/audit.md has the last report.
+mutants: $(VENV)/.dev
+	$(BIN)/python benchmarks/mutation.py $(TARGETS)
 
 # The documentation site, in docs/_build/html; a warning or a link within it that leads nowhere is an error.
 docs: $(VENV)/.docs

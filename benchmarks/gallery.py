@@ -3,9 +3,10 @@
     python benchmarks/gallery.py                    # all of them, into docs/pictures
     python benchmarks/gallery.py --world tutor      # one
 
-Left: how far the policy in force is from the best one, for ``private-linopt-vi`` under the world's own promise (ε = 1
-unless it says otherwise) and for ``ucrl-vtr``, at the registered episodes and scales; acting at random is 100%. Both plan
-on public epochs, so that they differ in privacy and not in how often they may think. Right: something of the world itself.
+Left: how far the policy in force is from the best one, for ``private-score-vi`` at ε = 1 and for ``score-vi`` without
+privacy (for bandits ``private-linucb`` and ``linucb``), at the registered number of users; acting at random is 100%. Both
+plan on public epochs, so that they differ in privacy and not in how often they may think. Right: something of the world
+itself.
 A world whose extra is not installed is skipped, and the script says so.
 """
 
@@ -49,7 +50,7 @@ class Shown(NamedTuple):
     spec: str
     world: World
     episodes: int
-    promise: str
+    names: tuple[str, str]
     private: Curves
     free: Curves
 
@@ -68,11 +69,10 @@ def measure(spec: str, seeds: int, episodes: int | None) -> Shown:
     """Run both learners in the world."""
     world = make_world_from(spec)
     users = default_episodes(spec) if episodes is None else episodes
-    agents = ("private-score-vi:epsilon=1,delta=1e-5", "score-vi")
-    if world.model.horizon == 1:
-        agents = ("private-linucb:epsilon=1,delta=1e-5", "linucb")
-    curves = [simulate(make_agent(agent, world.model, users), world, range(seeds)) for agent in agents]
-    return Shown(spec, world, users, "joint ε = 1, δ = 1e-05", *curves)
+    names = ("private-linucb", "linucb") if world.model.horizon == 1 else ("private-score-vi", "score-vi")
+    options: tuple[dict[str, float], dict[str, float]] = ({"epsilon": 1.0, "delta": 1e-5}, {})
+    agents = [make_agent(name, world.model, users, **given) for name, given in zip(names, options, strict=True)]
+    return Shown(spec, world, users, names, *(simulate(agent, world, range(seeds)) for agent in agents))
 
 
 # -- the picture ---------------------------------------------------------------------------------------------------------
@@ -102,7 +102,8 @@ def draw(shown: Shown, path: Path) -> None:
 
 def learning_panel(axes: Axes, shown: Shown) -> None:
     """Gap to the best policy over users, both axes logarithmic."""
-    learners = ((f"private-linopt-vi, {shown.promise}", shown.private), ("ucrl-vtr, no privacy", shown.free))
+    private, free = shown.names
+    learners = ((f"{private}, joint ε = 1, δ = 1e-5", shown.private), (f"{free}, no privacy", shown.free))
     for colour, (label, curves) in zip(COLOURS, learners, strict=False):
         episodes, samples = gaps(curves)
         measured = band(samples / shown.chance).at_least(FLOOR)
@@ -156,7 +157,7 @@ def visits(world: World) -> np.ndarray:
     import jax
     import jax.numpy as jnp
 
-    policy = world.optimal_policy
+    policy = np.asarray(world.optimal_policy)
 
     def paid(bonus: jax.Array) -> jax.Array:
         means = world.reward_means + bonus[None, :, None]
@@ -180,7 +181,7 @@ def losses_panel(axes: Axes, world: World) -> None:
 
 def health_panel(axes: Axes, world: World) -> None:
     """The best message at the first decision point."""
-    best = np.asarray(world.optimal_policy[0].argmax(axis=-1)).reshape(4, 4)
+    best = np.asarray(world.optimal_policy)[0].argmax(axis=-1).reshape(4, 4)
     heat(axes, best, list(mobile_health.ACTIVITIES), list(mobile_health.BURDENS), None, cmap=ListedColormap(
         ["#eeeeee", "#9ecae1", "#08519c"]), vmin=0, vmax=2)  # fmt: skip
     for (row, column), message in np.ndenumerate(best):
@@ -193,7 +194,7 @@ def health_panel(axes: Axes, world: World) -> None:
 
 def river_panel(axes: Axes, world: World) -> None:
     """Values by step and place."""
-    values = np.asarray(world.optimal_action_values.max(axis=-1)).T
+    values = np.asarray(world.optimal_action_values).max(axis=-1).T
     places = [str(state + 1) for state in range(world.model.states)]
     heat(axes, values, places, [], "best return from here", cmap="viridis", origin="lower")
     axes.set_xticks(range(0, world.model.horizon, 4), [str(step + 1) for step in range(0, world.model.horizon, 4)])
@@ -208,7 +209,7 @@ def glucose_panel(axes: Axes, world: World) -> None:
 
     rule = glucose.grid(round(1 + np.sqrt(1 + world.model.states)))  # n nodes times n - 2
     levels, aboard = (np.unique(coordinate) for coordinate in rule.nodes.T)
-    best = np.asarray(world.optimal_policy[0].argmax(axis=-1)).reshape(len(levels), len(aboard))
+    best = np.asarray(world.optimal_policy)[0].argmax(axis=-1).reshape(len(levels), len(aboard))
     heat(axes, best, [f"{level:.0f}" for level in levels], [f"{units:.1f}" for units in aboard], None,
          cmap=ListedColormap(["#eeeeee", "#9ecae1", "#4292c6", "#08306b"]), vmin=0, vmax=3, origin="lower")  # fmt: skip
     for (row, column), dose in np.ndenumerate(best):
@@ -237,7 +238,7 @@ def icu_panel(axes: Axes, world: World) -> None:
 
 def tutor_panel(axes: Axes, world: World) -> None:
     """The best exercise at the first step, in every state."""
-    best = np.asarray(world.optimal_policy[0].argmax(axis=-1)).reshape(3, 3, 3, 3)
+    best = np.asarray(world.optimal_policy)[0].argmax(axis=-1).reshape(3, 3, 3, 3)
     table = best.transpose(3, 0, 1, 2).reshape(9, 9)  # rows: mood, counting; columns: adding, multiplying
     rows = [f"{mood}, {level}" for mood in tutor.MOODS for level in tutor.LEVELS]
     columns = [f"{adding}\n{multiplying}" for adding in tutor.LEVELS for multiplying in tutor.LEVELS]
@@ -255,7 +256,7 @@ def tutor_panel(axes: Axes, world: World) -> None:
 
 def keyboard_panel(axes: Axes, world: World) -> None:
     """Where the best suggestions come from, by the class of the word just written."""
-    best = np.asarray(world.optimal_policy[0].argmax(axis=-1))
+    best = np.asarray(world.optimal_policy)[0].argmax(axis=-1)
     often = visits(world)
     origin = {
         word: topic
@@ -280,7 +281,7 @@ def keyboard_panel(axes: Axes, world: World) -> None:
 
 def successors_panel(axes: Axes, world: World) -> None:
     """The states that may follow each state under the best policy's first action."""
-    best, states = np.asarray(world.optimal_policy[0].argmax(axis=-1)), np.arange(world.model.states)
+    best, states = np.asarray(world.optimal_policy)[0].argmax(axis=-1), np.arange(world.model.states)
     possible = np.asarray(world.rows)[0, states, best] > 0
     following = np.asarray(world.model.successors)[states, best]
     axes.plot(following[possible], np.repeat(states, possible.sum(axis=1)), ",", color=COLOURS[0], alpha=0.7)
@@ -295,7 +296,7 @@ def successors_panel(axes: Axes, world: World) -> None:
 def chain_panel(axes: Axes, world: World) -> None:
     """The chance to reach the goal by step and signs."""
     steps = world.model.horizon
-    chances = np.stack([np.asarray(world.transitions[step, step, :, -1]) for step in range(steps)])
+    chances = np.stack([np.asarray(world.transitions)[step, step, :, -1] for step in range(steps)])
     signs = [
         "".join("+" if sign > 0 else "−" for sign in vector) for vector in hard_instance.sign_vectors(world.model.d1)
     ]

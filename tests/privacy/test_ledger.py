@@ -112,12 +112,18 @@ def test_bad_plans_are_named() -> None:
         plan(round_ends=np.arange(8))
     with pytest.raises(InvalidInput, match="shares"):
         plan(shares=[])
-    with pytest.raises(InvalidInput, match="after_round"):
-        plan().spent(9)
-    with pytest.raises(InvalidInput, match="sigma of 'gram'"):
-        CounterShare("gram", 0, 1.0, 0.0)
-    with pytest.raises(InvalidInput, match="sensitivity of 'gram'"):
-        CounterShare("gram", 0, -1.0, 1.0)
+    with pytest.raises(InvalidInput, match="round_ends"):
+        plan(round_ends=np.arange(1, 9).reshape(2, 4), exposure=np.ones((2, 4)))
+    for outside in (-1, 9):
+        with pytest.raises(InvalidInput, match="after_round"):
+            plan().spent(outside)
+    for sigma in (0.0, -1.0, math.inf, math.nan):
+        with pytest.raises(InvalidInput, match="sigma of 'gram'"):
+            CounterShare("gram", 0, 1.0, sigma)
+    for sensitivity in (-1.0, math.inf, math.nan):
+        with pytest.raises(InvalidInput, match="sensitivity of 'gram'"):
+            CounterShare("gram", 0, sensitivity, 1.0)
+    CounterShare("a user moves nothing", 0, 0.0, 1e-3)
 
 
 # -- one ledger for every law ---------------------------------------------------------------------------------------------
@@ -154,6 +160,12 @@ def test_gaussian_squares_add_up_and_laplace_costs_do() -> None:
     assert booked(LAPLACE).spent(1) == pytest.approx(0.25)
     assert booked(GAUSSIAN).strength(2) == pytest.approx(mu_of(1.0, 1e-5) / math.sqrt(2), rel=1e-9)
     assert booked(GAUSSIAN).spent(2) == pytest.approx(epsilon_of(mu_of(1.0, 1e-5) / math.sqrt(2), 1e-5), rel=1e-9)
+
+
+def test_laplace_noise_alone_needs_no_delta_and_all_noise_is_counted_on() -> None:
+    assert [account.pure for account in (GAUSSIAN, LAPLACE, BINOMIAL)] == [False, True, False]
+    assert GAUSSIAN.excess == LAPLACE.excess == BINOMIAL.excess == 1.0
+    assert booked(LAPLACE).entries()[-1].mu_squared is None
 
 
 def test_laplace_noise_has_no_delta_to_lose() -> None:

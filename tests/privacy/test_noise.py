@@ -22,16 +22,19 @@ from hypothesis.extra import numpy as hnp
 from scipy.stats import chi2, kstest
 
 from reticent.errors import InvalidInput
+from reticent.privacy import noise as noise_module
 from reticent.privacy.noise import (
     GRID_BITS,
     MINIMUM_BITS,
     GridNoise,
     SecureNoise,
+    delta_for_gaussian,
     discretization_delta,
     grid_for,
     quantize,
     quantized_sensitivity,
     require_deployable,
+    touched_draws,
 )
 from reticent.privacy.simulation_noise import SimulationNoise
 
@@ -131,6 +134,7 @@ def test_simulation_sources_are_reproducible_and_separate() -> None:
     sources = [root, *(root.for_round(t) for t in range(4)), *(root.for_counter(i) for i in range(4))]
     sources += [root.for_counter(i).for_round(t) for i in range(3) for t in range(3)]
     assert len({float(source.draw(scale)[0]) for source in sources}) == len(sources)
+    np.testing.assert_array_equal(root.draw([1] * 5), root.draw(scale))  # type: ignore[arg-type]
 
 
 def test_simulation_noise_under_transformations() -> None:
@@ -212,6 +216,25 @@ def test_discretization_is_negligible_at_the_default_grid() -> None:
     assert discretization_delta(10**6, 1.0, GRID_BITS) == discretization_delta(10**6, 1.0)
     assert discretization_delta(0, 1.0) == 0.0
     assert discretization_delta(10**30, 0.0, MINIMUM_BITS) == 2.0
+
+
+def test_noise_is_below_the_integers_that_are_exact(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert abs(SecureNoise().draw(1e-3).values) < 0.1
+    assert not noise_module._discrete_gaussian(1e-3, 20).any()  # so narrow a law is 0 but for a chance of e^-500000
+    monkeypatch.setattr(noise_module, "_discrete_gaussian", lambda scale, size: np.full(size, 2**53))
+    with pytest.raises(InvalidInput, match=r"2\^53"):
+        SecureNoise().draw(1.0)
+
+
+def test_discrete_noise_has_its_share_of_delta() -> None:
+    """A late report is in two rounds; a block of a counter that is half touched is touched; halves of noise are finer."""
+    assert (touched_draws(6), touched_draws(6, 2.0), touched_draws(6, 2.5)) == (12, 24, 36)
+    cost = discretization_delta(1000, 2.0, GRID_BITS - 1)
+    assert delta_for_gaussian(1e-5, 2.0, 1000) == 1e-5 - cost
+    assert delta_for_gaussian(1.5 * cost, 2.0, 1000) == pytest.approx(0.5 * cost)
+    for nothing_left in (cost, 0.5 * cost):
+        with pytest.raises(InvalidInput, match="delta"):
+            delta_for_gaussian(nothing_left, 2.0, 1000)
 
 
 def test_bad_input_is_named() -> None:

@@ -18,7 +18,7 @@ from reticent.errors import InvalidInput
 from reticent.privacy.accounting.gaussian import mu_of
 from reticent.privacy.counters import SeparateRounds
 from reticent.privacy.guarantee import guarantee_of
-from reticent.privacy.participation import ONCE, Participation, allowed, pattern_norm
+from reticent.privacy.participation import ONCE, Participation, allowed, pattern_norm, worst_norm
 from reticent.worlds.registry import make_world_from
 
 MODEL = make_world_from("random-blend:states=4,actions=2,horizon=2,d=2").model
@@ -66,12 +66,42 @@ def test_no_pattern_costs_more_than_the_stated_norm(counter, participation: Part
     assert stated <= 1.35 * worst  # the bound for the others is not far away
 
 
+@pytest.mark.parametrize("pattern", [(1, 1, 1), (3, 1, 2), (4, 2, 1), (5, 2, 1), (5, 2, 3), (5, 3, 2), (4, 4, 1)])
+def test_exposures_are_those_of_the_worst_pattern(pattern: tuple[int, int, int]) -> None:
+    """By enumeration: the largest sum of squares where rounds are noised separately, the most reports where each is."""
+    participation, rounds = Participation(*pattern), np.arange(1, 7)
+    every = [multiplicities(participation, int(count)) for count in rounds]
+    assert participation.separate_exposure(rounds).tolist() == [max((t**2).sum() for t in some) for some in every]
+    assert participation.local_exposure(rounds).tolist() == [max(t.sum() for t in some) for some in every]
+    assert participation.separate_exposure(6) == participation.separate_exposure(rounds)[-1]
+
+
 def test_separate_rounds_cost_the_root_and_a_gap_helps_where_rounds_share_noise() -> None:
     separate, tree = SeparateRounds(64).strategy(), all_counters(64)[0].strategy()
     assert pattern_norm(separate, Participation(10)) == pytest.approx(math.sqrt(10))
     assert pattern_norm(separate, Participation(10, per_round=10)) == 10
     norms = [pattern_norm(tree, Participation(4, gap=gap)) for gap in (1, 4, 16)]
     assert norms[0] > norms[1] > norms[2] > math.sqrt(4)
+
+
+@pytest.mark.parametrize("later", [1.04, 1.3])
+def test_later_rounds_that_show_more_are_not_taken_for_equal_ones(later: float) -> None:
+    strategy = np.diag([1.0, later, later])
+    assert pattern_norm(strategy, ONCE) == pytest.approx(later)
+    assert pattern_norm(strategy, Participation(2)) == pytest.approx(math.sqrt(2) * later)
+    assert pattern_norm(np.diag([1.0, later, 1.0]), ONCE) == pytest.approx(later)
+
+
+def test_rounds_that_are_farther_apart_may_share_more() -> None:
+    shared = np.array([[1.0, 0.0, 0.5], [0.0, 1.0, 0.0], [0.5, 0.0, 1.0]])  # rounds 1 and 3, and nothing with round 2
+    assert worst_norm(shared, Participation(2)) >= math.sqrt(3)
+
+
+@pytest.mark.parametrize("unit", [1e-4, 1e4])
+@pytest.mark.parametrize("counter", COUNTERS, ids=label)
+def test_the_unit_of_the_strategy_does_not_matter(counter, unit: float) -> None:
+    strategy, pattern = counter.strategy(), Participation(3)
+    assert pattern_norm(unit * strategy, pattern) == pytest.approx(unit * pattern_norm(strategy, pattern), rel=1e-9)
 
 
 def test_a_strategy_whose_columns_may_cancel_is_refused() -> None:
@@ -89,6 +119,8 @@ def test_whatever_is_asked_for_what_is_counted_stays_within_the_cost(g: int, k: 
     for number in asked:  # in any order: reports may be late
         if allowed(participation, counted, number):
             counted.append(number)
+    assert counted[0] == asked[0]  # the first is always allowed, and one more than all never
+    assert allowed(participation, [0] * g, 5) is False
     times = np.bincount(counted, minlength=12)
     assert np.linalg.norm(times) <= pattern_norm(np.eye(12), participation) + 1e-12
     assert times.sum() <= participation.local_exposure(12)
@@ -145,8 +177,18 @@ def test_per_round_and_gap_reach_the_noise() -> None:
 def test_what_cannot_be_is_refused() -> None:
     with pytest.raises(InvalidInput, match="per_round"):
         Participation(2, per_round=3)
-    with pytest.raises(InvalidInput, match="whole number"):
-        Participation(0)
+    for wrong in ({"contributions": 0}, {"contributions": 2.5}, {"contributions": True}, {"gap": 0}, {"per_round": 0}):
+        with pytest.raises(InvalidInput, match="whole number"):
+            Participation(**wrong)
+    Participation(np.int64(2), per_round=2)
     with pytest.raises(InvalidInput, match="shuffle"):
         make_agent("private-score-vi:trust=shuffle,contributions=2", MODEL, 5000)
+
+
+def test_how_often_is_said_as_a_clause() -> None:
+    assert [Participation(*pattern).clause.removeprefix(", who contributes at most ") for pattern in
+            ((1,), (3,), (3, 3), (4, 2), (4, 2, 5))] == [
+        "", "3 times, at most once in a round", "3 times", "4 times, at most 2 times in a round",
+        "4 times, at most 2 times in a round and never in rounds less than 5 apart",
+    ]  # fmt: skip
     assert ONCE.clause == ""

@@ -187,6 +187,18 @@ def test_packing_under_jit_and_vmap() -> None:
     assert pack_symmetric(jnp.eye(3, dtype=jnp.float32)).dtype == jnp.float32
 
 
+@pytest.mark.parametrize("adjacency", ADJACENCIES)
+@pytest.mark.parametrize("bad", [0.0, -1.0, np.nan, np.inf])
+def test_no_function_takes_a_bound_that_is_none(bad: float, adjacency: Adjacency) -> None:
+    names = ("bound", "target", "weight")
+    for function, count in (
+        (gram_sensitivity, 1), (moment_sensitivity, 2), (joint_sensitivity, 3), (accounted_moment_sensitivity, 3)
+    ):  # fmt: skip
+        for name in names[:count]:
+            with pytest.raises(InvalidInput, match=name):
+                function(**{**dict.fromkeys(names[:count], 1.0), name: bad}, adjacency=adjacency)  # type: ignore[operator]
+
+
 def test_bad_input_is_named() -> None:
     with pytest.raises(InvalidInput, match="bound is -1"):
         gram_sensitivity(-1.0, "replace")

@@ -21,7 +21,9 @@ from reticent_client.wire import FORMS, Billboard, Model, Trajectory
 from reticent_client.wire.arrays import fits, to_json
 from reticent_client.wire.clipping import clip_interval, clip_norm
 from reticent_client.wire.grid import (
+    LARGEST_SCALE,
     LARGEST_STEPS,
+    TAIL,
     quantize,
     require_exact,
     require_fine,
@@ -50,6 +52,8 @@ def test_short_vectors_stay_and_long_ones_keep_their_direction() -> None:
     x = np.array([[0.3, 0.4], [30.0, 40.0], [0.0, 0.0]])
     np.testing.assert_allclose(clip_norm(x, 1.0), [[0.3, 0.4], [0.6, 0.8], [0.0, 0.0]], rtol=1e-12)
     np.testing.assert_array_equal(clip_norm(x, np.array([1.0, 50.1, 0.0])), x)
+    np.testing.assert_array_equal(clip_norm(-x, 50.1), -x)
+    np.testing.assert_allclose(clip_norm([-3, 4], 1.0), [-0.6, 0.8], rtol=1e-12)
 
 
 @given(anything)
@@ -57,6 +61,8 @@ def test_every_number_ends_in_the_interval(value: float) -> None:
     inside = float(clip_interval(value, -0.5, 0.25))
     assert -0.5 <= inside <= 0.25
     assert inside == value or not -0.5 <= value <= 0.25
+    single = np.full(2, 0.1, np.float32)
+    assert clip_interval(single, np.array(-0.5), np.array(0.25)).dtype == np.float32
 
 
 def test_packing_is_an_isometry() -> None:
@@ -84,6 +90,15 @@ def test_rounding_moves_neighbours_by_less_than_a_step(one: float, other: float,
     assert abs(int(quantize(one, grid)) * grid - one) <= grid / 2
 
 
+def test_rounding_by_chance_is_down_or_up_and_right_on_average() -> None:
+    steps = round_at(np.full(1000, -0.4), 0.5, np.arange(1000) / 1000)
+    assert steps.dtype == np.int64
+    assert set(steps.tolist()) == {-1, 0}
+    assert steps.mean() == pytest.approx(-0.8, abs=1e-3)
+    with pytest.raises(InvalidInput, match="clip before rounding"):
+        round_at([math.nan], 0.5, [0.0])
+
+
 def test_steps_are_exact_or_refused() -> None:
     assert whole(np.array([LARGEST_STEPS - 1.0])) == LARGEST_STEPS - 1
     for value in (float(LARGEST_STEPS), -float(LARGEST_STEPS), math.nan, math.inf):
@@ -92,8 +107,9 @@ def test_steps_are_exact_or_refused() -> None:
         with pytest.raises(InvalidInput, match="clip before rounding"):
             quantize(np.array([0.0, value / 4]), 0.25)
     for grid in (0.3, 0.0, -1.0, math.inf, math.nan):
-        with pytest.raises(InvalidInput, match="power of two"):
-            require_grid(grid)
+        for refusing in (require_grid, lambda grid: quantize([1.0], grid), lambda grid: round_at([1.0], grid, [0.5])):
+            with pytest.raises(InvalidInput, match="power of two"):
+                refusing(grid)
 
 
 def test_a_grid_is_fine_enough_for_its_noise_and_coarse_enough_for_its_sums() -> None:
@@ -103,9 +119,15 @@ def test_a_grid_is_fine_enough_for_its_noise_and_coarse_enough_for_its_sums() ->
     require_fine([1.0], 2.0**-49)
     with pytest.raises(InvalidInput, match="noise scale"):
         require_fine([1.0, 1.01], 2.0**-49)
-    with pytest.raises(InvalidInput, match="noise scale"):
-        require_fine([math.nan], 1.0)
-    require_exact([2.0**52], users=1)
+    for scale in (math.nan, math.inf, -1.0):
+        with pytest.raises(InvalidInput, match="noise scale"):
+            require_fine([2.0**20, scale], 1.0)
+    with pytest.raises(InvalidInput, match="grid"):
+        require_fine([2.0, 0.999], 2.0**-10)
+    require_fine([0.0, 0.0], 2.0**-60)
+    assert TAIL * LARGEST_SCALE < LARGEST_STEPS
+    assert math.erfc(TAIL / math.sqrt(2)) < 1e-37
+    require_exact([2.0**52])
     require_exact([])
     with pytest.raises(InvalidInput, match=r"2\^53"):
         require_exact([2.0**52], users=2)

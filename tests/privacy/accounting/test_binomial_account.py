@@ -12,6 +12,7 @@ from scipy.stats import binom
 
 from reticent.errors import InvalidInput
 from reticent.privacy.accounting.binomial import BinomialAccount, account_of
+from reticent.privacy.accounting.gaussian import zcdp_epsilon
 
 
 def exact_delta(coins: list[int], move: list[int], epsilon: float) -> float:
@@ -62,6 +63,20 @@ def test_the_budget_is_used_up_and_never_exceeded(coins, shift, epsilon, log_del
     mu = account.strength_of(epsilon, delta)
     assert epsilon * (1 - 1e-9) <= account.epsilon_of(mu, delta) <= epsilon
     assert account_of(np.full(5, 2 * coins), np.full(5, shift), 0.1 * delta).slope < account.slope
+
+
+def test_the_numbers_of_the_theorem() -> None:
+    """By hand for one coordinate: 99 coins, a movement of 2 steps, and a tail that makes the bulk 18 steps of 50."""
+    tail = 2 * math.exp(-2 * 16**2 / 99)
+    account = account_of(np.array([99]), np.array([2.0]), tail)
+    ratio = 18 / 50
+    assert account.slope == pytest.approx(5 * 2 / 3 * ratio**3 / (1 - ratio**2), rel=1e-9)
+    assert account.tail == tail
+    assert account_of(np.array([[99] * 3]), np.full((1, 3), 2.0), 3 * tail).slope == pytest.approx(
+        math.sqrt(3) * account.slope
+    )
+    expected = zcdp_epsilon(0.125, 2 * tail) + 0.5 * account.slope
+    assert account.epsilon_of(0.5, 3 * tail) == pytest.approx(expected, rel=1e-12)
 
 
 def test_too_few_coins_are_refused() -> None:

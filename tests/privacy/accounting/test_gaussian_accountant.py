@@ -124,6 +124,14 @@ def test_agrees_with_numerical_composition(count: int, sigma: float) -> None:
             assert delta_of(mu, epsilon) == pytest.approx(loss.get_delta_for_epsilon(epsilon), rel=1e-3)
 
 
+def test_where_rounding_hides_the_change_of_sign_the_nearer_end_is_the_root() -> None:
+    from reticent.privacy.accounting.gaussian import _root
+
+    assert _root(lambda x: x + 1e-9, 0.0, 1.0) == 0.0
+    assert _root(lambda x: x - 1.0 - 1e-9, 0.0, 1.0) == 1.0
+    assert _root(lambda x: x - 0.25, 0.0, 1.0) == 0.25
+
+
 def test_limits() -> None:
     assert delta_of(0.0, 1.0) == 0.0
     assert delta_of(1e-300, 1.0) == 0.0
@@ -132,6 +140,8 @@ def test_limits() -> None:
     assert epsilon_of(0.0, 1e-5) == 0.0
     assert epsilon_of(1e-7, 1e-5) == 0.0
     assert zcdp_epsilon(0.0, 1e-5) == 0.0
+    assert zcdp_of(3.0) == 4.5
+    assert zcdp_epsilon(0.5, math.exp(-8), simple=True) == pytest.approx(0.5 + 2 * 2, rel=1e-12)
     assert compose([]) == 0.0
     assert compose([3.0, 4.0]) == 5.0
     assert group(0.2, 3) == pytest.approx(0.6)
@@ -158,7 +168,13 @@ def test_bad_mu_is_named(bad: float) -> None:
 
 
 def test_bad_group_and_rho_are_named() -> None:
-    with pytest.raises(InvalidInput, match="times"):
-        group(1.0, 0)
-    with pytest.raises(InvalidInput, match="rho"):
-        zcdp_epsilon(-1.0, 1e-5)
+    for times in (0, 2.5):
+        with pytest.raises(InvalidInput, match="times"):
+            group(1.0, times)  # type: ignore[arg-type]
+    assert group(0.5, 1) == 0.5
+    for rho in (-1.0, math.nan, math.inf):
+        with pytest.raises(InvalidInput, match="rho"):
+            zcdp_epsilon(rho, 1e-5)
+    for epsilon in (-1.0, math.nan, math.inf):
+        with pytest.raises(InvalidInput, match=r"epsilon is .* finite and at least 0"):
+            delta_of(1.0, epsilon)

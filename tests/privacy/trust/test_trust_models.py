@@ -114,6 +114,17 @@ def test_a_local_report_is_charged_once_whatever_the_server_does_with_it() -> No
     np.testing.assert_allclose(LOCAL.release_std(chosen, np.array([4, 9, 100])), [2.0, 3.0, 10.0])
 
 
+def test_rounds_are_groups_of_users_where_the_server_sees_no_data() -> None:
+    assert [trust.grouped for trust in TRUSTS.values()] == [False, True, True]
+    assert LOCAL.released_by(RunningSum(8)) == "local noise"
+
+
+def test_a_shuffled_contribution_without_chance_is_rounded_to_the_nearest() -> None:
+    for grid, spacing in ((GRID, GRID), (0.0, 1.0)):
+        sent = sums(SHUFFLE, grid, "binomial").send(jnp.asarray(EXACT), None)
+        np.testing.assert_array_equal(sent, spacing * np.floor(EXACT / spacing + 0.5))
+
+
 def test_only_a_shuffler_relies_on_other_users() -> None:
     assert JOINT.reliance(1.0) == LOCAL.reliance(1.0) == ""
     assert "every user" in SHUFFLE.reliance(1.0)

@@ -1,0 +1,99 @@
+"""Which modules are mutated, and the tests that are to see every change of each: the quick ones that are about it."""
+
+from __future__ import annotations
+
+import dataclasses
+
+CLIENT = "clients/python/src/reticent_client"
+PRIVACY = "src/reticent/privacy"
+SERVICE = "src/reticent/service"
+ON_DEVICES = "clients/python/tests"
+
+
+@dataclasses.dataclass(frozen=True)
+class Target:
+    """A module and its tests.
+
+    Attributes:
+      module, tests: paths from the root of the repository.
+      choice: which of the tests, as pytest's ``-k``; ``marks``: likewise, as its ``-m``; by default the quick suite's.
+      most: of more mutants than these a sample is tried, always the same one.
+    """
+
+    module: str
+    tests: tuple[str, ...]
+    choice: str = ""
+    marks: str = ""
+    most: int = 100
+
+
+SENSITIVITY = "tests/privacy/test_sensitivity.py"
+CONTRIBUTIONS = f"{ON_DEVICES}/test_wire_contributions.py"
+LEDGER = "tests/privacy/test_ledger.py"
+PROTOCOL = "tests/privacy/trust/test_shuffle_protocol.py"
+TRUST_MODELS = "tests/privacy/trust/test_trust_models.py"
+ACCOUNTS, COUNTERS = "tests/privacy/accounting", "tests/privacy/counters"
+DEPLOYMENT = "tests/service/test_service_deployment.py"
+NARROW = (
+    "(rounds_end or late_report or release_is_the_sum or second_contribution or expired or after_the_end) "
+    "and not postgres"
+)
+"""Tests of a deployment on a file, of a second or so each."""
+
+TARGETS = {
+    # -- what leaves a device
+    "clipping": Target(
+        f"{CLIENT}/wire/clipping.py", (CONTRIBUTIONS, SENSITIVITY),
+        "no_vector or short_vectors or every_number or clip_norm or clip_interval",
+    ),
+    "grid": Target(
+        f"{CLIENT}/wire/grid.py", (CONTRIBUTIONS, "tests/privacy/test_noise.py"),
+        "rounding or steps or fine or grid or quantiz or dither",
+    ),
+    "packing": Target(f"{CLIENT}/wire/packing.py", (CONTRIBUTIONS, SENSITIVITY), "pack", most=20),
+    "pattern": Target(
+        f"{CLIENT}/wire/participation.py", (f"{ON_DEVICES}/test_device_budget.py", "tests/privacy/test_participation.py"),
+        "allowed or asked_for",
+    ),
+    "promise": Target(f"{CLIENT}/wire/promise.py", (CONTRIBUTIONS,), most=30),
+    "counts-form": Target(f"{CLIENT}/wire/forms/counts.py", (CONTRIBUTIONS, f"{ON_DEVICES}/test_wire_vectors.py"), most=25),
+    "regressions-form": Target(
+        f"{CLIENT}/wire/forms/regressions.py", (CONTRIBUTIONS, f"{ON_DEVICES}/test_wire_vectors.py", SENSITIVITY),
+        "not clip and not pack", most=30,
+    ),
+    "score-form": Target(
+        f"{CLIENT}/wire/forms/score.py", (CONTRIBUTIONS, f"{ON_DEVICES}/test_wire_vectors.py"), most=30,
+    ),
+    "sampler": Target(f"{CLIENT}/discrete_gaussian.py", (f"{ON_DEVICES}/test_device_noise.py",), most=30),
+    "budget": Target(f"{CLIENT}/budget.py", (f"{ON_DEVICES}/test_device_budget.py",)),
+    "shuffling": Target(f"{CLIENT}/wire/shuffling.py", (PROTOCOL, f"{ON_DEVICES}/test_device_messages.py"), most=40),
+    "shuffle-rules": Target(
+        f"{CLIENT}/wire/shuffle_rules.py", (PROTOCOL, f"{ON_DEVICES}/test_device_messages.py"), most=25,
+    ),
+    # -- sensitivities, noise, accounts
+    "sensitivity": Target(f"{PRIVACY}/sensitivity.py", (SENSITIVITY,), "not clip and not pack", most=30),
+    "noise": Target(f"{PRIVACY}/noise.py", ("tests/privacy/test_noise.py",), "not forked", most=60),
+    "guarantee": Target(f"{PRIVACY}/guarantee.py", (LEDGER, "tests/privacy/test_origin_of_candidates.py"), most=30),
+    "ledger": Target(f"{PRIVACY}/ledger.py", (LEDGER,)),
+    "participation": Target(f"{PRIVACY}/participation.py", ("tests/privacy/test_participation.py",), most=40),
+    "arrivals": Target(f"{PRIVACY}/arrivals.py", ("tests/privacy/test_arrivals.py",)),
+    "sums": Target(f"{PRIVACY}/sums.py", (TRUST_MODELS, PROTOCOL), most=25),
+    "account": Target(f"{PRIVACY}/accounting/account.py", (LEDGER,)),
+    "gaussian": Target(f"{PRIVACY}/accounting/gaussian.py", (f"{ACCOUNTS}/test_gaussian_accountant.py",), most=40),
+    "binomial": Target(f"{PRIVACY}/accounting/binomial.py", (f"{ACCOUNTS}/test_binomial_account.py",), most=30),
+    "guessing": Target(f"{PRIVACY}/accounting/guessing.py", (f"{ACCOUNTS}/test_guessing.py",), most=40),
+    # -- counters and trust models
+    "tree": Target(f"{PRIVACY}/counters/tree.py", (COUNTERS,), "tree", most=40),
+    "epochs": Target(f"{PRIVACY}/counters/epochs.py", (COUNTERS,), "epochs", most=30),
+    "toeplitz": Target(f"{PRIVACY}/counters/toeplitz.py", (COUNTERS,), "toeplitz", most=25),
+    "running-sum": Target(f"{PRIVACY}/counters/running_sum.py", (TRUST_MODELS, COUNTERS), "local or running"),
+    "separate": Target(f"{PRIVACY}/counters/separate.py", ("tests/privacy/test_participation.py",), "separate"),
+    "local": Target(f"{PRIVACY}/trust/local.py", (TRUST_MODELS,)),
+    "shuffle": Target(f"{PRIVACY}/trust/shuffle.py", (TRUST_MODELS, PROTOCOL)),
+    "trust": Target(f"{PRIVACY}/trust/trust.py", (TRUST_MODELS,)),
+    # -- the deployed path
+    "mechanism": Target(f"{SERVICE}/mechanism.py", (DEPLOYMENT,), NARROW, most=25),
+    "rounds": Target(f"{SERVICE}/rounds.py", (DEPLOYMENT,), NARROW, most=20),
+    "admissions": Target(f"{SERVICE}/admissions.py", (DEPLOYMENT,), NARROW, most=20),
+    "submissions": Target(f"{SERVICE}/submissions.py", (DEPLOYMENT,), NARROW, most=20),
+}  # fmt: skip

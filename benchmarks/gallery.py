@@ -29,7 +29,7 @@ from matplotlib.ticker import FuncFormatter
 from reticent.agents import make_agent
 from reticent.errors import MissingExtra
 from reticent.reports.plots import COLOURS, DPI, FAINT, INK, band, band_words, gaps
-from reticent.runtime import enable_compilation_cache
+from reticent.runtime import double_precision, enable_compilation_cache
 from reticent.simulation.simulate import Curves, simulate
 from reticent.worlds import WORLDS, World, default_episodes, make_world_from
 from reticent.worlds.registry import load_zoo
@@ -147,6 +147,7 @@ def mark_best(axes: Axes, best: np.ndarray, colour: str) -> None:
         axes.add_patch(Rectangle((column - 0.45, row - 0.45), 0.9, 0.9, fill=False, edgecolor=colour, linewidth=1.3))
 
 
+@double_precision
 def visits(world: World) -> np.ndarray:
     """Expected number of visits to every state in an episode of the best policy, ``(S,)``.
 

@@ -64,7 +64,7 @@ def questions(world: World) -> list[Contrast]:
     there = np.array(["available: yes" in name for name in names])
     steps = np.array([0 if "before < 1," in name else 2 if "before ≥" in name else 1 for name in names])
     means = np.asarray(model.reward_features).mean(axis=0) * float(np.asarray(world.reward_theta)[0].sum())
-    shape = (DAYS * model.horizon, 1)
+    shape = (model.horizon, 1)
     asked = []
     for groups in (np.where(there, 0, -1), np.where(there, steps, -1)):
         for _, arm in ARMS:
@@ -72,7 +72,7 @@ def questions(world: World) -> list[Contrast]:
                 Contrast(
                     np.tile(groups, shape), FLOOR, model.actions, treatment=arm,
                     baseline=np.tile(np.clip(means[:, [0, arm]].mean(axis=1), 0, 1), shape),
-                )
+                ).over_days(DAYS)
             )  # fmt: skip
     drawn = drawn_people(world, 2000)
     return [dataclasses.replace(one, clip=radius(one, drawn)) for one in asked]
@@ -209,59 +209,82 @@ def best_with_floor(world: World) -> np.ndarray:
     return policy
 
 
+COLOUR = dict(zip(BUDGETS, (INK, COLOURS[0], COLOURS[2], COLOURS[1]), strict=True))
+"""By ε, in all panels."""
+
+
 def draw(found: dict[Any, list[Outcome]], path: str) -> None:
-    figure = Figure(figsize=(12.6, 4.3), dpi=DPI, layout="constrained")
+    figure = Figure(figsize=(13.2, 4.9), dpi=DPI, layout="constrained")
     FigureCanvasAgg(figure)
-    days, told, wide = (figure.add_subplot(1, 3, place) for place in (1, 2, 3))
+    days, told, wide = figure.subplots(1, 3, gridspec_kw={"width_ratios": (1, 1.15, 0.9)})
+    _draw_days(days, found)
+    _draw_effects(told, found[4000, 1.0][0])
+    _draw_widths(wide, found)
+    for axes in (days, told, wide):
+        axes.grid(alpha=0.25)
+        axes.title.set_fontsize(10)
+        axes.legend(frameon=False, fontsize=8, loc="upper center", bbox_to_anchor=(0.5, -0.14), ncols=2)
+    figure.savefig(path)
+
+
+def _draw_days(axes: Any, found: dict[Any, list[Outcome]]) -> None:
+    at = np.arange(1, DAYS + 1)
     for people, style in ((4000, "-"), (40, "--")):
-        for epsilon, colour in ((None, INK), (1.0, COLOURS[1])):
+        for epsilon in (None, 1.0):
             gains = np.stack([one.gains for one in found[people, epsilon]])
             middle, error = gains.mean(axis=0), gains.std(axis=0) / (len(gains) - 1) ** 0.5
             label = f"{people} people, " + ("no privacy" if epsilon is None else f"ε = {epsilon:g}")
-            at = np.arange(1, DAYS + 1)
-            days.plot(at, middle, style, color=colour, label=f"{label} ({len(gains)} studies)", lw=1.4)
-            days.fill_between(at, middle - error, middle + error, color=colour, alpha=0.15, lw=0)
+            axes.plot(at, middle, style, color=COLOUR[epsilon], label=label, lw=1.4)
+            axes.fill_between(at, middle - error, middle + error, color=COLOUR[epsilon], alpha=0.15, lw=0)
     best = np.mean([one.best for one in found[4000, None]])
-    days.axhline(best, color=FAINT, lw=0.8, linestyle=":")
-    days.annotate("best plan with the floor (of 4000)", (DAYS, best), ha="right", va="bottom", fontsize=7, color=FAINT)
-    days.set(xlabel="day of the study", ylabel="expected return of a day beyond acting at random",
-             title="What is learned (mean ± 1 standard error)")  # fmt: skip
-    days.legend(frameon=False, fontsize=7, loc="lower right")
-    one = found[4000, 1.0][0]
+    axes.axhline(best, color=FAINT, lw=0.8, linestyle=":")
+    axes.annotate("best plan that keeps the floor", (DAYS, best), (0, 3), textcoords="offset points", ha="right",
+                  fontsize=8, color=FAINT)  # fmt: skip
+    axes.set(xlabel="day of the study", ylabel="return of a day beyond acting at random", ylim=(-0.001, 0.053),
+             title="What is learned: mean of 4 and 12 studies,\nbands ± 1 standard error")  # fmt: skip
+
+
+def _draw_effects(axes: Any, one: Outcome) -> None:
     rows = np.arange(len(LABELS))
     for effects, offset, colour, label in (
-        (one.plain, -0.14, INK, "95 % interval without noise"), (one.effects, 0.14, COLOURS[1], "95 % interval at ε = 1")
-    ):  # fmt: skip
+        (one.plain, -0.16, INK, "95 % interval, no privacy"),
+        (one.effects, 0.16, COLOUR[1.0], "95 % interval, ε = 1"),
+    ):
         centre = flat(effects, "estimate")
         reach = flat(effects, "high") - centre
-        told.errorbar(centre, rows + offset, xerr=reach, fmt="o", ms=3, color=colour, lw=1.3, capsize=2, label=label)
-    told.plot(one.truth, rows, "|", color=COLOURS[2], ms=16, mew=1.8, label="the truth of this study")
-    told.axvline(0, color=FAINT, lw=0.8)
-    told.set_yticks(rows, LABELS, fontsize=7)
-    told.invert_yaxis()
-    told.set(
-        xlabel="effect on the outcome (0 to 1) against no suggestion", title="Effects at the end of one study of 4000"
-    )
-    told.legend(frameon=False, fontsize=7, loc="lower left")
-    for epsilon, colour in zip(BUDGETS, (INK, *COLOURS), strict=False):
-        halves = []
-        for people in PEOPLE:
-            spans = [(flat(o.effects, "high") - flat(o.effects, "low"))[0] / 2 for o in found[people, epsilon]]
-            halves.append(np.median(spans))
+        axes.errorbar(centre, rows + offset, xerr=reach, fmt="o", ms=3, color=colour, lw=1.3, capsize=2, label=label)
+    axes.plot(one.truth, rows, "|", color=COLOURS[3], ms=16, mew=1.8, label="truth")
+    axes.axvline(0, color=FAINT, lw=0.8)
+    axes.set_yticks(rows, LABELS, fontsize=8)
+    axes.invert_yaxis()
+    title = "What can be told at the end of one study of 4000 people:\neffects of suggestions against none"
+    axes.set(xlabel="effect on the outcome, which is from 0 to 1", title=title)
+
+
+def _draw_widths(axes: Any, found: dict[Any, list[Outcome]]) -> None:
+    for epsilon in BUDGETS:
+        halves = [
+            np.median([(flat(one.effects, "high") - flat(one.effects, "low"))[0] / 2 for one in found[people, epsilon]])
+            for people in PEOPLE
+        ]
         shown = np.where(np.isfinite(halves), halves, np.nan)
         label = "no privacy" if epsilon is None else f"ε = {epsilon:g}"
-        wide.plot(PEOPLE, shown, marker="o", ms=3, color=colour, label=label, lw=1.4)
+        axes.plot(PEOPLE, shown, marker="o", ms=4, color=COLOUR[epsilon], label=label, lw=1.4)
     size = abs(found[4000, None][0].truth[0])
-    wide.axhline(size, color=COLOURS[2], lw=1.2, linestyle=":")
-    wide.annotate(
-        "size of the effect itself", (PEOPLE[-1], size), ha="right", va="bottom", fontsize=7, color=COLOURS[2]
-    )
-    wide.set(xscale="log", yscale="log", xlabel="people", ylabel="half-width of a 95 % interval",
-             title="How well “move” is known")  # fmt: skip
-    wide.legend(frameon=False, fontsize=7)
-    for axes in (days, told, wide):
-        axes.grid(alpha=0.25)
-    figure.savefig(path)
+    axes.axhline(size, color=COLOURS[3], lw=1.2, linestyle=":")
+    axes.annotate("the effect itself", (32, size), (0, 3), textcoords="offset points", fontsize=8, color=COLOURS[3])
+    axes.annotate("40 people: no interval\nat any of these ε", (34, 0.0034), fontsize=8, color=FAINT)
+    axes.set(xscale="log", yscale="log", xlim=(30, 5500), ylim=(0.0018, 0.08))
+    axes.set(xlabel="people", ylabel="half-width of a 95 % interval")
+    axes.set_title("How well the effect of “move” is known\n(median of studies)")
+    axes.set_xticks(PEOPLE, [str(people) for people in PEOPLE])
+    axes.set_yticks([0.003, 0.01, 0.03], ["0.003", "0.01", "0.03"])
+    axes.minorticks_off()
+
+
+def _told(effects: list[Effects], place: int) -> str:
+    centre, high = flat(effects, "estimate")[place], flat(effects, "high")[place]
+    return f"{centre:+.4f} ± {high - centre:.4f}"
 
 
 def main() -> None:
@@ -286,9 +309,8 @@ def main() -> None:
             if people == max(PEOPLE) and epsilon in (None, 1.0):
                 one = kept[0]
                 for place, label in enumerate(LABELS):
-                    pairs = [f"{flat(e, 'estimate')[place]:+.4f} ± {flat(e, 'high')[place] - flat(e, 'estimate')[place]:.4f}"
-                             for e in (one.plain, one.effects)]  # fmt: skip
-                    print(f"    {label}: truth {one.truth[place]:+.4f}, without noise {pairs[0]}, released {pairs[1]}")
+                    told = [_told(effects, place) for effects in (one.plain, one.effects)]
+                    print(f"    {label}: truth {one.truth[place]:+.4f}, without noise {told[0]}, released {told[1]}")
     draw(found, arguments.out)
 
 

@@ -95,6 +95,14 @@ class Contrast:
         if not self.clip > 0:
             raise InvalidInput("clip", self.clip, "above 0", "leave it out to clip nobody who is honest")
 
+    def over_days(self, days: int) -> Contrast:
+        """The same question about a study of so many days, in which a person's decisions of all days are one row.
+
+        A person is what is protected, so that her days belong together: as rows of their own each is charged for once.
+        """
+        baseline = np.broadcast_to(self.baseline, self.groups.shape)
+        return dataclasses.replace(self, groups=np.tile(self.groups, (days, 1)), baseline=np.tile(baseline, (days, 1)))
+
     @property
     def size(self) -> int:
         """p, the number of groups."""

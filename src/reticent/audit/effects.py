@@ -25,7 +25,7 @@ from reticent.privacy.guarantee import Guarantee
 from reticent.privacy.neighbours import Group, Replay, Scores
 from reticent.privacy.noise import SecureNoise
 
-__all__ = ["check_effects_noise", "extreme_person", "play_effects", "replay_effects"]
+__all__ = ["check_effects_noise", "extreme_pair", "extreme_person", "play_effects", "replay_effects"]
 
 
 def extreme_person(
@@ -43,6 +43,22 @@ def extreme_person(
         1 - (contrast.actions - 1) * contrast.floor
     )
     return Decisions(states, np.full((1, steps), action), np.full((1, steps), outcome), chances)
+
+
+def extreme_pair(contrast: Contrast, state: int, elsewhere: int) -> tuple[Decisions, Decisions]:
+    """Two people ``(1, H)`` each who are as far apart as can be: residuals turned around, decisions in another group.
+
+    The second needs as many decisions in ``state`` as fill the question's radius, which are all of them where it has none;
+    at the others, ``elsewhere``, what follows is what was predicted.
+    """
+    steps = len(contrast.groups)
+    baseline = np.broadcast_to(contrast.baseline, contrast.groups.shape)
+    rich, poor = (extreme_person(contrast, state, contrast.treatment, outcome) for outcome in (1.0, 0.0))
+    filled = contrast.clip / (contrast.scale / contrast.least * float(baseline[:, state].min()))
+    few = steps if filled >= steps else math.ceil(filled)
+    states, outcomes = poor.states.copy(), poor.outcomes.copy()
+    states[:, few:], outcomes[:, few:] = elsewhere, baseline[few:, elsewhere]
+    return rich, poor._replace(states=states, outcomes=outcomes)
 
 
 def replay_effects(

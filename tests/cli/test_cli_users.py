@@ -139,7 +139,7 @@ def test_users_who_change_and_return_are_learned_from_again(users, tmp_path) -> 
     """The change that docs/endless.md is about, through a service that is told nothing of it: its plan of the first
     season loses 0.83 in the second. In the end it loses less than half of that; a mean of 150 returns has a standard
     deviation below 0.07."""
-    agent = "private-score-vi:epsilon=60,contributions=3,first=1,growth=1,largest=50,alarm=0.001"
+    agent = "private-score-vi:epsilon=16,contributions=3,first=1,growth=1,largest=50,alarm=0.001"
     world = make_world_from(TURNING)
     later = seasons_of(world, [400], 10)[1].world
     old = float(later.policy_value(world.optimal_choices))

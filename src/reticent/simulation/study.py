@@ -122,9 +122,7 @@ def live(agent: AnyLearner, population: Population, seed: int, noise: Callable[[
         if number < agent.schedule.releases:
             drawn = _simulated(agent, keys, number) if noise is None else noise(number)
             state, plan = _night(agent, state, plan, jnp.asarray(population.people), drawn)
-    decisions = Decisions(
-        *(np.concatenate([getattr(day, field) for day in days], axis=1) for field in Decisions._fields)
-    )
+    decisions = Decisions(*(np.concatenate(column, axis=1) for column in zip(*days, strict=True)))
     return Study(decisions, np.array(values))
 
 
@@ -143,16 +141,16 @@ def true_effects(contrast: Contrast, study: Study, population: Population) -> np
 @jax.jit
 def _day(
     agent: AnyLearner, population: Population, state: AgentState, plan: Plan, key: Array, number: Array
-) -> tuple[AgentState, Decisions, Array]:
+) -> tuple[AgentState, tuple[Array, ...], Array]:
     """Everybody's day under one plan: the state with their reports, what they did, and what the plan is worth to them."""
     shared = agent.for_many(plan)
     people, horizon = population.people, population.world.model.horizon
 
-    def one(place: Array, *own: Array) -> tuple[Any, Decisions, Array]:
+    def one(place: Array, *own: Array) -> tuple[Any, tuple[Array, ...], Array]:
         world, served = population.live_in(*own), agent.served(shared, place)
         played: Episode = rollout(agent, world, served, episode_uniforms(key, number * people + place, horizon))
         chances = agent.action_probabilities(served)[jnp.arange(horizon), played.states[:-1]]  # type: ignore[attr-defined]
-        noted = Decisions(played.states[:-1], played.actions, played.rewards, chances)
+        noted = (played.states[:-1], played.actions, played.rewards, chances)
         return agent.report(served, played, None), noted, agent.plan_value(plan, world)
 
     reports, seen, values = jax.vmap(one)(

@@ -11,8 +11,9 @@ from running_service import ADMIN_KEY, APP_KEY, running_service
 from scipy.stats import chi2
 
 from reticent.errors import InvalidInput
-from reticent.experiments.users import Crowd, Truth
+from reticent.experiments.users import Crowd, MovingTruth, Truth
 from reticent.worlds import make_world_from
+from reticent.worlds.seasons import seasons_of
 from reticent_client import Client
 
 WORLD = "random-blend:states=3,actions=2,horizon=2,d=2"
@@ -74,6 +75,10 @@ def test_every_user_is_accounted_for(users, url) -> None:
         (["--users", 0], "users is 0, but must be at least 1"),
         (["--late", 0.7, "--lost", 0.6], "late + lost is 1.2999999999999998, but must be at most 1"),
         (["--act", "elsewhere"], "act is elsewhere, but must be 'device' or 'server'"),
+        (["--drift", "5,3"], "--drift is 5,3, but must be visits from 2 to 1000 in increasing order"),
+        (["--users", 8, "--drift", "9"], "--drift is 9, but must be visits from 2 to 8 in increasing order"),
+        (["--drift", "soon"], "--drift is soon, but must be visits from 2 to 1000 in increasing order"),
+        (["--drift", "5", "--moves", 2], "moves is 2.0, but must be from 0 to 1"),
     ],
 )
 def test_bad_requests_are_one_line(users, url, arguments, message: str) -> None:
@@ -115,6 +120,43 @@ def test_simulated_users_live_in_their_world(spec: str) -> None:
     # Five standard deviations of a mean of numbers in [0, 1].
     assert abs(np.mean([reward for reward, _ in drawn]) - mean) < 5 * 0.5 / np.sqrt(size)
     assert {truth.start(rng) for _ in range(200)} <= set(np.flatnonzero(np.asarray(world.model.initial)))
+
+
+def test_a_visit_lives_in_its_season() -> None:
+    seasons = seasons_of(make_world_from(WORLD), [3, 5], 1)
+    moving = MovingTruth(seasons)
+    expected = [0, 0, 0, 1, 1, 2, 2]
+    for visit, season in enumerate(expected):
+        np.testing.assert_array_equal(moving.at(visit)._means, np.asarray(seasons[season].world.reward_means))
+    assert (moving.at(0)._means != moving.at(3)._means).any()
+
+
+TURNING = "random-blend:states=4,actions=3,horizon=3,d=3"
+
+
+@pytest.mark.verify
+def test_users_who_change_and_return_are_learned_from_again(users, tmp_path) -> None:
+    """The change that docs/endless.md is about, through a service that is told nothing of it: its plan of the first
+    season loses 0.83 in the second. In the end it loses less than half of that; a mean of 150 returns has a standard
+    deviation below 0.07."""
+    agent = "private-score-vi:epsilon=16,contributions=3,first=1,growth=1,largest=50,alarm=0.001"
+    world = make_world_from(TURNING)
+    later = seasons_of(world, [400], 10)[1].world
+    old = float(later.policy_value(world.optimal_choices))
+    with running_service(tmp_path, world=TURNING, agent=agent, episodes=900, rate_limit=0) as url:
+        code, out, _ = users(
+            "--url", url, "--users", 850, "--concurrency", 4, "--returning", 0.3, "--drift", 401, "--seed", 10, "--json"
+        )
+        found = json.loads(out)
+        assert code == 0
+        assert found["persons"] < 700
+        assert found["counted"] + found["not_learned_from"] == 850
+        first, second = found["seasons"]
+        assert (first["first"], first["visits"], second["first"], second["visits"]) == (1, 400, 401, 450)
+        assert second["optimal"] == pytest.approx(later.optimal_value)
+        assert second["last_third"] > (old + later.optimal_value) / 2
+        code, out, _ = users("--url", url, "--users", 9, "--drift", 4, "--seed", 10)
+        assert "from visit 4: return" in out
 
 
 def test_only_worlds_with_numbered_states_and_shares_that_are_shares() -> None:

@@ -30,6 +30,11 @@ def users(
     late: Annotated[float, typer.Option(help="Share of users who submit after others came.")] = 0.0,
     lost: Annotated[float, typer.Option(help="Share of users who leave halfway.")] = 0.0,
     returning: Annotated[float, typer.Option(help="Share of visits by somebody who was here before.")] = 0.0,
+    drift: Annotated[
+        str | None,
+        typer.Option(help="Visits from which on the users' blend is another, such as 4001,8001; drawn by --seed."),
+    ] = None,
+    moves: Annotated[float, typer.Option(help="How far the blend moves each time: 1 is anywhere, 0 nowhere.")] = 1.0,
     seed: Annotated[int, typer.Option(help="Of what the users do.")] = 0,
     prefix: Annotated[
         str | None, typer.Option(help="Of the users' names; the same names are the same users.", show_default="random")
@@ -45,7 +50,7 @@ def users(
 
     with listening() as interrupt:
         from reticent.cli.output import note, print_json
-        from reticent.experiments.users import Crowd, Meter, Traffic, Truth, require_same_sizes, summary
+        from reticent.experiments.users import Crowd, Meter, MovingTruth, Traffic, Truth, require_same_sizes, summary
         from reticent.reports.progress import reporter
         from reticent_client import Client
 
@@ -53,7 +58,8 @@ def users(
         meter = Meter()
         with Client(url, key or "dev-app-key", act=act, deadline=deadline, observer=meter) as client:  # type: ignore[arg-type]
             built = the_world(world, model, seed, client.status())
-            truth = Truth(built)
+            seasons = the_seasons(built, drift, moves, number, seed)
+            truth = MovingTruth(seasons) if seasons else Truth(built)
             require_same_sizes(client, truth)
             traffic, progress = Traffic(client, truth, crowd), reporter()
             progress.start("traffic", number, 1, "users")
@@ -62,7 +68,7 @@ def users(
                 progress.finish()
             finally:
                 progress.close()
-        found = {"url": url, **summary(traffic, meter, built)}
+        found = {"url": url, **summary(traffic, meter, built, seasons)}
         if as_json:
             print_json(found)
         else:
@@ -92,6 +98,27 @@ def the_world(spec: str | None, model: Path | None, seed: int, status: dict[str,
     if not name:
         raise InvalidInput("--world", "missing", "given for this service, or --model", "it was started from a file")
     return make_world_from(str(name))
+
+
+def the_seasons(world: Any, drift: str | None, moves: float, number: int, seed: int) -> Any:
+    """The seasons of a world whose blend moves from the 1-based visits of ``drift`` on; none without it.
+
+    Raises:
+      InvalidInput: they are no visits of this crowd in order, or the world is no blend.
+    """
+    from reticent.errors import InvalidInput
+    from reticent.worlds.seasons import seasons_of
+
+    if drift is None:
+        return []
+    wanted = f"visits from 2 to {number} in increasing order"
+    try:
+        visits = [int(part) for part in drift.split(",")]
+    except ValueError:
+        raise InvalidInput("--drift", drift, wanted, "separate them by commas: 4001,8001") from None
+    if visits != sorted(set(visits)) or not all(2 <= visit <= number for visit in visits):
+        raise InvalidInput("--drift", drift, wanted, "separate them by commas: 4001,8001")
+    return seasons_of(world, [visit - 1 for visit in visits], seed, moves=moves)
 
 
 def print_summary(found: dict[str, Any]) -> None:
@@ -125,3 +152,10 @@ def print_summary(found: dict[str, Any]) -> None:
             f"return    {means['first_tenth']:.3f} in the first tenth, {means['last_tenth']:.3f} in the last "
             f"(best possible {means['optimal']:.3f}, at random {means['random']:.3f})"
         )
+    for season in found["seasons"]:
+        if season["first_third"] is not None:
+            print(
+                f"season    from visit {season['first']:,}: return {season['first_third']:.3f} in its first third, "
+                f"{season['last_third']:.3f} in its last (best possible {season['optimal']:.3f}, "
+                f"at random {season['random']:.3f})"
+            )

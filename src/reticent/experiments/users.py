@@ -6,18 +6,21 @@ use. Returns are what these users really got, so they are for simulation only; a
 
 from __future__ import annotations
 
+import bisect
 import collections
 import dataclasses
 import heapq
+import math
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, Literal
 
 import numpy as np
 
 from reticent.errors import InvalidInput, ReticentError
 from reticent.worlds import World
+from reticent.worlds.seasons import Season
 from reticent_client import Client, Episode, ServiceError
 
 Fate = Literal["counted", "served", "lost", "refused", "unsent"]
@@ -34,6 +37,11 @@ class Truth:
         self._means, self._random_rewards = np.asarray(world.reward_means), world.reward_kind == "bernoulli"
         self._successors = None if world.model.successors is None else np.asarray(world.model.successors)
 
+    def at(self, visit: int) -> Truth:
+        """What is true for the 0-based ``visit``: always the same."""
+        del visit
+        return self
+
     def start(self, rng: np.random.Generator) -> int:
         """A first state."""
         return _invert(self._first, rng.random())
@@ -46,6 +54,19 @@ class Truth:
             following = int(self._successors[state, action, following])
         mean = float(self._means[step if len(self._means) > 1 else 0, state, action])
         return (float(rng.random() < mean) if self._random_rewards else mean), following
+
+
+class MovingTruth(Truth):
+    """Users who change: the truth of the season that a visit is in (:mod:`reticent.worlds.seasons`)."""
+
+    def __init__(self, seasons: Sequence[Season]) -> None:
+        super().__init__(seasons[0].world)
+        self._firsts = [season.first for season in seasons]
+        self._truths = [Truth(season.world) for season in seasons]
+
+    def at(self, visit: int) -> Truth:
+        """What is true for the 0-based ``visit``."""
+        return self._truths[bisect.bisect_right(self._firsts, visit) - 1]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -195,7 +216,7 @@ class Traffic:
         episode = self._client.episode(f"{crowd.prefix}-{crowd.person(index)}")
         try:
             episode.open()
-            total = self._play(rng, episode, steps)
+            total = self._play(self._truth.at(index), rng, episode, steps)
         except ServiceError as refusal:
             self._refused(index, episode, refusal)
             return
@@ -209,10 +230,10 @@ class Traffic:
         else:
             self._submit(index, episode, total)
 
-    def _play(self, rng: np.random.Generator, episode: Episode, steps: int) -> float:
-        state, total = self._truth.start(rng), 0.0
+    def _play(self, truth: Truth, rng: np.random.Generator, episode: Episode, steps: int) -> float:
+        state, total = truth.start(rng), 0.0
         for step in range(steps):
-            reward, following = self._truth.step(rng, step, state, episode.act(state))
+            reward, following = truth.step(rng, step, state, episode.act(state))
             episode.observe(reward, following)
             state, total = following, total + reward
         return total
@@ -231,8 +252,8 @@ class Traffic:
         self.visits[index] = Visit("refused", episode.version, total, refusal.name or f"HTTP {refusal.status}")
 
 
-def summary(traffic: Traffic, meter: Meter, world: World) -> dict[str, Any]:
-    """What the crowd met, in plain numbers."""
+def summary(traffic: Traffic, meter: Meter, world: World, seasons: Sequence[Season] = ()) -> dict[str, Any]:
+    """What the crowd met, in plain numbers; season by season where its blend moved."""
     visits = [traffic.visits[index] for index in sorted(traffic.visits)]
     fates = collections.Counter(visit.fate for visit in visits)
     versions = sorted({visit.version for visit in visits if visit.version >= 0})
@@ -260,7 +281,26 @@ def summary(traffic: Traffic, meter: Meter, world: World) -> dict[str, Any]:
             "optimal": world.optimal_value,
             "random": world.uniform_value,
         },
+        "seasons": [
+            _season(traffic, season, until)
+            for season, until in zip(seasons, [*(later.first for later in seasons[1:]), math.inf], strict=False)
+        ],
         "stopped": None if traffic.stopped is None else str(traffic.stopped),
+    }
+
+
+def _season(traffic: Traffic, season: Season, until: float) -> dict[str, Any]:
+    """What the visits of one season got, and what they could have got; its last third shows what was learned in it."""
+    numbers = sorted(index for index in traffic.visits if season.first <= index < until)
+    totals = [total for index in numbers if (total := traffic.visits[index].total) is not None]
+    third = max(1, len(totals) // 3)
+    return {
+        "first": season.first + 1,
+        "visits": len(numbers),
+        "first_third": float(np.mean(totals[:third])) if totals else None,
+        "last_third": float(np.mean(totals[-third:])) if totals else None,
+        "optimal": season.world.optimal_value,
+        "random": season.world.uniform_value,
     }
 
 

@@ -20,6 +20,11 @@ the decisions of group j, :math:`E[r_j]=k\,E[N_j](\beta_j-\beta_0)`.
 group that is possible at m of H steps takes at most m decisions of a user, so :math:`\|N\|_2\le\sqrt{mH}` with the
 largest m, and :math:`\|r\|_2\le L=\sqrt{mH}\,\tfrac{k}{p_{\min}}\max(|Y-\hat g|+\max(\tilde p,1-\tilde p)|\beta_0|)`.
 Honest users are within the bounds, so that the clip to them, which is what privacy rests on, biases nothing.
+
+**Long studies.** L grows with the number m of decisions, what people really add up to with √m: after forty days of five
+decisions it is forty times too large, and noise with it. ``clip`` is a smaller radius for r. It is part of the question,
+fixed before anybody's data are looked at, say from people drawn from a pilot's model; the sensitivity is that of the unit
+ball as before. Whoever is beyond it is shortened, and *that* bias is not in the intervals: let it be few.
 """
 
 from __future__ import annotations
@@ -57,6 +62,7 @@ class Contrast:
       floor: least probability that an action had. actions: how many there are.
       treatment, control: the two actions that are compared.
       baseline: ĝ, ``(H, S)`` within [0, 1]. guess: β₀, ``(p,)``. target: p̃.
+      clip: radius to which r is clipped, if it is less than what honest users cannot exceed.
     """
 
     groups: np.ndarray
@@ -67,6 +73,7 @@ class Contrast:
     baseline: np.ndarray | float = 0.5
     guess: np.ndarray | float = 0.0
     target: float = 0.5
+    clip: float = math.inf
 
     def __post_init__(self) -> None:
         if not 0 < self.floor * self.actions <= 1:
@@ -85,6 +92,16 @@ class Contrast:
         baseline = np.asarray(self.baseline)
         if not ((baseline >= 0) & (baseline <= 1)).all():
             raise InvalidInput("baseline", "outside", "predictions within [0, 1]", "clip them")
+        if not self.clip > 0:
+            raise InvalidInput("clip", self.clip, "above 0", "leave it out to clip nobody who is honest")
+
+    def over_days(self, days: int) -> Contrast:
+        """The same question about a study of so many days, in which a person's decisions of all days are one row.
+
+        A person is what is protected, so that her days belong together: as rows of their own each is charged for once.
+        """
+        baseline = np.broadcast_to(self.baseline, self.groups.shape)
+        return dataclasses.replace(self, groups=np.tile(self.groups, (days, 1)), baseline=np.tile(baseline, (days, 1)))
 
     @property
     def size(self) -> int:
@@ -109,11 +126,11 @@ class Contrast:
 
     @property
     def residual_bound(self) -> float:
-        """L, of ‖r‖₂."""
+        """L, of ‖r‖₂: what an honest user cannot exceed, or the clip."""
         baseline = np.asarray(self.baseline)
         reach = float(np.maximum(baseline, 1 - baseline).max())
         guess = float(np.abs(np.asarray(self.guess)).max()) * max(self.target, 1 - self.target)
-        return self.count_bound * self.scale / self.least * (reach + guess)
+        return min(self.clip, self.count_bound * self.scale / self.least * (reach + guess))
 
 
 def contributions(contrast: Contrast, seen: Decisions) -> np.ndarray:

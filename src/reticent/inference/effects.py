@@ -58,11 +58,13 @@ class EffectsPlan:
     """How an analysis will be released; data-independent.
 
     Attributes:
+      people: how many there are, each with one row of contributions.
       scales: standard deviations of the noise on the 3p numbers; all 0 without privacy, for comparisons in simulation.
       grid: spacing of contributions in a deployment; 0 is none. guarantee: what it promises; None without privacy.
     """
 
     contrast: Contrast
+    people: int
     scales: np.ndarray
     grid: float = 0.0
     guarantee: Guarantee | None = None
@@ -101,7 +103,7 @@ def plan_effects(
     """
     size = contrast.size
     if epsilon is None:
-        return EffectsPlan(contrast, np.zeros(3 * size))
+        return EffectsPlan(contrast, users, np.zeros(3 * size))
     check_promise(epsilon, delta)
     kept = delta_for_gaussian(delta, epsilon, touched_draws(3 * size)) if deployment else delta
     mu = mu_of(epsilon, kept)
@@ -120,7 +122,7 @@ def plan_effects(
         trust=JOINT, adjacency=adjacency, epsilon=epsilon, delta=delta, ledger=ledger, sums=noisy_sums(shares, 1.0),
         groups=groups, remark="one analysis after the study",
     )  # fmt: skip
-    return EffectsPlan(contrast, np.repeat(scales, size), grid, guarantee)
+    return EffectsPlan(contrast, users, np.repeat(scales, size), grid, guarantee)
 
 
 def release(plan: EffectsPlan, users: np.ndarray, noise: SecureNoise | np.random.Generator) -> np.ndarray:
@@ -129,8 +131,13 @@ def release(plan: EffectsPlan, users: np.ndarray, noise: SecureNoise | np.random
     With a :class:`SecureNoise` in integers, as ``deployment`` calibrates for; with a generator as a simulation only.
 
     Raises:
-      InvalidInput: secure noise for a plan that is not for a deployment.
+      InvalidInput: not one row per person (a public number), or secure noise for a plan that is not for a deployment.
     """
+    if users.shape != (plan.people, len(plan.scales)):
+        raise InvalidInput(
+            "users", users.shape, f"({plan.people}, {len(plan.scales)}), one row per person",
+            "put all decisions of a person into one row: Contrast.over_days",
+        )  # fmt: skip
     if isinstance(noise, np.random.Generator):
         return np.asarray(users.sum(axis=0) + noise.normal(size=plan.scales.shape) * plan.scales)
     if not plan.grid:

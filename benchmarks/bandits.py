@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What privacy costs a linear contextual bandit, by trust and by noise. Makes the figure of docs/baselines/bandits.md.
 
     python benchmarks/bandits.py --seeds 16 --out docs/pictures/bandits.png

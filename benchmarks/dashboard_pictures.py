@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The pictures of docs/dashboard.md: a service, simulated users, and a browser that looks at it.
 
 python benchmarks/dashboard_pictures.py --users 3000 --sent 2100

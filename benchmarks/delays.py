@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What late and lost reports cost: regret against the mean delay and against the share that never arrives.
 
     python benchmarks/delays.py --episodes 20000 --seeds 8 --out docs/pictures/delays.png

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Streams without end and users who change: regret of the endless schedule beside known K, and through a change of season.
 
     python benchmarks/endless.py --seeds 4 --out docs/pictures/endless.png --rows endless.json

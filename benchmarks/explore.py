@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The curves of docs/explore.md: what privacy costs, for every world, trust and ε that its reader may choose.
 
     python benchmarks/explore.py --out docs/explore/curves.json

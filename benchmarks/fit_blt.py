@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 r"""Fit the parameters of the BLT counter and print ``blt_parameters.py``; ten minutes on one core.
 
     python benchmarks/fit_blt.py > /tmp/new.py && mv /tmp/new.py src/reticent/privacy/counters/blt_parameters.py

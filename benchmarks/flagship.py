@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The price of privacy: private-score-vi beside other learners, in one run. Makes the tables of docs/improvements.md.
 
     python benchmarks/flagship.py main zoo local shuffle epsilons blends sensitivity floor curves \

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What benchmarks/flagship.py measured, as the README's first picture and as the tables of docs/improvements.md.
 
     python benchmarks/flagship_pages.py --picture docs/pictures/flagship.png

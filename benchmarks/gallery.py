@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """One picture of every world in the zoo, and the table of docs/gallery.md.
 
     python benchmarks/gallery.py                    # all of them, into docs/pictures

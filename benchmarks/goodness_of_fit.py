@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """How often the agent's own check of its candidates complains: of blends that are right, and of blends that are not.
 
     python benchmarks/goodness_of_fit.py [--users 20000] [--seeds 64]

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What policies are worth in the real world of ``icu-sepsis``: the table of its docstring.
 
     python benchmarks/icu_sepsis_values.py --horizons 5 10 20 40

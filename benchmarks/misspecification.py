@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What a wrong model costs, and what the inflated confidence radius is good for.
 
     python benchmarks/misspecification.py [--world mobile-health] [--seeds 16] [--out docs/pictures/misspecification.png]

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Systematic mutation of the modules that privacy rests on: everything that can be changed, one thing at a time.
 
     python benchmarks/mutation.py                 all targets, about an hour (`make mutants`)

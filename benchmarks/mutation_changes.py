@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What can be changed about a module, one thing at a time: the mistakes that a careless edit makes.
 
 Comparisons, arithmetic, numbers, ``and``/``or``, a dropped ``not`` or minus, branches exchanged, a largest taken for a

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Which modules are mutated, and the tests that are to see every change of each: the quick ones that are about it."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """One mutant put to its tests: a copy of the sources, and a process that has the heavy libraries already.
 
 Importing JAX and its like takes longer than most tests of a small module. So they are imported once, without a line of the

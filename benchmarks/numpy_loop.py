@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Private-LinOpt-VI as a plain NumPy loop: what one would write with the paper open on the desk.
 
 Algorithm 1 with the Privatizer of section 6.1, line by line: four binary counting mechanisms with a noise draw per node,

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """This library beside others, in one run: a NumPy loop of the paper, and rlberry's learners, each in the same world.
 
     python benchmarks/opponents.py --seeds 128 [--rlberry PYTHON]

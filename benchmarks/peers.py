@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """reticent beside others, in one run: rlberry, and the published private algorithms, in one world with as many users.
 
     python benchmarks/peers.py [--rlberry PYTHON]

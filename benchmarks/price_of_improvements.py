@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The price of each improvement over the paper's privatizer, one after the other, as a table.
 
     python benchmarks/price_of_improvements.py [--world random-blend] [--episodes 20000] [--seeds 16] [--json]

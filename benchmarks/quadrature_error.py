@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """How many nodes a continuous world needs: errors of φ_V, V^π and V* on glucose. Makes docs/continuous.md's figure.
 
     python benchmarks/quadrature_error.py --out docs/pictures/quadrature_error.png

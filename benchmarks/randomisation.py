@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What a study tells afterwards: intervals of effects by number of people and ε, and how many of them cover.
 
 python benchmarks/randomisation.py --studies 1000 --out docs/pictures/randomisation.png

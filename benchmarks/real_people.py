@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What there is to learn from recorded people: the tables of docs/real-people.md.
 
     RETICENT_DATA=FOLDER python benchmarks/real_people.py                   # all of them, two minutes on one core

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Learners among recorded people: what they earn, at which ε and trust, beside the pilot's plan (docs/real-people.md).
 
     RETICENT_DATA=FOLDER python benchmarks/real_people_learners.py msnbc --orders 3

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Private learning on real states: what it costs on glucose, and how often a report is clipped between the nodes.
 
     python benchmarks/real_states.py --seeds 8

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Does a rehearsal predict? Measured regret beside its 90 % band, on 50 worlds that nobody tuned on.
 
     python benchmarks/rehearsal_coverage.py                   # the table of docs/from-records.md

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What it costs that users return: noise for g contributions, by counter and by how they are kept apart.
 
     python benchmarks/returning_users.py --out docs/pictures/returning_users.png

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """rlberry's UCBVI and LSVI-UCB on a world given as arrays; prints episodes per second as JSON.
 
     python benchmarks/rlberry_peer.py world.npz --ucbvi 300 --lsvi 20

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Kill the service with ``kill -9`` at random moments under load, and count what is left.
 
     python benchmarks/service_crashes.py --kills 100 --database sqlite

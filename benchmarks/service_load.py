@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Many users at once on several workers: episodes per second, latencies, where the processor's time goes, memory.
 
     python benchmarks/service_load.py --workers 4 --clients 256 --acts device --seconds 30

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What a shuffler is worth: joint, shuffle and local trust at one ε, on two worlds. Makes the figure of docs/shuffle.md.
 
     python benchmarks/shuffle.py --seeds 16 --out docs/pictures/shuffle.png

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Regret does not grow with the number of states, and planning costs what the transition entries cost.
 
     python benchmarks/states_do_not_matter.py [--seeds 16] [--out docs/pictures/states_do_not_matter.png]

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """One study from beginning to end: who is promised what, what is learned, and which effects can be told afterwards.
 
     RETICENT_DATA=FOLDER python benchmarks/study.py --out docs/pictures/study.png

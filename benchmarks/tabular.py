@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The tabular agents on RiverSwim with six states, K = 20 000: regret with noise that keeps its word.
 
 ``python benchmarks/tabular.py run [group ...]`` adds curves to ``results/tabular.json``, ``... draw`` makes

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The documentation site: ``make docs`` builds it, and every warning is an error."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """One device of one user: act by the published policy, observe, and let the client send what the trust model allows.
 
     python examples/device.py ann                  # joint model: the trajectory is sent, the service keeps sums of it

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Made-up records of a coaching app, to walk the way from records to a private agent:
 
     python examples/make_log.py --out records            # pilot.csv and trial.csv

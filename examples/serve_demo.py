@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The service in one command: start it on this machine, send it simulated users, watch the dashboard, stop with Ctrl-C.
 
     python examples/serve_demo.py                         # or: make serve-demo

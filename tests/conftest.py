@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """How the suite uses JAX: most of its time would be compilation, and most of its memory compiled programs.
 
 * Programs here run for milliseconds and take seconds to compile, so XLA's costly passes are left out: a quarter of the

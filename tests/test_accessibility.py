@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Dashboard, reports and the interactive page, checked with axe in a real browser: no serious and no critical finding."""
 
 from __future__ import annotations

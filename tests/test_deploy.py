@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The files under deploy/: their pieces run here without Docker, and what they name is there."""
 
 from __future__ import annotations

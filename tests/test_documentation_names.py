@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Every dotted name and every path that the documentation quotes is there: pages grow old where nobody asks."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The interactive page in a real browser: it answers from the curves it carries, by keyboard and on a phone."""
 
 from __future__ import annotations

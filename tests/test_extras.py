@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A lean installation: the core runs without any optional package, and each missing one is named with its remedy."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Importing the library, and using it, leaves the process as it was: precision, environment, configuration."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Registries: choices that are read when asked, and plugins that are loaded when a registry is first looked into."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The tutorials run as they stand: every Python cell of a notebook, in order, in a process of its own."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The documentation site: every page is in it, and it builds without a warning, links within it included."""
 
 from __future__ import annotations

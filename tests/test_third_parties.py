@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Third parties add agents, worlds, counters and trust models through the public registries, without touching this package.
 
 A distribution of one module is written to a folder, with entry points as an installer would write them, and used by

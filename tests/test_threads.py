@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Large batched factorisations must not starve XLA's pool of threads (see :mod:`reticent.runtime`)."""
 
 from __future__ import annotations

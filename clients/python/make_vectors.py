@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Write ``wire/vectors/*.json``: inputs and outputs of all that server and device share, for clients in any language.
 
     python clients/python/make_vectors.py

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The interactive page: reads the curves that the page carries, answers, and draws them. No library, no request.
 "use strict";
 

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """reticent: online reinforcement learning that learns from every user and reveals none.
 
 >>> import reticent

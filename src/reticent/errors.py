@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The errors a user can cause, each naming the field, the value, the bound and the remedy."""
 
 from __future__ import annotations

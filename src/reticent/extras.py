@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Optional packages: which of this library's extras brings each, and the one sentence that says so where it is missing."""
 
 from __future__ import annotations

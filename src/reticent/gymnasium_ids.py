@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The ids under which worlds are Gymnasium environments, and their registration.
 
 ``import reticent`` registers them if Gymnasium is already imported, and ``import reticent.worlds`` does in any case;

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Worlds and agents are named the same way everywhere: ``name`` or ``name:key=value,key=value``.
 
 A registry maps a name to a *factory*, a function whose keyword-only parameters are the keys. Their annotations say how a

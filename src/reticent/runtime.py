@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """How this library uses JAX without changing the process it is imported into.
 
 Importing sets nothing: no precision, no environment variable, no cache. Every public entry runs in its own *scope* of

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What is said about a thing, and no part of what it computes: promises, names, origins."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What every agent keeps, whoever wrote it: parametrised over the registry, so a new agent is tested by registering it.
 
 An agent is six pure functions (``init``, ``plan``, ``act``, ``report``, ``absorb``, ``close``; ``update`` is the last

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The audit itself: sharp and never above the claim on unbroken code, and what it writes."""
 
 from __future__ import annotations

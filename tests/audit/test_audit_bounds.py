@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Lower bounds: exact where an exact value is known, valid as often as they say, and sharp enough."""
 
 from __future__ import annotations

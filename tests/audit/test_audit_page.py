@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """docs/audit.md says which test looks at which entry point and kind of neighbour: every one of them is there."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The law of every noise source: passes at its scale, fails 10% off; and the release noise of every counter."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """An agent of no family that the audit knows: one clipped vector per user, whose coordinates follow earlier releases.
 
 Its author brings the sums, the guarantee and the neighbours; matched filter, replay, noise law, atoms and monitor are the

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Canaries under watch: noise read off public releases, and the audit that may stop at any time."""
 
 from __future__ import annotations

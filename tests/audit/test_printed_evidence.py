@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What an audit proved is what it prints: on the page, in the picture, on the terminal and as JSON."""
 
 from __future__ import annotations

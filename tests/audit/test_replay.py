@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Replay of the unbroken code, over counters, trust models, frames and methods; and that the search reaches its goal."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A person who returns, examined: replay and attack with all of her contributions exchanged, late ones included."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """E-processes: alarms as rare as stated however often one looks, under every kept promise; and broken ones are found."""
 
 from __future__ import annotations

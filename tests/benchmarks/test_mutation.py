@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The mutation tool: under a good test every mutant dies, under a weak one a named mutant lives and is reported."""
 
 from __future__ import annotations

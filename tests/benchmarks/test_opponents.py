@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Those whom the library is measured beside: the NumPy loop is the library's learner, peers that cannot run say why."""
 
 from __future__ import annotations

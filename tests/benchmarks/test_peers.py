@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The table of docs/peers.md: every agent that it names exists, a row counts what it says, an absent peer says so."""
 
 from __future__ import annotations

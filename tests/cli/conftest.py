@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The command as its tests call it."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """``reticent audit``: what it prints and writes, and whom it takes."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """``reticent bench`` from the outside."""
 
 from __future__ import annotations

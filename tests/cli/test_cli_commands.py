@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The command from the outside: output, errors, exit codes, Ctrl-C."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The first commands of a newcomer: nothing at all, the demonstration, and what an ε means."""
 
 from __future__ import annotations

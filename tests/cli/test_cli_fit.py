@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """``reticent fit`` from the outside: a small log to a model file, and nothing written where something is wrong."""
 
 from __future__ import annotations

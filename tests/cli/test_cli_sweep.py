@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """``reticent sweep`` from the outside: listing, output, errors, exit codes, being killed."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """``reticent users`` against the real service: counts that add up, crowds that are late or lost, and plain failures."""
 
 from __future__ import annotations

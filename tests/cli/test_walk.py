@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The way from records to a private agent, as the README walks it: fit, rehearse, replay, serve, users."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The device's own budget: one report per user, whatever a service says, through two services."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What device and service form, against the simulation's JAX: the same integers, for every model and any trajectory."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Devices of the flagship against the real service: places, references of rounds, and the exact numbers they send."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The client against the real service: what is sent, what is sent again, and what never leaves the device."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Devices behind a shuffler, against the real service: what leaves, to whom, and with which law."""
 
 from __future__ import annotations

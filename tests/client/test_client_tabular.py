@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Tabular agents, deployed: the same service and the same client, whose reports are visit counts."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """``make serve-demo`` from the outside: service, users, dashboard's address, and a clean end at Ctrl-C."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The TypeScript client against the real service, in Node and in Chromium: Python's numbers, and no second report."""
 
 from __future__ import annotations

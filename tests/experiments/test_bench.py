@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Measurements of this library: timings say what they timed, rows compare medians, figures are drawn."""
 
 from __future__ import annotations

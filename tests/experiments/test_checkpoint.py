@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A run that is stopped or killed goes on where it was, and ends with the numbers of one that never stopped."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Comparisons: who takes part, who is told why not, the ranking, the advice, and the files."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A comparison that is to end in time: who is tried, who is left out, and what is said of it."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Users until the gap stays below a target, against its plain meaning."""
 
 from __future__ import annotations

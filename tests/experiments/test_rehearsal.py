@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A rehearsal: numbers over truths, the choice, the file and the page."""
 
 from __future__ import annotations

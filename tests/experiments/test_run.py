@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A run from end to end: its numbers, its files, its report."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Saving, loading, and going on as if nothing had happened."""
 
 from __future__ import annotations

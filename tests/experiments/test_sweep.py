@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A sweep in one process: the grid, the names of cells, what is stored, resuming, failures, the summary."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A sweep on a real Ray cluster of three nodes, of which one is killed midway; and one whose driver is killed.
 
 The nodes are processes of this machine: each has its own raylet, workers and object store, and dies like a machine does.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Golden regrets: every agent in two small worlds, fixed seeds, double precision; to be kept bit for bit.
 
 ``python tests/golden/record.py`` writes ``regrets.json`` beside this file, and with names of worlds and agents, in turn,

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """No algorithm changed without being noticed: regrets as they were recorded, bit for bit (:mod:`record`).
 
 The quick suite leaves out some of XLA's passes, which rounds otherwise, so there the runs are made by a process of their

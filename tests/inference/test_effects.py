@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Effects of a treatment: the moments that identify them, the bounds that protect users, and intervals that cover."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The release of effects held to its guarantee: replayed on hostile people, its noise tested, and attacked."""
 
 from __future__ import annotations

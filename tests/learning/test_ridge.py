@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Ridge estimates and widths by Cholesky, against plain solves, over conditions up to 1e8."""
 
 from __future__ import annotations

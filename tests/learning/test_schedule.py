@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The public schedule of rounds."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Written-out Cholesky and triangular solves against NumPy, and the eigenvalue floor under nested vmaps."""
 
 from __future__ import annotations

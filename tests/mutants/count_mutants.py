@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Broken variants of the privacy code of agents that count. Importing this module registers them with the others."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Examinations of the release of effects after a study: replay, the law of its noise, an attack, and coverage."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Broken variants of the release of effects after a study. Importing this registers them."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The checks that mutants are put to. Each builds its subject afresh, from whatever code is in force, and lists findings.
 
 An examination of the unbroken code finds nothing; ``test_mutants.py`` asserts that first, for every examination in use.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Broken variants of the privacy code: one mistake each, made at run time, and the check that must see it.
 
 A mutant is registered with ``@mutant(mistake, examination, sees)``; the function applies the patch. ``sees`` is a regular

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Examinations of the deployed path: embedded agent, service, device and shuffler, each with the real components."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Broken variants of the deployed path, by class: refusal, silence, lateness, rollback, rare failure, wire.
 
 A refusal, a silence or a delay that moves what others see is a release. Importing this registers them.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Broken variants that fail rarely and then totally: once in a thousand runs, or five times. Importing this registers them.
 
 Scale, shape and independence of such noise pass every test that does not look for them; δ is what they break.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Examinations of people who return to a service, and of devices that randomise: the real components."""
 
 from __future__ import annotations

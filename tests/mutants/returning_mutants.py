@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Broken variants of what protects people who return. Importing this registers them."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Broken variants of the flagship's privacy code, one clipped vector per user. Importing this registers them.
 
 Asked of every line of ``agents/score``: could it move with one user's raw data, and does a check fail if it did?

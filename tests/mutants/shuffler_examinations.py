@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Examinations of shuffler and service together: the real ones, joined without a network."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Broken variants of the way from a shuffler to the service: silence that shows, batches that never come or come late.
 
 Importing this registers them.

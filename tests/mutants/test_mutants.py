@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Every broken variant is caught, by the check that docs/audit.md names, for the right reason; the unbroken code passes."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Reports that arrive late or never: the theorem by brute force on every counter, and what happens without its premises."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Missing and repeated noise: counted where it is, and nowhere else."""
 
 from __future__ import annotations

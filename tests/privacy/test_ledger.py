@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The ledger against hand computation, the accountant, and plans that cannot be right."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Noise sources: the right distribution (and not 10% off), fork, types, and the exact grid arithmetic.
 
 Statistical tests fail on correct code with probability at most 1e-6 each; simulation keys are fixed, secure draws

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What was known before the first user comes is said with the promise, wherever the promise is said."""
 
 from __future__ import annotations

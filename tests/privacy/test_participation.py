@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Users who return: which patterns are allowed, what the worst of them costs, and that the cost is exactly that."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Each stated sensitivity is searched for a counterexample and must also be attained; clipping and packing."""
 
 from __future__ import annotations

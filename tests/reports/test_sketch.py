@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The picture that needs no plotting library."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Databases of the tests' own, and the way to the measurements that tests repeat in small."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Backup and restore: what comes back, who is remembered, what is never released twice, and what dies on the way."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The dashboard's insights over HTTP: the billboard's own numbers, from nothing but what was released."""
 
 from __future__ import annotations

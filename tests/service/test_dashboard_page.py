@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The dashboard in a real browser, against the real service: right, live, quiet, and usable by everybody."""
 
 from __future__ import annotations

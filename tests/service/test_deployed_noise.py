@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The law of the noise of every path that adds any: its size per coordinate, its tails, and that no draw comes twice.
 
 Expected scales are worked out here from the promise, not read from the code under test. Tests are chi-square tests over a

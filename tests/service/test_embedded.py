@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A deployed agent: what it names is what runs, secure noise only, exact sums, places that no data move."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Stores of earlier layouts: refused when served, brought up to date on request, and then what they were."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What operators type: backup, restore, migrate, and everything below ``reticent deployments``."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What the world can read does not move when one admitted user's episode comes, byte for byte, until a release does.
 
 Whether she came back, when, and with what is hers. So every public answer is read, an episode is submitted (or not, or

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The privacy proof carried out on what is deployed: embedded agent, service on either database, device, shuffler.
 
 Neighbours differ by what one user sends, by values that are none, by silence, lateness, retries and order.

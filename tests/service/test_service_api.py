@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The HTTP interface: what it answers, what it refuses, and that a refusal changes nothing."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Canary rounds of a running service: noise that everybody may see, watched for ever."""
 
 from __future__ import annotations

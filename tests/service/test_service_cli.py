@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """``reticent init`` and ``serve``: what they say before serving, and what they refuse to begin or to serve."""
 
 from __future__ import annotations

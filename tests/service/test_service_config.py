@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Settings: what is refused before anybody is served."""
 
 from __future__ import annotations

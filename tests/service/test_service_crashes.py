@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """``kill -9`` under load: what was acknowledged is there once, and no noise is drawn again."""
 
 from __future__ import annotations

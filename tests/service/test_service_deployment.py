@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The durable agent: the library's protocol and numbers, on a store that survives, in either kind of database."""
 
 from __future__ import annotations

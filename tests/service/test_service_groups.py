@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Requests that share a transaction: each is answered as if it had come alone, and only after the commit."""
 
 from __future__ import annotations

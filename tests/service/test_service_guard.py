@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Strangers at the gate: what they cost, what they see, and what a key is good for."""
 
 from __future__ import annotations

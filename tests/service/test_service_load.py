@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Four workers and thirty-two users at once on a real PostgreSQL: no error, no lost update. (Short: many threads.)"""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Lines of the log: one JSON object each, with the request's id and without anybody's data."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Whatever is malformed, the answer is a 4xx problem and the database stays as it was; a user's values are clipped."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What the store holds, what the noise covers, and that the library's audit agrees."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The deployed service learns what the library learns: the same regret, up to the seeds' error."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Users who return to a running service: the pattern that their noise is for, at the door, on arrival and on the device."""
 
 from __future__ import annotations

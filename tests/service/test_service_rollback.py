@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Stores that lie: put back, emptied, changed, damaged; clocks that jump; and the chain that outsiders check."""
 
 from __future__ import annotations

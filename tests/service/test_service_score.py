@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The flagship deployed: places, references, and the numbers of service, embedded agent and simulation, all the same."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A service behind a shuffler: batches of sealed rounds, exact sums, refusals that change nothing."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The store under stress: locks that cannot cross, connections that suffice, commits that last, answers of bounded size."""
 
 from __future__ import annotations

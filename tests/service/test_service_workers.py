@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Several workers and their planner: who weighs what, and what happens when the planner is killed."""
 
 from __future__ import annotations

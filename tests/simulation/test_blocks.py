@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """How a schedule is cut into blocks, and what is read off a thinned curve."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Simulated delays: none is the ordinary simulation, any is a slow loop with a list of letters, and draws are as named."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Seeds in groups: nobody is lost, filled up or mixed up, whatever their number."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Recorded people meet agents: the same plan gives the same returns, everyone once, and learning pays."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Settings side by side are the agents one by one; single precision is single throughout and tells the same story."""
 
 from __future__ import annotations

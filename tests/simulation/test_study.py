@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A study of people who come every day: what they do is theirs, what is logged is true, and effects are found."""
 
 from __future__ import annotations

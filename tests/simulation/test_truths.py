@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Truths side by side: each seed lives in its own world, and nothing else changes."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The audit as the families' tests use it: what each of them asks, in one place that follows the audit's interface."""
 
 from __future__ import annotations

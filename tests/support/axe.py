@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """axe-core in a real browser: what keeps people from using a page. Installed beside the TypeScript client."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Linear probes: feed a counter unit vectors, and read off the matrices that define it."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Small deployments for the service's tests."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The interactive page as the site has it: the real page, theme and settings, without the pages beside it."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A proxy between client and service that writes down every byte the client sends, and breaks what it is told to break."""
 
 from __future__ import annotations

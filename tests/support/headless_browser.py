@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A headless Chromium of the system's, with an empty profile, for tests and pictures of the dashboard."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A world on the unit interval for tests: a walker who is told where to go, and who may be obedient, contrary or lazy."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Random blends and tabular worlds of a few shapes (few, so that JAX compiles few programs) for hypothesis."""
 
 from __future__ import annotations

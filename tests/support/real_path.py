@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Replay and attack of the deployed path: neighbours that differ by what one user sends, or does not, or too late.
 
 A *story* is a sequence of events: users are admitted, and some of them send. Two stories of one kind differ in user

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Algorithms 1 and 2 of the paper, written down line by line: slow, plain, and independent of the library.
 
 Nothing here imports ``reticent``; arrays in, arrays out, NumPy only, one loop per "for all" of the pseudo-code, and

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The papers' estimates and bonuses of one pair (s, a), by hand: one function per paper, on plain numbers."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """UCB-VI planning from counts, transcribed with loops: slow, plain, and knowing nothing of the library."""
 
 from __future__ import annotations

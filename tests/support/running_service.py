@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The real service on a real port, for tests: uvicorn in a thread, SQLite in a temporary directory."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A regularizer for tests: noise that is written down beforehand."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A service of its own process to measure or to kill, and plain HTTP calls to it."""
 
 from __future__ import annotations

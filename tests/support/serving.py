@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The application on a small world, with its keys, for tests."""
 
 from __future__ import annotations

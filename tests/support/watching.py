@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What it takes to watch a deployment in a browser: the service on a real port, users who come, a page that is checked."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Actions that cannot be taken, by state or by moment: the best plan is the best of those that are possible."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A budget of prompts as part of the state: never exceeded, and no loss where it is ample."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Continuous worlds: rows that are distributions, features that converge, samplers that agree with their densities."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Exact values, against enumeration that shares no code with the library, and laws that hold in every world."""
 
 from __future__ import annotations

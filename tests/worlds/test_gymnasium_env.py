@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Worlds as Gymnasium environments."""
 
 from __future__ import annotations

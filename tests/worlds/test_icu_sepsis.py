@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """ICU-Sepsis: the truth is the benchmark's, the phenotypes blend to it, and being wrong about them costs lives."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Kernel features: how well they reproduce the kernel, bounds that hold, and a learner without candidate models."""
 
 from __future__ import annotations

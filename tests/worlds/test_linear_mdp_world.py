@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The linear-mdp world: its probabilities are linear in the declared features, and features are checked."""
 
 from __future__ import annotations

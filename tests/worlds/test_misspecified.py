@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Misspecified worlds: off the span by what they say, not by less whatever θ, and unknown to the learner."""
 
 from __future__ import annotations

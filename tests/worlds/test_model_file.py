@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Model files: everything comes back, damage and other versions are refused, nothing is written on error."""
 
 from __future__ import annotations

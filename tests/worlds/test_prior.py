@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Truths from the public prior: worlds of the model, as the prior says, and always the same ones."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Quadrature rules do what their names promise: exact degrees, nested nodes, fewer nodes on sparse grids."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Candidates from simulators and from trajectories: they converge, the report's bounds hold, bad sources are refused."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Sparse worlds: the same world with its table written out behaves the same, and nothing of size S² is ever made."""
 
 from __future__ import annotations

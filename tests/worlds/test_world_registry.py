@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Worlds by name: specs, options, defaults."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What :meth:`World.step` draws has the world's probabilities."""
 
 from __future__ import annotations

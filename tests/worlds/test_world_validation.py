@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Bad input is refused with a message that names the field and the bound."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The named worlds: known numbers, and the stories they are meant to tell."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Keyboard, tutor and the hard instance: their stories told again in plain Python, and the numbers they quote.
 
 Each world is built a second time here from its story, as a function from (state, action) to outcomes, and solved by

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The way to the script that writes the test vectors, whose small deployments tests use too."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What tests of a device's noise need of statistics, without SciPy: this package's tests run where NumPy alone is."""
 
 from __future__ import annotations

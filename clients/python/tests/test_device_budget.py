@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The device's own budget by itself: what may be spent, when it is on the disk, and what its file gives away."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Messages to a shuffler: as many as a user's place says, the right ones, and nothing that gives her away."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Names of states and actions on a device."""
 
 from __future__ import annotations

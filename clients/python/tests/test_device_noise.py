@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The device's noise: its law exactly, coin by coin, and at the scales of a deployment.
 
 Two kinds of checks. *Exhaustive*: a sampler that is fed every possible sequence of uniform integers, with its weight, has

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Clips, rounding and forms: what holds whatever comes in, and what no message says."""
 
 from __future__ import annotations

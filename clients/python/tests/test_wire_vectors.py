@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The test vectors: they are what the script writes, and every case follows from what is in its file alone."""
 
 from __future__ import annotations

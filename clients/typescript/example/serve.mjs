@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /**
  * The example's backend: serves the page and the client, and passes the client's requests on to the service with the app's
  * key, which therefore never reaches a browser.

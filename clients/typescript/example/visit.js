@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /**
  * A visitor of this page is a user in the local model: her browser acts by the published policy, keeps her day to itself,
  * and sends one noised report, once, whatever the service says.

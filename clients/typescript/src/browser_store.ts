@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /**
  * The browser's database (IndexedDB): one for all pages and workers of the app's origin; who clears it clears the budget.
  *

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /**
  * The device's own budget: how often one user reports, whatever a service says.
  *

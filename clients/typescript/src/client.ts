@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /** A device's or an app's way to the service: users' episodes, with policies and model fetched once and kept. */
 
 import { BrowserStore } from "./browser_store.js";

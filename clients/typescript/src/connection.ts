@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /**
  * One JSON request, one answer: retries that are safe, and an end to waiting.
  *

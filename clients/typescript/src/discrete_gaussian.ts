@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /**
  * Exact discrete Gaussian noise on a device: integers in, integers out, no floating-point number on the way.
  *

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /**
  * What a device sends to a shuffler: its statistics as ones among messages, hidden by coins that all users flip.
  *

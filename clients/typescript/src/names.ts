@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /** What the model's states and actions are called, so that an app's code says `nudge` and not 2. */
 
 import type { Content } from "./wire/content.js";

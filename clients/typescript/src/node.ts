@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /** What is special to Node: a device's budget in files. */
 
 import { link, mkdir, open, readFile, rename, unlink } from "node:fs/promises";

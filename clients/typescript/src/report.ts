@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /**
  * What a device sends in the local model: its contribution on an integer grid, plus its own noise.
  *

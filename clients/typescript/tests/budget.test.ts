@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /** The device's own budget: one report of a user, whatever a service says, and the same bytes whenever it is sent. */
 
 import assert from "node:assert/strict";

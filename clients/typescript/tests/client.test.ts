@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /** A device that trusts nobody: what a service must be before a user is named to it, and what leaves the device. */
 
 import assert from "node:assert/strict";

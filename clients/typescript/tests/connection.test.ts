@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /** Requests that may be repeated are; refusals are final; nothing is said in the clear. Against a small HTTP server. */
 
 import assert from "node:assert/strict";

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /** What tests of noise need of statistics. Every test here has a false-alarm rate of at most {@link FALSE_ALARM}. */
 
 import { erfc } from "../src/wire/promise.js";

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /**
  * The device's noise: its law exactly, coin by coin, and at the scales of a deployment.
  *

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /** Rules of a hostile service: refused before anything is formed. What passes keeps its bounds, whatever a user did. */
 
 import assert from "node:assert/strict";

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /** A service that says what a test tells it to, lies included, and writes down what it is sent. */
 
 import { type IncomingMessage, type ServerResponse, createServer } from "node:http";

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /** Every case of the shared vectors: integers exactly, floating-point numbers up to a relative 1e-12. */
 
 import assert from "node:assert/strict";

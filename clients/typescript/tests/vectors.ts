@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /** The test vectors that all clients share, and small deployments made of them. */
 
 import { readFileSync } from "node:fs";

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Every agent by name, one folder per family. Importing this package registers them."""
 
 from reticent.agents import bandits, evaluation, linear_mdp, linear_mixture, score, tabular

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Agents by name: ``make_agent("ucrl-vtr:bonus_scale=0.3", model, episodes)``.
 
 Adding an agent is one file in this package whose factory carries ``@AGENTS.register("name")``, and its import in the

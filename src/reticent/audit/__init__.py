@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Trust, but verify: does an agent keep its promise of privacy?
 
 Three ways to find out, each able to see what the others cannot:

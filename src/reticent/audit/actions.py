@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The adversary that joint differential privacy names: all *other* users together, who see the actions shown to them.
 
 A trial is a whole run of the agent in its world. The canary is the first user; everyone else behaves as the world has it.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 r"""What missing or repeated noise proves: a δ that the mechanism has at the least, whatever ε is.
 
 :mod:`reticent.privacy.atoms` counts and says why a count is evidence. Here it becomes a verdict: with Clopper and Pearson's

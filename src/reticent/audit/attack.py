@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The audit: can an adversary who is as strong as the promise allows see more than the promise allows?"""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 r"""From two samples of scores to a lower bound on ε, with confidence.
 
 ``scores`` without and with the canary are the adversary's evidence. Three bounds, from the most general to the sharpest:

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 r"""Does the noise have the law that the calibration counts on?
 
 Everything the accountant says rests on the noise being Gaussian, of the calibrated scale on each coordinate, independent

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 r"""The release of effects after a study (:mod:`reticent.inference`), held to its guarantee as agents are to theirs.
 
 * :func:`replay_effects` carries out the proof: two studies that differ in one person, by all she ever did. With the same

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What a family of agents tells the audit: the seam between ``agents`` and ``audit``.
 
 An agent's family supplies an object with some of the methods below, by

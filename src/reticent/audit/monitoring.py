@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 r"""Canaries under watch: from what is published about them to the e-processes of :mod:`reticent.audit.sequential`.
 
 **In a running service.** Canaries are places of their own, counted in K and taken by nobody: what they contribute is

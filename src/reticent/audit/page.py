@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The page of an audit: one HTML file for a data-protection officer, without formulas and needing nothing else."""
 
 from __future__ import annotations

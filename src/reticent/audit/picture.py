@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The picture of an audit: what the adversary sees without and with the canary, and what that proves."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What a deployment must refuse: each refusal is tried, and each acceptance is a finding.
 
 The agent is any object with the interface of :class:`reticent.service.embedded.DeployedAgent`; that is not imported, so

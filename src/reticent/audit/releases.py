@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 r"""The strong adversary: sees every released sum, or every report where users noise their own; knows all users but one.
 
 A trial runs the agent's own privatizer with its own noise over all its rounds, once with the canary and once with her

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 r"""Replay: the privacy proof, carried out on the running code.
 
 Two sequences of users differ in one user. The proof says: the item that reaches the counter moves by at most the

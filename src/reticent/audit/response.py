@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 r"""What a counter really does, read off by feeding it unit impulses.
 
 Counters are linear: the releases are :math:`y=Ax+Bz`. Probing gives A and B without trusting anything a counter says of

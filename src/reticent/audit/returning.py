@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 r"""A user who returns: replay and attack with all of her contributions exchanged at once.
 
 :mod:`reticent.audit.replay` exchanges one contribution. Here a person has several, in the rounds of a pattern; what they

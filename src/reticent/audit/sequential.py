@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 r"""Always-valid monitoring: evidence that may be looked at after every release, for ever, without raising false alarms.
 
 A test of fixed size may be looked at once. A service runs for years and is looked at all the time, so its evidence is an

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Who is audited: an agent, held to the guarantee that it carries."""
 
 from __future__ import annotations

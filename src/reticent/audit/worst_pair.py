@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The search for the worst pair of neighbours: those whose reports are farthest apart in units of the noise.
 
 A family proposes what its proof calls worst, what an attacker would try, and random pairs

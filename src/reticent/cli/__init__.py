@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The command ``reticent``.
 
 A command is one module here and one line in :data:`COMMANDS`. Modules import only what their ``--help`` needs (typer

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """``reticent agents``: which agents there are."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """``reticent audit``: attack a private agent, and bound its ε from below."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """``reticent audit --deployment``: a running service's public ledger, checked from outside."""
 
 from __future__ import annotations

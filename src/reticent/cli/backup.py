@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """``reticent backup``: a deployment's store in one sealed file."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """``reticent calibrate``: what a promise costs in noise, or what a noise is worth as a promise."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """``reticent compare``: every agent that applies to a world, what each guarantees beside what it achieves."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """``reticent demo``: the private learner beside the paper's and a non-private one, with a picture and a report."""
 
 from __future__ import annotations

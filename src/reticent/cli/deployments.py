@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """``reticent deployments``: what an operator asks of deployments, and tells them."""
 
 from __future__ import annotations

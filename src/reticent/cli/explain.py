@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """``reticent explain``: what an ε means, in plain words and a picture."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """``reticent fit``: candidate models from a table of past sessions."""
 
 from __future__ import annotations

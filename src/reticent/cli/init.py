@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """``reticent init``: begin a deployment in an empty store."""
 
 from __future__ import annotations

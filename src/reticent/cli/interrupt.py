@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Ctrl-C as a request: the first asks the run to stop at a good place, the second stops it on the spot."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """``reticent migrate``: a store of an earlier layout brought up to the present one."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What commands print: one JSON document, or tables for people."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """``reticent rehearse``: what a deployment will be like, before the first user."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """``reticent replay``: recorded users meet the deployed agent, before launch."""
 
 from __future__ import annotations

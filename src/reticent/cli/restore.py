@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """``reticent restore``: a deployment's store put back, at no cost in privacy."""
 
 from __future__ import annotations

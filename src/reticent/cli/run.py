@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """``reticent run``: agents in a world, with results, a picture and a report."""
 
 from __future__ import annotations

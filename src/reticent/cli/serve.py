@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """``reticent serve``: the deployed agent as a web service."""
 
 from __future__ import annotations

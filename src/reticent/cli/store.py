@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What commands on a deployment's store have in common: settings, store and secrets of a configuration file."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """``reticent sweep``: a grid of settings and seeds, on this machine or on a Ray cluster."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """``reticent users``: simulated users for a running service, as a demonstration or a load test."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """``reticent worlds``: which worlds there are, and all about one of them."""
 
 from __future__ import annotations

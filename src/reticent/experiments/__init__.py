@@ -1,1 +1,2 @@
+# SPDX-License-Identifier: Apache-2.0
 """Run, sweep, store, compare, plot and report."""

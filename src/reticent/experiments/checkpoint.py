@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What a long run leaves behind now and then, so that the same command goes on where it was killed.
 
 One file per agent in the run's directory: the curve so far and the carry of the simulation, as plain arrays, with a

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What a run is, with nothing left open: the world, every option of every agent, the episodes and the seeds.
 
 A resolved configuration is written beside the results, and is enough to run them again.

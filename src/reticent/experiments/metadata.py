@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Under which circumstances a run was made: versions, device, state of the repository, date.
 
 Nothing here names the machine, its user or a directory: results are made to be shared.

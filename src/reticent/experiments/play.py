@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Any agent here against a Gymnasium environment for which a model is given.
 
 The loop draws actions and simulated noise from the same streams as :mod:`reticent.simulation.simulate`; the

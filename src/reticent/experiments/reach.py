@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """How many users it takes until next to nothing is lost any more: what a study's designer asks for.
 
 Simulation only: gaps are measured against the hidden truth. A point of a thinned curve stands for the users since the point

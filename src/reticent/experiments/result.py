@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What a run found, as numbers, tables and files. Simulation only: regret is measured against the hidden truth."""
 
 from __future__ import annotations

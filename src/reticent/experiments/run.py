@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """One command's worth of work: some agents in one world, many seeds, with files if asked for."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Save and load agents and half-finished simulations, without pickle and without losing a bit.
 
 A saved file is a zip archive of two members. ``manifest.json`` is versioned and says what there is: the agent with its

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The directory of a run: ``config.yaml``, ``results.parquet``, ``metadata.json``, ``regret.png``, ``report.html``.
 
 Without Polars the results are ``results.csv``, without Matplotlib the picture is a plain ``regret.svg``.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Simulated users of a running service: many at once, some late, some lost. A load generator, and a demonstration.
 
 The world's truth stays on this side: the service is sent what real devices would send it, by the client that they would

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """After a study: what a treatment does, from users' decisions, as private releases of their own.
 
 ``contrast`` says what one user's decisions tell about an effect; ``effects`` releases the sum over users with noise,

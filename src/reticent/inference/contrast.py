@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 r"""What one user's decisions tell about an effect: weighted and centred, as in micro-randomised trials.
 
 At a decision in state s the treatment was taken with a known probability p (given that it was the treatment or the

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 r"""Effects of a treatment as one private release, and intervals that include its noise.
 
 Of all users' contributions (:mod:`reticent.inference.contrast`) the sums of three blocks are released: residuals r/L,

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What all agents share: the base class, plans, schedules, the aggregator's interface, ridge regression."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Where learning and privacy meet: users' contributions in, released numbers out.
 
 A learner never reads raw sums. It hands what it saw of an episode to an *aggregator* and gets back what may be known of all

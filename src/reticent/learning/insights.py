@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What released numbers say about themselves, in the words of a dashboard. Every family fills in what it can.
 
 Formal guarantee. Whoever makes these figures takes releases, published plans and numbers fixed before the first user, and

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What a learner is: six pure functions over pytrees, whatever it learns.
 
 Every agent of this library, linear or tabular, private or not, is a :class:`Learner`: simulation, service, audit and the

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The billboard: what a learner publishes for its next users, and how they act on it."""
 
 from __future__ import annotations

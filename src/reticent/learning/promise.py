@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What an agent promises its users; every agent says something, if only that it promises nothing.
 
 ``learning`` knows no more of privacy than this. What a private agent promises is a

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 r"""Ridge estimates :math:`\hat\theta=\Lambda^{-1}u` and norms :math:`\|x\|_{\Lambda^{-1}}`, by Cholesky factors.
 
 With :math:`\Lambda=LL^\top`, :math:`\|x\|_{\Lambda^{-1}}=\|L^{-1}x\|_2`; no inverse is ever formed.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """When the learner may change its mind: a fixed public schedule of rounds.
 
 A round is a fixed number of consecutive users who are all served the same plan. At its end the statistics are released

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 r"""Cholesky factors, triangular solves and eigenvalues of many small matrices, written out entry by entry.
 
 A learner factors two d×d matrices per step and replan, with d about 4, for thousands of seeds at once. Library routines

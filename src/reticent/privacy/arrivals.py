@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 r"""What it costs that reports arrive late, out of order, or never: nothing, and here is why.
 
 The proof of the counters (:mod:`reticent.privacy.counters.counter`) has a user's item in *one* round that is known in

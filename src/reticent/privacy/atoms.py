@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 r"""Noise that is not there, or that was there before: exact zeros and repeats, which honest noise has (almost) never.
 
 A mechanism that forgets its noise once in a thousand runs looks right in every test of scale or shape, and is

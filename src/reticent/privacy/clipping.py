@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Clips: what makes a declared bound true.
 
 The implementation is the wire's, which service and devices run too; here it runs with JAX.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The one object that says what an agent promises each user: from whom what is hidden, by how much, and what is not.
 
 Every private agent carries a :class:`Guarantee`; ``reticent calibrate`` prints it, a report quotes it, the service

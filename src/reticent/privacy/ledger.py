@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 r"""What was released when, and what it has cost so far.
 
 After round t the most exposed user has lost what one mechanism of the *strength* that the account gives costs; under

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 r"""Two users in one place: how far apart their contributions are, and what was measured by trying to tell them apart.
 
 Everything an audit and a family of agents tell each other is here, so that neither has to know the other: an agent's

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 r"""Where noise comes from: one source for simulations, one for deployments, and no way to take one for the other.
 
 * :class:`~reticent.privacy.simulation_noise.SimulationNoise` draws floating-point Gaussians from an explicit JAX key.

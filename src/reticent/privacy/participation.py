@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 r"""How often and when one user may contribute, and what that costs: returning users.
 
 A user who contributes once moves one item. One who returns moves several, and noise must hide all of them together.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 r"""How far one user can move the statistics: sensitivities.
 
 One step of one user's episode contributes a *matrix* :math:`xx^\top` and a *vector* :math:`vx`, where

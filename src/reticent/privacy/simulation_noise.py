@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Noise of simulations and tests: Gaussians in floating point from an explicit key. :mod:`reticent.privacy.noise` has the
 noise of deployments, and no way to take one for the other."""
 

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Sums of users' contributions, released with noise: what every privatizer has in common.
 
 A user's contribution is one array ``(H, D)``, whatever the numbers in it mean: packed regressions

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What the agents of a run promise: the report's privacy section, and the theorems' bounds for its picture.
 
 Everything here follows from the agents' options; none of it depends on what the simulated users did.

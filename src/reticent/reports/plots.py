@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The picture of a run: what learning has cost so far, and how far the policy in force is from the best one.
 
 Bands say what they are and of how many seeds. Colours are Okabe and Ito's, which people with any colour vision can

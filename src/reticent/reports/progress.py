@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """How far a command is: a bar on a terminal, a few plain lines elsewhere, nothing if it is over at once.
 
 Whatever takes longer than :data:`PATIENCE` seconds is told through a :class:`Progress` with the time left. Runs call it

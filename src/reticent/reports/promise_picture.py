@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The picture of a promise: how often an attacker's best guess is right, and what he finds at which price."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The page of a rehearsal: the answer first, then the picture, then every promise tried, then the file to serve."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The picture of a rehearsal: how the gap falls with users, and what ε costs in the end; bands hold nine in ten truths."""
 
 from __future__ import annotations

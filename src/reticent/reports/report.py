@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The report of a run: one HTML file that needs nothing else, readable by a stranger and on a telephone.
 
 A section is a title and a function of the result that gives its HTML, or an empty string where it has nothing to say.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A picture of a run without a plotting library: the regret curves as a small SVG, where Matplotlib is missing."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Admissions: users who come within a moment are admitted in one transaction, each as if she had come alone.
 
 A group is decided member by member: who has come before, who has contributed, how much room there is. Those who are not

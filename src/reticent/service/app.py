@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The web application: a deployment behind its routes."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A copy of a store in one sealed file, as of one moment, without any sum that was not released.
 
 What is public is in the first line: which deployment, how many releases and users, when. The rest is sealed records of rows

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 r"""A shuffled batch: what a shuffler hands over of one round, and what it must look like to be believed.
 
 By the theorem of :mod:`reticent_client.wire.shuffling` a permuted sequence of bits says exactly how many bits and how many

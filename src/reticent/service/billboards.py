@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A published plan as plain arrays: what users act by, and what their contributions are made of. No JAX here.
 
 All leaves of the agent's plan are kept, whatever its family adds to it, so that the end of a round uses exactly the plan

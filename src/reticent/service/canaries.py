@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 r"""Canaries of a running service: rounds that nobody is in, whose noise everybody may see, watched for ever.
 
 With every release of users' data the service makes ``count`` releases of *canary rounds*: the places of such a round are

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The public ledger of a deployment: one signed entry per published version, each with the hash of the one before.
 
 An entry says which version it is, how many users came before it, the digest of the billboard as it is served, the digest

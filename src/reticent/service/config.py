@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What a deployment is told: one YAML file, and secrets from the environment.
 
 Secrets never come from the file: it ends up in repositories. Each may be in a file of its own, which a variable with the

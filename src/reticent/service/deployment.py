@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The durable agent: the protocol of docs/delays.md, each of whose steps is one short transaction.
 
 * *Admission* (:mod:`reticent.service.admissions`) counts a user, seals the open round if it has had all its users, and

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The deployed agent inside a Python program: the service's mechanism without its store.
 
 :class:`DeployedAgent` is a thin stateful shell. Everything that matters for the promise — what a user's episode adds, what

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The word of the app's backend for a user: who she is, and until when it holds, signed with Ed25519.
 
 An app's key on a phone is everybody's who has the phone: with it alone a stranger could make users up until all K places

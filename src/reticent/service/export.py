@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What operators read of a store without its mechanism, and the one thing they choose: public numbers, all of them.
 
 A policy is exported from its billboard as it was published, so that a file says nothing that the service does not. Which

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The fingerprint of a model, so that a store never meets another one than its own."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Gathering: requests that arrive within a few milliseconds are put through one call, which is one transaction.
 
 One thread does the calls, one after another; whatever has arrived during a call is the next one's group. A request that

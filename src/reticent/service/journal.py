@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The journal: every publication and who had come by then, sealed, beside the witness and outside the database.
 
 An entry is appended after a release is committed and *before* it is published, and counts from the moment the witness says

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Who holds which key: hashes by role, of the settings and of a file that is read again whenever it changes.
 
 A role is what a key is good for and nothing more (:data:`reticent.service.api.security.ALLOWED`). One string may not be

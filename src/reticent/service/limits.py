@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """How large a request of a deployment can be: a matter of its model, so that nobody is read further than that."""
 
 from __future__ import annotations

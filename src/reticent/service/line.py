@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The line between workers and the process that plans: short questions and answers in JSON over a Unix socket.
 
 The socket is in a directory that nobody but the service's own user can enter. Nothing of a user ever crosses it: what is

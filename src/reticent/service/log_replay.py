@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Before launch: the deployment of a file meets recorded users, beside what it must beat.
 
 The deployed agent meets the log's users in a random order, with real noise. Beside it: what was done as logged, the best

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What the service writes down of itself: one line per event, as JSON or for people, with the request that it belongs to.
 
 There are no access logs: when a user came back is her secret. What is logged are faults and what happens to the deployment,

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 r"""The agent of a deployment on integers: what a user's episode adds, what noise covers it, what a round's end makes of it.
 
 Rounds are closed and plans made by the same pure functions as everywhere (``absorb``, ``close``, ``plan``), compiled once.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The model of a deployment: a world's from the zoo, or one from a file of arrays."""
 
 from __future__ import annotations

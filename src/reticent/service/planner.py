@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Planning in a process of its own: it has the agent and JAX, releases sealed rounds and publishes plans.
 
 Workers only meet users (:mod:`reticent.service.worker`). They share the store with the planner and nothing else that

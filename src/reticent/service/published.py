@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What a deployment tells the world: status, ledger, model, metrics. All of it is public.
 
 Every number here is a function of the plan, of admissions and of releases. How many reports have come, how many

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A deployment as those see it who meet users: admissions, actions, submissions and public numbers, without the agent.
 
 Everything that matters is in the store, so that any number of these may serve one deployment. Rounds are sealed here; they

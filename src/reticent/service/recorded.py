@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The deployed agent meets recorded people one by one, before launch: real noise, real rounds, the real contribution path.
 
 What happens is what would happen in the service: each person is served by her place, her episode is clipped, rounded and

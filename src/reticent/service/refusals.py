@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What the service says no to, other than malformed input. A refusal changes and spends nothing."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """From sealed to published: where rounds are released and plans made. The part of a deployment that needs the agent.
 
 * *Release* draws the round's noise and stores what comes of it in one transaction; the noise itself is nowhere. With a

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 r"""A store put back from a backup and the journal, without the sums that were never released.
 
 The store becomes what it was at its last publication: releases, plans, chain, the agent's state, and everybody who had

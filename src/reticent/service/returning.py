@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Users who return: the pattern that their noise is for, enforced at the door and again when a report arrives.
 
 Noise for g contributions at most one a round is √g times that for one; for g anywhere it is g times

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The rounds of a deployment: opened, sealed, and what was published of them.
 
 A *sealed* round's sum is final. Rounds are sealed on admissions, never on reports. What becomes of it then, release and

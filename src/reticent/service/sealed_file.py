@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A file of sealed records: what leaves the database for a backup or for the journal beside the witness.
 
 Each record is AES-256-GCM under the deployment's secret, bound to its file's ``label`` and to its place in the file: a

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What the deployment's secret is used for: names of users, tokens of episodes, coins of random policies, sums at rest.
 
 Each purpose has a key of its own, derived by HKDF. All of it is standard: HMAC-SHA256 for names, tokens, coins and the

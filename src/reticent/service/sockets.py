@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Connections that answer at once, and that no stranger can keep for long.
 
 Several workers share a listening socket, on which asyncio does not turn Nagle's algorithm off: headers and body are two

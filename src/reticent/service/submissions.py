@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Submissions: what comes within a moment is counted in one transaction, each episode once, all of it or nothing.
 
 Each member of a group is decided by itself, under the lock of its own episode: counted before (a retry, same answer),

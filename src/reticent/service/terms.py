@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What of a deployment's mechanism meets users, in plain values and NumPy: all that a worker of the service needs.
 
 A worker admits users, chooses their actions from a published plan, forms what their episodes add and adds it to a sum of

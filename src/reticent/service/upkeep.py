@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The service's clock hand: releases sealed rounds, publishes plans, expires episodes, ends the last round in time.
 
 Everything it does is safe to do twice, by several workers at once, and to be killed in the middle of.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What a database cannot say of itself: that it is older than it was.
 
 A small file outside the database holds which deployment it is, how many releases were published, and the last one's digest.

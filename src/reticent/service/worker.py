@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """One of several workers: it meets users, and asks the planner for what needs the agent. It has no JAX.
 
 Imports are what a worker weighs; ``tests/service/test_service_workers.py`` says how much that may be.

@@ -1,1 +1,2 @@
+# SPDX-License-Identifier: Apache-2.0
 """Simulated users: the compiled engine, many seeds and settings side by side, users who overlap."""

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 r"""Many users at once: a simulation in which reports arrive late, out of order, or never.
 
 Time is counted in users admitted. User j plays the plan in force when she is admitted, and her report is computed with

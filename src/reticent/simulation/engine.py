@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The compiled program of a simulation: blocks of users, seeds and settings side by side.
 
 The program is a ``scan`` over *blocks*. A block is a group of users of one round who are served the same plan, so they are

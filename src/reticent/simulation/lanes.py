@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The seeds of a simulation, in groups that run on the cores of a machine side by side.
 
 An accelerator runs all seeds as one program. XLA's programs for a CPU keep little more than one core busy, so there seeds

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A micro-randomised study in NumPy: thousands of studies side by side, whose policies follow earlier noisy releases.
 
 Six states in three groups of two, two actions, five decisions. What the treatment does depends on the group; where a user

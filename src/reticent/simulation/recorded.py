@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Any agent meets recorded people, in rounds as it would meet users; noise is simulated.
 
 Exact records (:class:`~reticent.worlds.people.recorded.RecordedUsers`) are met side by side, many of a round and several

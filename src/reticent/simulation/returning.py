@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """People who come again: who is admitted when, whose report arrives when, and which of them are counted.
 
 Everybody who comes uses up a place. Her report takes some further admissions to arrive, and is asked about *then*

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Simulated users: one episode under a plan, from random draws that are keyed by seed and user.
 
 Who asks does not matter: a simulation, a test and a replay get the same user from the same key and number.

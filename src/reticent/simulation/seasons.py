@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A simulation whose truth changes at given users; regret is against the optimum of the moment.
 
 Each season is a part of one run (:func:`reticent.simulation.simulate.simulate` resumed), so that users, noise and

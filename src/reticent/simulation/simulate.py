@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Run agents in one world: many seeds and settings at once, any number of episodes, in bounded memory.
 
 The compiled program (:mod:`reticent.simulation.engine`) is run in *segments* of many blocks. Between segments the host

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A study: the same people every day, each with a blend of her own, all of whose decisions are kept for the analysis.
 
 A round is a day, so that it holds one contribution of everybody. The agent is any whose rounds have as many users as there

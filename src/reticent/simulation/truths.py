@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Many truths of one model, simulated side by side: one for each seed.
 
 Worlds that share their model differ in a few arrays only. Stacked along a leading axis these go through one compiled

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What the world is: linear mixture MDPs, their constructors, candidates from records, and the zoo."""
 
 from typing import TYPE_CHECKING, Any

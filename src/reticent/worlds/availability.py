@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 r"""Actions that cannot be taken: in some states, by public rule, or at some moments, by what a user is doing.
 
 An action that is not available does what another one does that is (``instead``, most often "nothing"). The model says so

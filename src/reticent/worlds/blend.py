@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 r"""A world as a blend of candidate models: the everyday way to a linear mixture MDP.
 
 You own :math:`d_1` candidate models :math:`P_i(s'\mid s,a)` (simulators, phenotypes, current strengths…) and

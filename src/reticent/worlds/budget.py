@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """At most m prompts in an episode: what is left of a budget becomes part of the state.
 
 The product has a copy of every state for each number r = m, …, 0 of prompts that are left. The prompt moves from r to

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What one user leaves behind: the trajectory of one episode."""
 
 from __future__ import annotations

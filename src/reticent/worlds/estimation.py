@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 r"""Candidate models from counts, and how far off they may be.
 
 From n transitions out of a pair (s, a), :math:`N(s')` of them into s', the estimate is the Dirichlet mean

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Worlds as Gymnasium environments, and the check for the way back.
 
 They are registered as ``reticent/MobileHealth-v0``, ``reticent/RandomBlend-v0`` and ``reticent/RiverSwim-v0``

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 r"""Worlds whose truth is off the span of their features, by a stated amount.
 
 A model is *misspecified by ζ* if some parameter θ explains every transition only up to ζ in total variation,

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 r"""What is known of a world before learning: the features of a linear mixture MDP (Assumption 1 of the paper).
 
 A model owns the transition features :math:`\psi(s'\mid s,a)\in\mathbb R^{d_1}`, the reward features

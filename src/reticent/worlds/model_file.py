@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Model files: what is known before the first user, with its names, its coding and its origin. No pickle.
 
 ``model.npz`` is a zip archive as NumPy writes it, one ``.npy`` member per array, with a member ``manifest.json``

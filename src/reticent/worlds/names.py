@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What states and actions are called, so that a person reads ``nudge`` and not ``action 2``."""
 
 from __future__ import annotations

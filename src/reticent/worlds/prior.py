@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 r"""Truths that might be: worlds drawn from a public prior over what a model leaves open.
 
 Candidates are public, and so is the prior: :math:`\theta_p\sim\mathrm{Dirichlet}(\alpha,\dots,\alpha)`, at every step anew

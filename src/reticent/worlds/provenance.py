@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Where a model's numbers come from, and why that matters for privacy.
 
 The guarantee covers the users whom an agent meets. It does *not* cover whatever the agent knew before: candidate

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The zoo by name: ``make_world_from("riverswim:states=4")``.
 
 Adding a world is one file in :mod:`reticent.worlds.zoo` whose factory carries one line,

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Users who change: one model, and a blend that moves at given users.
 
 The candidates stay what they are and so does everything that a learner is told; what the truth is made of is drawn

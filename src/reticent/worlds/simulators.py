@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 r"""Candidate models from simulators, or from trajectories that are already there.
 
 Whoever owns d simulators of how users may react owns a linear mixture MDP: each simulator is a candidate

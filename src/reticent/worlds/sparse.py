@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 r"""Blends of sparse candidate models: many states, few successors each.
 
 A candidate is a SciPy sparse matrix of shape ``(S·A, S)`` whose row ``s·A + a`` is :math:`P_i(\cdot\mid s,a)`: what a

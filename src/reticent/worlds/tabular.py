@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 r"""Any finite MDP as its own linear mixture: one feature per (s, a, s') and one per (s, a).
 
 :math:`\psi(s'\mid s,a)=e_{(s,a,s')}\in\mathbb R^{S^2A}` with :math:`\theta_{h,p}` the table of probabilities, and

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 r"""A world is a model plus the hidden truth: it can be stepped, and solved exactly.
 
 The learner never sees a :class:`World`, only its :class:`~reticent.worlds.Model` and episodes. Everything here that

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Linear contextual bandits: LinUCB is the H = 1 case of the learners here, and Wishart noise keeps its theorem."""
 
 from __future__ import annotations

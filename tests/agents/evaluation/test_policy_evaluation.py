@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Private policy evaluation: smooth sensitivity by brute force over all neighbours, the noise's theorem, an audit."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """lsw-improve and lsl-improve: uniform first, one release, then greedy on what was published."""
 
 from __future__ import annotations

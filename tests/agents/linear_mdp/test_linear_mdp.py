@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """LSVI-UCB against a plain transcription, private moments against weighted sums, and what plans may read."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The theorem behind private-lsvi-ucb: how often a user is used again, and what that costs."""
 
 from __future__ import annotations

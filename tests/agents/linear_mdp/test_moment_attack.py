@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Model-free learners under replay and audit: the promise holds, and noise that forgets the rounds is caught."""
 
 from __future__ import annotations

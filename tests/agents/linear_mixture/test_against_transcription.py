@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The learners against the slow transcription of the pseudo-code: same draws, same policies, values and estimates.
 
 Value iteration chooses by argmax, so where two actions are tied *mathematically* a rounding error decides. With one-hot

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The theorems' constants against a transcription of the proofs, and against what learners really lose."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Noise against a transcription of the paper, against brute force, and against another accountant."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The constants of Assumption 2, against the noise itself: simulated privatizers fed nothing but noise."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 r"""Lemma CI and the optimism it buys, by simulation on random blends.
 
 Every program below runs the library's own pure functions and reports, for every episode k,

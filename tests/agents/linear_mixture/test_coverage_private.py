@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 r"""Assumption 2 and Lemma CI *under privacy*: the certificate's constants, and the ellipsoids built on them.
 
 Both statements are uniform over releases and steps and fail with probability at most α (the certificate) and 3α (the

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Frames: the same θ explains the shifted and scaled values, and the declared bounds really are bounds."""
 
 from __future__ import annotations

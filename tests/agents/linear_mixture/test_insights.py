@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What a release says about itself: right by independent formulas."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """LDP-UCRL-VTR: the published constants, what they are really worth, and that the running code keeps the promise."""
 
 from __future__ import annotations

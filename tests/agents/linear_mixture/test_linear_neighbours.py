@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The linear learners' neighbours: trajectories that a world can produce, and worlds whose episodes can only be drawn."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Policy optimization that steps ahead of its rounds, its η, and choices where values are at the ceiling."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The radius of a model that is wrong by ζ: the bound itself, and that agents use it."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Plans between the nodes: the same numbers as the tables at the nodes, the paper's formula elsewhere, and it learns."""
 
 from __future__ import annotations

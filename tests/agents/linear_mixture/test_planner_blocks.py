@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Planning a few states at a time gives the plan of planning them all at once."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Private agents: which options are in force, what is refused, and that nothing downstream reads raw data."""
 
 from __future__ import annotations

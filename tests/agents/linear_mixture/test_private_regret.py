@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What privacy costs, and how much of the paper's price was waste: the regret that is claimed, on fixed seeds.
 
 Measured on seeds 0 to 15 (paper: 0 to 3; local: 0 to 7), ε = 1, δ = 1e-5, replace adjacency; in brackets the mean gap over

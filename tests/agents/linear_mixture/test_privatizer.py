@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The privatizer by itself: packing, clipping, sums, what stays inside, and what an observation out of bounds counts as."""
 
 from __future__ import annotations

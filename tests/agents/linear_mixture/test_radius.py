@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """β_p and β_r against the printed formulas of Lemma CI, and the direction in which each constant moves them."""
 
 from __future__ import annotations

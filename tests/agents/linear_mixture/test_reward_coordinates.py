@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Rewards as contrasts, and rewards that are known: the same rewards, less to release, and clips that hold."""
 
 from __future__ import annotations

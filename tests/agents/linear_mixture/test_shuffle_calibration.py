@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Private-LinOpt in the shuffle model: what its noise is worth, what reports are, and that the running code keeps it."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Quantiles of the noise's operator norm: against closed forms, simulation, and the proven bounds."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Regression pairs of an episode and their products, against loops over the steps."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Both learners learn: regret on the demo's world and on a random blend, at the bonus scales these worlds register.
 
 The bounds are those of the project's first promise; the numbers measured when the scales were chosen are far inside

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The ellipsoids that Score-VI acts on contain the truth about as often as they say, private or not."""
 
 from __future__ import annotations

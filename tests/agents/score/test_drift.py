@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Users who change: beliefs that fade, an alarm with a rate of false alarms, and what either is worth when seasons turn."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A floor under action probabilities: what is logged is what is done, and moments are those of the mixed policy."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Whether the candidates explain what users do: releases that were foretold, and blends that nobody is."""
 
 from __future__ import annotations

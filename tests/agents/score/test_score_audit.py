@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The flagship held to its promise: worst pairs, hostile vectors, the proof replayed, and an attack."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Rounds of Score-VI stand by themselves, under every trust model: their sums are in coordinates of their own."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Noise on counts: sensitivities by brute force, budgets by recount, widths by simulation."""
 
 from __future__ import annotations

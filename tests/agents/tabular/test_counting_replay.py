@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Replay, noise law and audit of the agents that count, over laws, counters, trust models and adjacencies."""
 
 from __future__ import annotations

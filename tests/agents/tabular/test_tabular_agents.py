@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The tabular agents against their papers, transcribed by hand, and against what they promise."""
 
 from __future__ import annotations

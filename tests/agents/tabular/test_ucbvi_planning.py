@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """UCB-VI against a transcription of it with loops, and what counting means."""
 
 from __future__ import annotations

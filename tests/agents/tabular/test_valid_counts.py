@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Valid counts: nonnegative, sums that agree, no change where none is needed, and the least change where one is."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Binomial noise: the theorem against exact losses, outcome by outcome."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The accountant against the paper's targets, an independent library, high precision and its own promises."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What a promise is worth against a guesser: the curve's identities, brute force, and monotonicity."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The table of release noise in docs, and the fitted parameters of the BLT counter."""
 
 from __future__ import annotations

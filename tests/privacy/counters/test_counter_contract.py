@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What every counter promises, checked on the matrices read off it."""
 
 from __future__ import annotations

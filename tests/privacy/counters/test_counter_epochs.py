@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Epochs: the weights are the best ones, and the schedule covers every user once."""
 
 from __future__ import annotations

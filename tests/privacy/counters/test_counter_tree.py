@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The tree against a second, naive tree, and the two facts the paper's proofs rest on (its Lemma on P-sums)."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The shuffle protocol: its messages have the law that simulations draw, and show the sum alone."""
 
 from __future__ import annotations

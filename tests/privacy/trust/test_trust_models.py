@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Trust models as objects: who noises what, what crosses the wire, and how counters are charged under each."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Recorded people are read from RETICENT_DATA; tests that need them are skipped, with the reason, where it is not set."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Finding published files: what to do where they are missing, and a warning where they are others."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """MSNBC: the published facts, the decision problem, exact replay, and that there is something to learn."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Jester, Hillstrom and HeartSteps: the published facts, and what there is to learn in each."""
 
 from __future__ import annotations

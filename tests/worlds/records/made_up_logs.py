@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Made-up logs for the tests of ``reticent fit``."""
 
 from __future__ import annotations

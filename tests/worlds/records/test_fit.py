@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """From a log to a model: the number of candidates is found, the report says what it rests on, bad options are refused."""
 
 from __future__ import annotations

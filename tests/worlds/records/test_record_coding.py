@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """State and action codings: a round trip for every state, names for people, refusal of what is unknown."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Reading logs: what a good one becomes, and a clear sentence with the row number for every kind of bad one."""
 
 from __future__ import annotations

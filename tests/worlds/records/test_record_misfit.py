@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """How far a blend is from held-out people: zero where it is exact, the planted distance where it is not."""
 
 from __future__ import annotations

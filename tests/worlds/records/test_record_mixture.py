@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """EM: the objective never falls, candidates are distributions, order does not matter, planted kinds are found."""
 
 from __future__ import annotations

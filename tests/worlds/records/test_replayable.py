@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Logs that can be met again: episodes as recorded, and rejection that leaves the policy's own distribution."""
 
 from __future__ import annotations

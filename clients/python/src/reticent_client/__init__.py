@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The device's side of the service: act by the published policy, send what the trust model allows. NumPy alone.
 
 See docs/client.md of reticent. ::

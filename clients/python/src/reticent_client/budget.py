@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The device's own budget: how often each user may report from here, whatever a service says.
 
 A service decides whom it asks for a report, and may forget, be restored from a backup, or lie. So the device keeps count

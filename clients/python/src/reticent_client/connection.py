@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """One JSON request, one answer: connections that are kept, retries that are safe, and an end to waiting.
 
 Every request of this client may be sent twice: it reads something published, or it carries an episode id that the client

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What a device notes of its decisions, for an analysis after the study. It is the user's data and stays on the device.
 
 Effects can be estimated afterwards if every action had a known probability (docs/randomisation.md): the policy's *floor*

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 r"""Exact discrete Gaussian noise on a device: integers in, integers out, no floating-point number on the way.
 
 :math:`\mathcal N_{\mathbb Z}(0,s^2)`, :math:`P(k)\propto e^{-k^2/2s^2}`, by rejection from a discrete Laplace law, which

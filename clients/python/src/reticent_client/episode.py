@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """One user's episode on her device: act, observe, and at the end send what the trust model allows, once.
 
 Nothing but actions' requests (if the server acts) leaves before the last step. What is sent at the end is formed once and

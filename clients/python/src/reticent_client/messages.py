@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 r"""What a device sends to a shuffler: its statistics as ones among messages, hidden by coins that all users flip.
 
 The protocol is that of :mod:`reticent_client.wire.shuffling`. Of a user's 2m + c one-bit messages for a coordinate only

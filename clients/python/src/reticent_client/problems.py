@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What can go wrong on the way to the service: its own words (RFC 9457), or none before the deadline."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A small shuffler in memory: for tests, demonstrations and deployments of one process.
 
 It adds up what the users of a round hand over and posts the two sums, once. A shuffler that takes single bits does the

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What an episode sends at its end, by trust model: formed once and kept, so that a retry sends the same bytes.
 
 An *empty* submission shows nothing of the episode: noise alone in the local model, coins alone in the shuffle model, a

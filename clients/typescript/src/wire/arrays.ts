@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /** Arrays, row by row, and their JSON: type, shape, and little-endian bytes in base64; no number is lost on the way. */
 
 import { readObject } from "./content.js";

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /** Reading what a service published: JSON of any kind comes in, and a field that is not what it must be is named. */
 
 import { InvalidInput } from "./errors.js";

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /** What a model says about one pair of state and action. */
 
 import type { Model } from "./model.js";

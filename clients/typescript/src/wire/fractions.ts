@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /** Rational numbers in lowest terms, of integers without bound: what exact noise is computed with. */
 
 export interface Fraction {

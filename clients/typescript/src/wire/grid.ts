@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /**
  * The only rounding: numbers as whole multiples of a public power of two, on either side of the wire.
  *

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /** What service and device share. `clients/python/src/reticent_client/wire/vectors/*.json` are inputs and outputs of it. */
 
 export * from "./arrays.js";

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /**
  * Symmetric matrices as vectors of the same length: the upper triangle, off-diagonal entries times √2.
  *

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /**
  * A device trusts nobody with its noise: what one report reveals at most, worked out here from the rules it would follow.
  *

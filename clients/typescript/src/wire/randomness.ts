@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /**
  * Uniform numbers of the operating system's entropy (`crypto.getRandomValues`).
  *

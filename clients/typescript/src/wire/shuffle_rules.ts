@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /**
  * What is public about the messages of every round of the shuffle model, and how a user's messages are counted.
  *

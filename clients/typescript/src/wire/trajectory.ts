@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /**
  * One user's episode as numbers, whatever they are: her values are clipped, never refused.
  *

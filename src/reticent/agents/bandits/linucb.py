@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """LinUCB (OFUL; Abbasi-Yadkori, Pal and Szepesvari 2011): optimism over the ellipsoid of a ridge regression.
 
 At H = 1 the optimistic value of a pair is

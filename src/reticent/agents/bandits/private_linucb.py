@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 r"""Private LinUCB (Shariff and Sheffet 2018), and its shuffle and local relatives.
 
 The learner is LinUCB over noisy sums :math:`\sum\varphi\varphi^\top+N` and :math:`\sum r\varphi+n` that a binary tree

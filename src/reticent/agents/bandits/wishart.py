@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 r"""Wishart noise: a Gram matrix hidden by the Gram matrix of people who do not exist (Sheffet 2019).
 
 A user of a bandit contributes :math:`zz^\top` with :math:`z=(x,y)\in\mathbb R^p`, p = d + 1, :math:`\|z\|^2\le L^2`.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 r"""The privacy plan of private LinUCB with Wishart noise: degrees of freedom, shift and certificate.
 
 After t users the tree's live blocks carry :math:`W-cI`, W Wishart with :math:`K_t=k\cdot\mathrm{popcount}(t)` degrees

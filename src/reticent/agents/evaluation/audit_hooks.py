@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 r"""Attack of a private policy evaluation: one release, whose noise depends on the data.
 
 With X and X' fixed, what is published is one of two Gaussians, :math:`N(\theta,s^2I)` or :math:`N(\theta',s'^2I)`, and the

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Evaluate once, improve once: the uniform policy's values under privacy, and the greedy policy of these.
 
 The simplest use of private policy evaluation (Balle, Gomrokchi and Precup 2016), as a yardstick for learners that explore:

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What an agent promises that evaluates one policy privately, once, and improves on it: options, plan, ledger.
 
 One release of one (ε, δ): the ledger has one line. Its noise is in proportion to a number that depends on the data

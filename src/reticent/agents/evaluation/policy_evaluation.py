@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 r"""Private evaluation of a fixed policy by Monte-Carlo least squares: LSW and LSL (Balle, Gomrokchi and Precup 2016).
 
 m users follow one policy. A user's trajectory visits some of N *places* (states; or step, state and action), and her

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 r"""Returns with noise, published once: the server's side of a private policy evaluation.
 
 A user sends which pair (s, a) she was in at each step and what she earned from there on, centred: a place per step, and

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 r"""Noise in proportion to a smooth bound on the local sensitivity (Nissim, Raskhodnikova and Smith 2007).
 
 A function f of the data whose sensitivity is large for odd data sets only may be released with less noise on good ones.

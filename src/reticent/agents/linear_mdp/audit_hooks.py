@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 r"""Attack and replay of model-free learners, whose releases depend on each other.
 
 The releases of :mod:`reticent.agents.linear_mdp.private_moments` are not one linear map of the data: a round's moments

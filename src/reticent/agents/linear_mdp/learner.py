@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 r"""LSVI-UCB (Jin et al. 2020): optimistic least-squares value iteration in linear MDPs, over any moment regularizer.
 
 A linear MDP has known features :math:`\phi(s,a)\in\mathbb R^d` with :math:`P_h(s'\mid s,a)=\langle\phi,\mu_h(s')\rangle`

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 r"""From a promise to the noise of a model-free learner, before the first user comes.
 
 Epochs have public sizes :math:`n_1\le\dots\le n_T` and round t gives epoch i the weight :math:`w_i(t)=n_i/n_t`

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Model-free agents for linear MDPs: LSVI-UCB, and its private version with few policy switches."""
 
 from __future__ import annotations

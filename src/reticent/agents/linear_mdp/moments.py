@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 r"""What a model-free learner keeps: sums whose value function can be chosen afterwards.
 
 Least-squares value iteration regresses :math:`r+V_{h+1}(s')` on :math:`\phi(s,a)`, with a :math:`V_{h+1}` that is made

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 r"""Moments with noise: how model-free regressions are released in the joint model.
 
 The Gram matrix of a step is a sum over users, released by the epoch counter: noised once per epoch, and larger epochs

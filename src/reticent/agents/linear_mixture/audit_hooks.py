@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 r"""Worst-case neighbours of the linear learners: pairs of observations as far apart as the code lets them be.
 
 An observation is what the regressions see of an episode: features and targets of every step. Pairs are proposed from what

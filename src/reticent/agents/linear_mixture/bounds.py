@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 r"""Regret bounds with every constant written out: Theorem VI, Theorem PO and the private corollary.
 
 The paper states them with :math:`O(\cdot)`; its proofs give, with probability at least 1−4α and T = KH,

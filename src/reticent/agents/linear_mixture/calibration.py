@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 r"""How much noise: from a promise (ε, δ) to the noise scale of every counter of every step.
 
 Each step h has two *groups* of sums, one per regression: a Gram matrix :math:`\sum xx^\top` and a moment vector

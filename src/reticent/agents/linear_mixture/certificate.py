@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 r"""The constants λ_min, λ_max, ν of Assumption 2 for Gaussian counters, in the joint and the local model.
 
 After t rounds the released Gram is :math:`G+N`, where N has the packed noise of standard deviation

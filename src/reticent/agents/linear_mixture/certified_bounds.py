@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 r"""The bound of a learner as it is: its certificate, frame, rounds and pooling in the place of the paper's.
 
 *Rounds.* A learner that replans only at the end of rounds uses an older Λ. For a round of n observations that adds

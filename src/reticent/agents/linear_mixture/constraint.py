@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 r"""Estimates that respect what is known of θ: the weights of a blend sum to one.
 
 A :class:`~reticent.worlds.Model` may declare that its transition parameter sums to one. The ridge estimate is then

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The two episodes of a world that the linear learners can tell apart best: what a real canary could do.
 
 Possible episodes only: every transition has positive probability and every reward is in its support. For a fixed episode

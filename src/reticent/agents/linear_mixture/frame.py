@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 r"""In which frame values enter the regression: centred, and measured against a range.
 
 Since :math:`P` is a probability, :math:`P\,\frac{V-c}{\rho}=\langle\phi_{(V-c)/\rho},\theta\rangle` for any c and ρ that

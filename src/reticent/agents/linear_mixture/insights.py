@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 r"""What released sums say about themselves: how far they rise above their noise, and what the policy seems to be worth.
 
 Formal guarantee. Everything here is a function of one release :math:`\hat s` (the noisy sums, ``(H, D)``), of the published

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 r"""The paper's learner for linear mixture models.
 
 :class:`LinOptLearner` is LinOpt-VI-Reg (Algorithm 1) or LinOpt-PO-Reg (Algorithm 2) over *any* regularizer: with a

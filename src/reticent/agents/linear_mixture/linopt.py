@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The non-private learners: LinOpt-VI-Reg and LinOpt-PO-Reg with a fixed regularizer."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 r"""How fast policy optimization moves: η, and whether its step comes before or after a round.
 
 The paper's :math:`\eta=\sqrt{2\ln|A|/(HT)}` balances two terms of a bound against an adversary who changes rewards from

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 r"""A plan between the nodes: what is published determines Q, V and the policy at every real state.
 
 On a :class:`~reticent.worlds.continuous.ContinuousModel` the planner fills tables at the quadrature nodes. Users are at

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 r"""Optimistic backward induction: the loop over h that Algorithms 1 and 2 share.
 
 For h = H, …, 1, with :math:`\phi_h` built from :math:`V_{h+1}`,

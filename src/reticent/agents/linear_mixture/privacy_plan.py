@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """From a promise to everything a private learner needs, before the first user comes.
 
 :class:`PrivateOptions` is what a user may choose; :func:`plan_privacy` turns it into a :class:`PrivacyPlan`: schedule,

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Private-LinOpt-VI and Private-LinOpt-PO: the learners with a privatizer as regularizer (Definitions 6.1 and 6.2)."""
 
 from __future__ import annotations

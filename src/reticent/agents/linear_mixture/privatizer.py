@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 r"""The privatizer: counters assembled into a regularizer (section 6.1 of the paper).
 
 A user's four products of every step travel as one array ``(H, D)``: the packed transition Gram, the transition moment,

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 r"""Confidence radii β_p(α), β_r(α) under changing regularizers (the concentration lemma, Lemma 3.1).
 
 .. math::

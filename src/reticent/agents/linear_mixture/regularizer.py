@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 r"""Changing regularizers: where learning and privacy meet (section 3 of the paper).
 
 The learner never reads raw sums. It hands each user's regression pairs to a *regularizer* and gets back regularized

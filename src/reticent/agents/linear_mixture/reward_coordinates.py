@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 r"""In which coordinates rewards are learned: nothing is spent on what the designer has declared.
 
 The paper regresses r on :math:`\varphi(s,a)`. A model may declare more than that:

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 r"""How many coins shuffled users must flip: from a promise (ε, δ) to the grid and the noise of every sum.
 
 The noise is shared out over steps and regressions as in the joint model

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 r"""How large the noise is: exact quantiles of the operator norm of a noise matrix and of the length of a noise vector.
 
 A privatizer must know a number that the noise in a released Gram matrix exceeds only with small probability. Noise of

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 r"""What the learner keeps of an episode: regression pairs, and the four sums of section 6.1.
 
 At step h of episode j, with the value function :math:`V^j` of the *policy version the user was served*, the pairs are

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Worst-case neighbours of Score-VI: vectors at opposite ends of the unit ball, and what an attacker would send instead.
 
 The proof's worst case is two users at opposite points of the ball. Beside such pairs, turned in many ways, there are

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 r"""What is believed of a parameter: a Gaussian prior times Gaussian likelihoods, its mean and covariance.
 
 Every release is Gaussian with a mean that is linear in η, so after any number of them the likelihood is

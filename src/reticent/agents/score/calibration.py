@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 r"""From a promise to the noise on one clipped vector per user.
 
 Vectors lie in the unit ball of :math:`\mathbb R^D`; a user is in one round, whose sum is released once. Replacing her moves

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 r"""In which coordinates a blend is learned: only directions that can change anything, each with its prior.
 
 A parameter is :math:`\theta=c+B\eta` with an orthonormal basis B of the directions along which every row keeps the sum one.

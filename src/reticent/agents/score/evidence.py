@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 r"""What one release says about a family of parameters: a Gaussian observation, linear in them.
 
 A released block is :math:`Y=J(\eta-\eta_0)+\text{noise}` with J = n·a·W·F the model's own Jacobian (a undoes the clip's

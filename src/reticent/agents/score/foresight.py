@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 r"""What the public model says of users before they come: their rewards, the moments of those who act at random, whitening.
 
 All of it is computed from the model, the coordinates and earlier releases.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 r"""What a released vector says about itself, and what the plan made of it seems to be worth.
 
 Formal guarantee. Everything here is a function of one release, of the plan and the beliefs that were published with it, and

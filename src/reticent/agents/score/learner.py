@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 r"""Score-VI: value iteration from one vector per user.
 
 A round goes: *plans* (greedy in the posterior mean, and a curious one with a bonus of posterior standard deviations for the

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What may be chosen about Score-VI, and how the agent follows from it."""
 
 from __future__ import annotations

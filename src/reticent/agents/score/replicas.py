@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 r"""What clipping does to the average vector, measured on replicas: users who are drawn from the public model.
 
 Under the estimate a user's vector u has mean zero. Write the clipped vector of one block as

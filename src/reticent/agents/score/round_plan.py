@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What a round's plan says beyond its greedy policy, and how the users of the round act on it.
 
 The first places of a round explore, at random in the first one; the others are served the greedy plan. A user's place is

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Inverses and solutions for the positive definite matrices of beliefs, batched; tiny ones are written out.
 
 See :mod:`reticent.learning.small_matrices` for why.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 r"""Backward and forward through the model: plans, and what a user of a plan would do if the estimate were the truth.
 
 *Backward*: value iteration with the estimate, with or without a bonus of posterior standard deviations. *Forward*: the

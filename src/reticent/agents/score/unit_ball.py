@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 r"""Sums of users' vectors, each clipped as a whole to the unit ball: the only thing of users that is ever released.
 
 Formal guarantee. Whatever a user's episode is, the vector that reaches the round's sum (or leaves her device, in the local

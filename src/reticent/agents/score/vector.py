@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 r"""The one vector of a user: what she tells about the blend, whitened and measured against the round's radius.
 
 Before a round of n users these are public: the plans, V (the values of the plan that she is served, framed to [−1, 1]), a

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Tabular agents by other authors, behind the house's interface. Importing this package registers them."""
 
 from reticent.agents.tabular import (

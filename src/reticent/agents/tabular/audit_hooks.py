@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Worst-case neighbours of agents that count: pairs of episodes that share no cell at any step.
 
 The proof's worst case is two users who are never in the same cell of a table at the same step, both with reward 1. Beside

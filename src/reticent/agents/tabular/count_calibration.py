@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 r"""How much noise visit counts need: from a promise to the scale of the noise on every cell.
 
 One user adds at most 1 to one cell of each of three tables at each of H steps

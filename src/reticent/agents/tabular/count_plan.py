@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """From a promise to everything a private tabular learner needs, before the first user comes.
 
 The counterpart of :mod:`reticent.agents.linear_mixture.privacy_plan` for visit counts: :class:`CountOptions` is what a

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The privatizer of visit counts: one user's cells, noise on every cell, and valid counts out of it.
 
 A user adds to one cell of each of three tables per step: visits, transitions, rewards

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """How a private tabular agent is made and registered: a paper's rule, its method, and the options it has by default."""
 
 from __future__ import annotations

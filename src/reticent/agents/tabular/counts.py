@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 r"""What an episode is to a tabular learner: which cells of three tables it adds to.
 
 At step h a user in state s who takes action a, earns r and moves on to s′ adds 1 to :math:`N_h(s,a)`, 1 to

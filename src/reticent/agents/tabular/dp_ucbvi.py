@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """DP-UCBVI (Qiao and Wang 2023): valid private counts that over-estimate, and a Bernstein bonus computed from them."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """LDP-OBI (Garcelon, Perchet, Pike-Burke and Pirotta 2020): every user noises the counts of her whole trajectory herself.
 
 The paper offers several mechanisms for a report; here are its Laplace mechanism (``law=laplace``, pure ε, the default) and

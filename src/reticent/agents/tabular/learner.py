@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 r"""The tabular learner: counts in, an optimistic plan out.
 
 :class:`CountingLearner` is UCB-VI over *any* regularizer of counts and *any* rule: with exact counts it is the algorithm of

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Noisy Q-learning (after Wang and Hegde 2019): hides the reward function, and promises nothing about users."""
 
 from __future__ import annotations

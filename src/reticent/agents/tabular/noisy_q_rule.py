@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 r"""Q-learning whose published table carries functional noise (after Wang and Hegde 2019).
 
 Wang and Hegde add a Gaussian process over states to the values that deep Q-learning acts on and learns from, so that the

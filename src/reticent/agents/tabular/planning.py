@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 r"""Optimistic backward induction from counts: the loop over h that all tabular learners share.
 
 For h = H, …, 1,

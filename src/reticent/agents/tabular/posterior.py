@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 r"""Posterior sampling: plan for one world drawn from what is believed of all of them (Osband, Russo and Van Roy 2013).
 
 Next states have a Dirichlet posterior, rewards a Beta posterior as if each were the mean of coin flips. After every round

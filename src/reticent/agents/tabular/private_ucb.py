@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Private-UCB-VI and Private-UCB-PO (Chowdhury and Zhou 2022): tabular value iteration and policy optimization.
 
 The paper privatizes counts with Laplace noise through binary trees (joint) or on every report (local). Its theorem needs a

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """PSRL: posterior sampling without privacy."""
 
 from __future__ import annotations

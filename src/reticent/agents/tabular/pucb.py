@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """PUCB (Vietri, Balle, Krishnamurthy and Wu 2020): the first jointly private tabular learner, under pure ε.
 
 The paper splits ε over three private counters per cell and charges every user 2H of them through binary trees of log K

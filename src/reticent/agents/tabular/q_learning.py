@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Optimistic Q-learning without privacy."""
 
 from __future__ import annotations

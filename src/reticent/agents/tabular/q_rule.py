@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 r"""Optimistic Q-learning (Jin, Allen-Zhu, Bubeck and Jordan 2018, with the Hoeffding bonus): no model, one table.
 
 After the t-th visit of (h, s, a), with :math:`\alpha_t=(H+1)/(H+t)` and :math:`b_t=c\sqrt{H^3\iota/t}`,

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 r"""How each paper turns counts into estimates and bonuses, as small frozen rules.
 
 A rule is static: it holds no arrays, only which formula is meant. Given valid counts, the widths E of their noise and the

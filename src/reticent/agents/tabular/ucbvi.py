@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """UCB-VI without privacy: what the private tabular agents are at ε = ∞."""
 
 from __future__ import annotations

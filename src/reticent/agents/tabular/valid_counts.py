@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 r"""Valid counts from noisy ones: nonnegative, next states adding up to visits, rewards between 0 and visits.
 
 Noise makes counts negative and inconsistent. Repairing them reads nothing but the noisy counts, so it costs no privacy.

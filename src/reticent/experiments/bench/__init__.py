@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """How fast this library is on this machine. (``benchmarks/opponents.py`` of the repository sets others beside it.)
 
 Needs JAX, NumPy and SciPy alone, so that ``python -m reticent.experiments.bench`` runs on a bare GPU machine as well.

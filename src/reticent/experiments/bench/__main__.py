@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """``python -m reticent.experiments.bench``: the measurements without the command line's packages, for bare machines."""
 
 from __future__ import annotations

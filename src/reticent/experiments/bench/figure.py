@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The picture of the scaling: six small panels, one for each size, with both axes logarithmic."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """On what it was measured: processor, cores, device, versions, and how busy the machine was already.
 
 Timings made beside other programs are worth little; the load average from before the first measurement says whether

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The comparison: every program in turn, on one machine, in one run."""
 
 from __future__ import annotations

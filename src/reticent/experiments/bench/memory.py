@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """How memory grows: the most that a whole process ever held, for different numbers of users.
 
 A peak belongs to a process, so every one is measured in a process of its own: the interpreter, JAX, compilation, the run

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """One line of the comparison, and the table that lines make."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """How time grows: seconds of one learner-episode against S, A, d, H, K and the number of learners.
 
 One size changes at a time, the others are those of the comparison. A *slope* is the exponent of a power law through the

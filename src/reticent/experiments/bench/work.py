@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What is compared: the same world and the same number of users for everyone, and how long one may take.
 
 A measurement need not play all K users: the cost of an episode does not depend on its number where every episode is

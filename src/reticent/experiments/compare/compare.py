@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The comparison: run the field, rank it within each trust model, and recommend.
 
 Agents are ranked by regret, the return that all users together lost while it learned, at the first ε and at equal δ. A

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Who takes part in a comparison: every agent under every trust model it has, if it applies to the world."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Who is quick enough: every contestant's speed is measured on its first users, before anybody runs to the end.
 
 A comparison that is to end within a time takes contestants in the order of :data:`FIRST`, compiles each and plays a few of

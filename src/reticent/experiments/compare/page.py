@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The page of a comparison: advice first, then the pictures, then what each agent guarantees beside what it achieves."""
 
 from __future__ import annotations

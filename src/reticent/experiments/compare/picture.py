@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The two pictures of a comparison: regret against users, and final gap against ε; one panel for each trust model."""
 
 from __future__ import annotations

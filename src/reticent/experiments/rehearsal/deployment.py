@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The file that ``reticent serve`` reads, as a rehearsal would have it."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What one agent did over many drawn truths: regret, gap and how long it took, as distributions."""
 
 from __future__ import annotations

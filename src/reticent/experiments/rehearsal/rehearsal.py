@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 r"""Rehearse a deployment: the agents that apply, over hundreds of truths drawn from a public prior.
 
 **Privacy.** Candidates are public before the first user, and so is the prior over their weights

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A sweep's unit of work: one agent in one world for a chunk of seeds, which one compiled program runs side by side.
 
 A cell is plain values with nothing left open, and its ``id`` is a hash of them. So the same work has the same name

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The grid of a sweep, read from YAML: which worlds, agents, options and seeds are to be combined.
 
 Wherever a list is meant one value may stand alone. Everything that can be told to be wrong without computing is refused

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The engine of one process: cells one after another, on whatever device JAX has."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The picture of a sweep: per world, how much each setting lost and how far from the best policy it ended.
 
 If the sweep varies a number (ε before all others), that is the horizontal axis and every other combination a line;

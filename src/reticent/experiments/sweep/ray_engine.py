@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The engine of many machines: every cell is a task of an existing Ray cluster.
 
 Ray tries a task again if its worker or its node dies. That is safe because a cell's result is a file with the cell's own

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The report of a sweep: one HTML file that needs nothing else."""
 
 from __future__ import annotations

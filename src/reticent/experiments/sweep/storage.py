@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The directory of a sweep, on storage that every worker sees. What is finished is a file, and there is no other record.
 
 ::

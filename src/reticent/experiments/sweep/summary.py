@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What a sweep found, per setting: all seeds of one agent with its options in one world.
 
 Rows come from the files of the sweep's own cells and from nothing else, so a directory may hold other sweeps' cells too.

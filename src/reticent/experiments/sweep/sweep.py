@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Drive a sweep: leave out what is finished, have an engine do the rest, say what came out."""
 
 from __future__ import annotations

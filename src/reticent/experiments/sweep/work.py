@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Run one cell and store what it found. Both engines do this and nothing else, so they find the same numbers."""
 
 from __future__ import annotations

@@ -1,1 +1,2 @@
+# SPDX-License-Identifier: Apache-2.0
 """What noise is worth: accounts of Gaussian, binomial and Laplace mechanisms."""

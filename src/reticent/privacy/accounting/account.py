@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What a ledger needs to know of noise: how its costs add up, and what they are worth as (ε, δ).
 
 The *strength* of a release is one number: μ of a Gaussian mechanism, or ε itself where noise is Laplace and there is no δ.

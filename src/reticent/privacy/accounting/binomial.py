@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 r"""What binomial noise is worth: the privacy of sums that are hidden by other people's coin flips.
 
 The release is :math:`x+Y`, on integers, with :math:`Y_i\sim\mathrm{Bin}(N_i,\tfrac12)-N_i/2` independent over the D

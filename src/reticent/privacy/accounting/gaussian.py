@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 r"""The exact Gaussian accountant: what a Gaussian mechanism of a given strength costs, and the other way round.
 
 A Gaussian mechanism that adds noise of standard deviation σ to something of sensitivity Δ is described by one number,

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 r"""What a promise is worth against an attacker who guesses: exact answers from the Gaussian trade-off curve.
 
 The attacker knows everything about all other users, sees everything that is published, and must say which of two stories

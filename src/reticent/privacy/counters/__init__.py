@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Counters: the continual release of a running sum. See :mod:`reticent.privacy.counters.counter` for what one is."""
 
 from __future__ import annotations

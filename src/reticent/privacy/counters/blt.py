@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The buffered linear Toeplitz counter: near-optimal noise from a handful of buffers, whatever the number of rounds."""
 
 from __future__ import annotations

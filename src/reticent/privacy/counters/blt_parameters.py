@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Decays and weights of the BLT counter, by number of buffers and by number of rounds.
 
 Printed by ``benchmarks/fit_blt.py``; checked by :func:`reticent.privacy.counters.blt.verify`. Do not edit by hand.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Checks that every counter makes when it is constructed."""
 
 from __future__ import annotations

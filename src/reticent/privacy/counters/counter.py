@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 r"""What a counter is: the continual release of a running sum.
 
 A counter sees a stream of items :math:`x_1,\dots,x_n`, one per *round*, and after each round t releases a noisy version

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Epochs: each user is in one batch, each batch is noised once, and large batches count for more."""
 
 from __future__ import annotations

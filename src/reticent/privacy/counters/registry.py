@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Counters by name. Adding one is a file whose factory carries ``@register_counter("name")``, and its import in the
 package."""
 

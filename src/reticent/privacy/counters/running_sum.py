@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The exact running sum: no noise, and hence no protection of its own."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Every round's sum released by itself, once."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The square-root Toeplitz counter: near-optimal noise, at the price of remembering every round's."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The binary counting mechanism: noisy sums of dyadic blocks, the counter of the paper's section 6.1."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Whom a user must trust, and with what: one object per trust model."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Joint differential privacy: the server sees raw data and is trusted with them; nobody else learns from them."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Local differential privacy: nobody is trusted; a report is noised before it leaves the user's device."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Shuffle differential privacy: a shuffler mixes messages, and users hide each other with coin flips.
 
 The protocol and its theorem are in :mod:`reticent_client.wire.shuffling`.

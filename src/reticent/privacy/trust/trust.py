@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What a trust model is: who adds the noise, what is exposed to whom, and how a contribution leaves its user.
 
 The rest of the library asks these objects and never compares names. A new trust model is one file beside this one, its

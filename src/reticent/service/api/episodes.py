@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Episodes: open, act, submit; and the batches of a shuffler.
 
 Admissions and submissions of one worker wait for each other for a moment and share a transaction

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The gate in front of every route, before anything of a request's body is read: name, key, rate, size.
 
 A stranger costs one hash. Callers without a valid key share the bucket of their address, whatever they call themselves;

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """For whoever runs the service: health, and the admin's routes."""
 
 from __future__ import annotations

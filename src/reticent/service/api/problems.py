@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Errors as RFC 9457 problem documents: a type for programs, a sentence for people, never a stack trace."""
 
 from __future__ import annotations

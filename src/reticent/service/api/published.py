@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Published numbers: billboards, model, status, ledger, metrics, and a stream of changes."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A short way to the routes that every user takes: a well-formed request is read, answered and written without detours.
 
 A web framework looks at a request from many sides before a route sees it, which costs more than the route. Here the body

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The bodies of requests and answers, strict: no unknown field, no number from text."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Who may do what: a role per key, a need per path. The guard asks before a request's body is read.
 
 Needs are told by the path alone, so that nothing has to be parsed for a stranger. A path that is listed nowhere needs any

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The page's routes: its files, which hold no number, and insights, which are for whoever may read published numbers."""
 
 from __future__ import annotations

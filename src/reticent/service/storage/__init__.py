@@ -1,1 +1,2 @@
+# SPDX-License-Identifier: Apache-2.0
 """What a deployment writes down: tables, and the short transactions over them."""

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Transactions on SQLite or PostgreSQL, of two kinds: those that read and those that write.
 
 SQLite has one writer at a time. A writing transaction says so at its start (``BEGIN IMMEDIATE``), and writers of one

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Stores of earlier layouts brought up to the present one: numbered steps, each in plain statements of either database.
 
 A step changes tables, never what was released or who came. All steps of a store and its new number are one transaction: it

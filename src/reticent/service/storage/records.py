@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The statements that transactions are made of; each is one short question or change."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The rows of a store that outlive its database: what a backup and the journal hold, as JSON.
 
 Sums of rounds that are not released are never among them: the column ``total`` is left out. Every table is listed in

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The tables of a deployment. Raw trajectories are in none of them; see docs/service.md for what each column reveals."""
 
 from __future__ import annotations

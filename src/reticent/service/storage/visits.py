@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Who was admitted and counted in which rounds, where users return and a pattern must be kept. Empty elsewhere."""
 
 from __future__ import annotations

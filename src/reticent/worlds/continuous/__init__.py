@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Worlds with real states: candidate densities, quadrature nodes, and the blend that is drawn from exactly."""
 
 from reticent.worlds.continuous import truncated

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 r"""A linear mixture MDP on a box: candidate densities, and value functions that live on quadrature nodes.
 
 You own candidate *densities* :math:`p_i(s'\mid s,a)` on a box in :math:`\mathbb R^m`; the truth is a blend of them. What

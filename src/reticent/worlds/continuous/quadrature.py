@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 r"""Nodes and weights: how an integral over a box becomes a finite sum.
 
 A :class:`Grid` is a set of nodes :math:`x_j\in\mathbb R^m` and weights :math:`w_j` with

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 r"""Normal distributions cut off at the walls of a box: density and sampler of one coordinate, from the same formula.
 
 With :math:`a=\frac{\text{low}-\mu}{\sigma}`, :math:`b=\frac{\text{high}-\mu}{\sigma}` and Φ the normal distribution

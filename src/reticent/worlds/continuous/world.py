@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 r"""A world with real states: candidates that can be integrated *and* drawn from, and the hidden blend of them.
 
 Stepping is exact: a candidate is chosen by its weight and the next state drawn from that candidate's own sampler, so

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Kernels instead of candidate models: finite features whose inner products approximate a kernel, and models of them."""
 
 from reticent.worlds.kernels.features import (

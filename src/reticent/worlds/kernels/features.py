@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 r"""Finite features for a kernel: vectors :math:`\phi(z)\in\mathbb R^D` with :math:`\phi(z)^\top\phi(y)\approx k(z,y)`.
 
 A learner in an RKHS becomes a linear one if the kernel has finite features, and the paper's discussion names the two ways:

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 r"""Models from a kernel over (s, a, s′): for who has no candidate models, only smoothness.
 
 In a kernelized MDP the transition law is a function of :math:`z=(s,a,s')` in an RKHS; with finite features of the kernel it

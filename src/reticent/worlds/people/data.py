@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Where recorded people are kept: a folder that you name, never this repository.
 
 Publishers offer these data under terms of their own, so the library brings none. Put the files, as they are

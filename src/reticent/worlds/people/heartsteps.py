@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 r"""HeartSteps: an activity suggestion at five moments of a day, for 37 people who were often not available.
 
 **Origin.** HeartSteps V1 (P. Klasnja et al., "Efficacy of contextually tailored suggestions for physical activity: a

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 r"""Hillstrom: one of three e-mails for a customer, at random, and whether she came to the shop.
 
 **Origin.** The "MineThatData E-Mail Analytics and Data Mining Challenge" of Kevin Hillstrom (20 March 2008): 64 000

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 r"""Jester: six jokes for a newcomer, on people who rated all hundred.
 
 **Origin.** Jester (K. Goldberg, T. Roeder, D. Gupta and C. Perkins, "Eigentaste: a constant time collaborative

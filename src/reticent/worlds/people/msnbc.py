@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 r"""MSNBC: one suggestion per session for readers of a news site, recorded on one day of 1999.
 
 **Origin.** "MSNBC.com Anonymous Web Data", UCI Machine Learning Repository, given by D. Heckerman "thanks to msnbc.com"

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 r"""Recorded people as users whom an agent can meet, without asking what cannot be known.
 
 Two kinds of records allow an honest replay. If what a person does next does not depend on the action, or her answer

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Worlds whose truth is what recorded people did, which no blend of candidates meets exactly."""
 
 from __future__ import annotations

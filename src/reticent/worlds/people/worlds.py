@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Registered worlds of recorded people; their data and their machinery are loaded when one is made."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """From recorded people to candidate models: reading, coding, estimation, and how far to trust it."""
 
 from __future__ import annotations

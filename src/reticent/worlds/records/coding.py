@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 r"""From what is recorded to states and actions: the coding that service, device and model share.
 
 A state is a *product* of parts, each of which reads one column: named categories, or a number between public cut

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 r"""From a table of past sessions to candidate models: ``fit(log, horizon=…)``.
 
 The log is read and coded (:mod:`~reticent.worlds.records.log`, :mod:`~reticent.worlds.records.coding`), a share of

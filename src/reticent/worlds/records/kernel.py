@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 r"""Candidates with a row for every pair, those never tried included, and small exact plans with them.
 
 EM knows rows of pairs that training users tried. A model needs all: a pair that nobody tried gets, under each

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Read a long table of past sessions: one row per user and step, checked before anything is computed.
 
 The columns are a user, a step, one or several columns that make up the state, the action, the reward, and optionally

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 r"""How far a blend of the candidates is from people who were not asked, and what that costs.
 
 Held-out users have counts n(s, a, s'). With :math:`\hat P` their shares and B the blend that explains them best, the

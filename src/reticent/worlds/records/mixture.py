@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 r"""Candidate models from recorded people, by expectation maximisation.
 
 d candidates share rows and outcomes (:mod:`reticent.worlds.records.statistics`); candidate i gives outcome e of row

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 r"""Which logs can be met again by another policy, and how: never by asking what nobody knows.
 
 * **Exact**: actions do not change what comes next (H = 1, or declared), and what *every* action would have paid was

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What a fit rests on and how far it is to be trusted, in words, in numbers and as a piece of a page."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 r"""What a log says about each user, as counts: all that the mixture needs, and small.
 
 Everything recorded is an *outcome of a row*: a transition is outcome s' of the row (s, a); a reward r ∈ [0, 1] at (s,

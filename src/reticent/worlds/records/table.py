@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A long table as it comes: which column is what, and whether every row can be read.
 
 Complaints name the row, counted from 1 below the header, the column, the value, what it must be and what to do.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The zoo: one small file per named world; importing this package registers them all."""
 
 from reticent.worlds.zoo import (

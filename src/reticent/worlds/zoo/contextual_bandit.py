@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 r"""A linear contextual bandit: one decision per user, whose reward is linear in known features.
 
 A user is a *context* s, drawn from a known distribution; the service chooses one of A actions and she answers with a

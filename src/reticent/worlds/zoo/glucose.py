@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 r"""Glucose: how much insulin before each meal, for people who react to it differently.
 
 One user is one day with six meals. Before each, a pump reads the glucose level and the insulin still on board, and gives

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 r"""The hard instance: the world from which the lower bound for linear mixture MDPs is proved.
 
 Zhou, Gu & Szepesvári (*Nearly Minimax Optimal Reinforcement Learning for Linear Mixture Markov Decision Processes*,

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 r"""ICU-Sepsis: fluids and vasopressors for patients whose phenotype nobody knows.
 
 **What is real.** The hidden truth is the ICU-Sepsis benchmark of Choudhary, Gupta and Thomas (2024), estimated by its

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 r"""A keyboard: which word to suggest next, out of two hundred, and when to keep quiet.
 
 One user is one episode: a sentence, and eight suggestions. The state is the word just written, the action the word to

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 r"""Large blends: a small random blend embedded in many states, so that only the number of states changes.
 
 The core is ``random-blend`` with 20 states. State (c, j) is the j-th copy of core state c, and everything the learner may

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 r"""Random linear MDPs: known features of state and action, unknown measures over next states.
 
 .. math:: P_h(s'\mid s,a)=\langle\phi(s,a),\mu_h(s')\rangle,\qquad r_h(s,a)=\langle\phi(s,a),\theta_h\rangle .

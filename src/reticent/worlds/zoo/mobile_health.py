@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 r"""Mobile health: when to prompt, how hard, and when to leave a person alone.
 
 An app helps people to move more. One user is one episode: a day of six decision points. At each the app sees how

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Random blends: seeded worlds without a story, for sweeps over sizes and for tests.
 
 What was chosen, and why (S=20, A=4, H=5, d=4, 200 seeds):

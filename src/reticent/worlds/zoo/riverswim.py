@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """RiverSwim: a chain on which only steady effort against the current pays (Strehl & Littman 2008).
 
 The swimmer starts at the left bank. *Left* always succeeds and pays 0.005 on average at the bank; *right* is carried

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 r"""A tutor: what to practise next, how hard, and when to let a pupil rest.
 
 A programme teaches arithmetic. One user is one episode: a lesson of eight exercises. Counting is the ground for adding

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What server and device share, in one implementation each: NumPy alone.
 
 * :mod:`~reticent_client.wire.arrays`: numbers in JSON, none lost on the way.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Arrays in JSON: type, shape, and the bytes in base64; no number is lost on the way."""
 
 from __future__ import annotations

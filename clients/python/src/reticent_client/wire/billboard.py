@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """One version of the public policy: what users act by, and what their contributions are made of."""
 
 from __future__ import annotations

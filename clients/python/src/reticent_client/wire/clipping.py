@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Clips: what makes a declared bound true. An assumption that nobody enforces is a leak.
 
 Written over an array namespace ``xp``: a device and the service run it with NumPy, a simulation runs the same source with

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The errors a caller can cause, each naming the field, the value, the bound and the remedy.
 
 No error of this package quotes what a user did: states, actions, rewards and statistics never get into a message, since

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 r"""The only rounding: numbers as whole multiples of a public power of two, on either side of the wire.
 
 Each *user's* clipped statistics are rounded before anything is summed, so that all sums are exact and the order of

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The public model of a deployment and the rules that contributions follow: what server and device agree on."""
 
 from __future__ import annotations

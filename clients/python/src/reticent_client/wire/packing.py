@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Symmetric matrices as vectors of the same length: the upper triangle, off-diagonal entries times √2.
 
 Packing is an isometry, so the Frobenius sensitivity of a matrix is the 2-norm sensitivity of its vector, and noise is drawn

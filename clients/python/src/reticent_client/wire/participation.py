@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """When a user who returns may contribute: the one rule that simulation, service and device ask. Plain numbers only."""
 
 from __future__ import annotations

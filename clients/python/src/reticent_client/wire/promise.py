@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 r"""A device trusts nobody with its noise: what one report reveals at most, worked out here from the rules it would follow.
 
 How strongly a noised contribution tells two users apart, μ, is the form's business

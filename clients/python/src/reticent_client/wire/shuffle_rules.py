@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What is public about the messages of every round of the shuffle model: for devices, shufflers and the service.
 
 **Users who never send.** At a time that was set before, whoever holds the round's messages fills every silent place with a

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 r"""The shuffle model: nobody sees a report, and users hide each other with coin flips.
 
 Between users and server stands a *shuffler* that mixes all messages of an epoch before anyone reads them. A user rounds

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """One user's episode as numbers, whatever they are: her values are clipped, never refused.
 
 A refusal that depends on a user's data is itself a release (her place would go to another, or the server would see that

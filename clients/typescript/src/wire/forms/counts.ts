@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /**
  * The form `counts`: which cells of three tables an episode adds to.
  *

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /**
  * What a form of contributions is: how an episode becomes the one array that a user adds, and what that array reveals.
  *

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /**
  * The form `regressions`: packed Grams and moments of two regressions per step.
  *

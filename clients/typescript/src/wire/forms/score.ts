@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /**
  * The form `score`: one vector per user, clipped as a whole.
  *

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The dashboard: reads published numbers, draws them, and follows the service's event stream. See docs/dashboard.md.
 // Everything it asks for is public by the service's promise; nothing is computed here from anything else.
 

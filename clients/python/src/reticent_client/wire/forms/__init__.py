@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The forms that a contribution can have, by the name that a deployment's rules give."""
 
 from __future__ import annotations

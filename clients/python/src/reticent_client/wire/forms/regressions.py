@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 r"""The form ``regressions``: packed Grams and moments of two regressions per step (section 6.1 of the paper).
 
 At step h of an episode under the value function V of the version that its user was served, the pairs are

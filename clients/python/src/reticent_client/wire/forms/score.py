@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 r"""The form ``score``: one vector per user, clipped as a whole.
 
 A billboard of this form carries, beside the greedy policy: the explorers' policy and how many of a round's first places

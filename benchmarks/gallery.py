@@ -29,6 +29,7 @@ from matplotlib.ticker import FuncFormatter
 
 from reticent.agents import make_agent
 from reticent.errors import MissingExtra
+from reticent.experiments.reach import in_words, median_users_until
 from reticent.reports.plots import COLOURS, DPI, FAINT, INK, band, band_words, gaps
 from reticent.runtime import double_precision, enable_compilation_cache
 from reticent.simulation.simulate import Curves, simulate
@@ -60,10 +61,9 @@ class Shown(NamedTuple):
         """What acting at random loses."""
         return self.world.optimal_value - self.world.uniform_value
 
-    def final_gap(self, curves: Curves) -> tuple[float, float]:
-        """Mean and standard error of the final gap, as a share of what acting at random loses."""
-        share = curves.tail_regret / self.chance
-        return float(share.mean()), float(share.std(ddof=1) / np.sqrt(len(share)))
+    def users_until_near(self, curves: Curves) -> str:
+        """The median over seeds of how many users come before the gap stays below 5 % of what acting at random loses."""
+        return in_words(median_users_until(curves.episodes, curves.value, self.world.optimal_value, self.chance))
 
 
 def measure(spec: str, seeds: int, episodes: int | None) -> Shown:
@@ -163,7 +163,7 @@ def visits(world: World) -> np.ndarray:
 
     def paid(bonus: jax.Array) -> jax.Array:
         means = world.reward_means + bonus[None, :, None]
-        return dataclasses.replace(world, reward_means=means).policy_value(policy)
+        return dataclasses.replace(world, reward_means=means).policy_value(jnp.asarray(policy))
 
     return np.asarray(jax.grad(paid)(jnp.zeros(world.model.states)))
 
@@ -330,15 +330,22 @@ def table_row(shown: Shown) -> str:
     """The world's row of docs/gallery.md."""
     model, world = shown.world.model, shown.world
     private, free = (
-        f"{100 * mean:z.1f}% ± {100 * error:.1f}" for mean, error in map(shown.final_gap, (shown.private, shown.free))
+        f"{shown.users_until_near(curves)} | {mean:,.0f} ± {error:,.0f}"
+        for curves, mean, error in ((one, *_regret(one)) for one in (shown.private, shown.free))
     )
     sizes = f"{model.states} | {model.actions} | {model.horizon} | {model.d1} + {model.d2}"
     values = f"{world.optimal_value:.3f} | {world.uniform_value:.3f}"
     return f"| `{shown.spec}` | {sizes} | {values} | {shown.episodes:,} | {private} | {free} |".replace(",", " ")
 
 
-HEADER = """| world | S | A | H | d1 + d2 | best | random | users | private: final gap | not private |
-|---|--:|--:|--:|--:|--:|--:|--:|--:|--:|"""
+def _regret(curves: Curves) -> tuple[float, float]:
+    """Mean over seeds and its standard error."""
+    ends = curves.regret[:, -1]
+    return float(ends.mean()), float(ends.std(ddof=1) / np.sqrt(len(ends)))
+
+
+HEADER = """| world | S | A | H | d1 + d2 | best | random | users | private: 5 % | regret | not private: 5 % | regret |
+|---|--:|--:|--:|--:|--:|--:|--:|--:|--:|--:|--:|"""
 
 
 def main() -> None:

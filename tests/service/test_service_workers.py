@@ -5,8 +5,8 @@ from __future__ import annotations
 
 import contextlib
 import http.client
+import json
 import os
-import pickle
 import subprocess
 import sys
 import time
@@ -20,6 +20,7 @@ import pytest
 from durable import deployment, episode
 from service_process import Caller, Service, serving
 
+from reticent.service.handover import from_json, to_json
 from reticent.service.line import answer_in_background, ask
 from reticent.service.mechanism import Mechanism
 from reticent.service.refusals import Refusal
@@ -51,7 +52,7 @@ def test_terms_say_what_the_mechanism_says(tmp_path: Path, agent: str) -> None:
     """Handed over as bytes; contributions, bounds, facts and account are the same to the last bit."""
     service = deployment(tmp_path, agent)
     mechanism: Mechanism = service.mechanism
-    terms: Terms = pickle.loads(pickle.dumps(mechanism.terms))
+    terms: Terms = from_json(json.loads(json.dumps(to_json(mechanism.terms), allow_nan=False)))
     assert type(terms) is Terms
     assert (terms.wire, terms.grid, terms.unit) == (mechanism.wire, mechanism.grid, mechanism.unit)
     np.testing.assert_array_equal(terms.noise_scale, mechanism.noise_scale)

@@ -92,9 +92,11 @@ class Mechanism(Terms):
             None if known.successors is None else np.asarray(known.successors),
             Rules(form_named(rules["form"]), grid, np.asarray(sums.noise_scale), bounds, shuffle),
         )  # fmt: skip
+        ledger = guarantee.ledger
         promised = Promised(
             guarantee.sentence(), guarantee.not_covered, trust.name, trust.wire, trust.noised_reports,
-            guarantee.adjacency, guarantee.epsilon, guarantee.delta, guarantee.participation, guarantee.ledger,
+            guarantee.adjacency, guarantee.epsilon, guarantee.delta, guarantee.participation, ledger.account,
+            ledger.shares, ledger.exposure, ledger.round_ends,
             {key: str(value) for key, value in guarantee.settings.items()},
         )  # fmt: skip
         names = known.about.names
@@ -111,7 +113,7 @@ class Mechanism(Terms):
     @functools.cached_property
     def terms(self) -> Terms:
         """What workers are handed: everything but the agent, with the ε of (most) releases looked up beforehand."""
-        _, firsts = np.unique(self.promised.ledger.exposure, return_index=True)
+        _, firsts = np.unique(self.promised.exposure, return_index=True)
         for number in firsts[:LOOKED_UP]:
             self.spent(int(number) + 1)
         self.spent(0)

@@ -17,7 +17,6 @@ import json
 import logging
 import multiprocessing
 import os
-import pickle
 import signal
 import tempfile
 import threading
@@ -28,8 +27,8 @@ from typing import Any
 
 from reticent.errors import ReticentError
 from reticent.service.config import DevelopmentSecrets, Settings
+from reticent.service.handover import write_terms
 from reticent.service.line import answer_in_background
-from reticent.service.terms import Terms
 
 LOG = logging.getLogger("reticent.service")
 PAUSE = 1.0
@@ -143,16 +142,3 @@ def _tell(telling: Connection | None, said: dict[str, str]) -> None:
     if telling is not None:
         telling.send_bytes(json.dumps(said).encode())
         telling.close()
-
-
-def write_terms(home: Path, terms: Terms) -> None:
-    """Leave the terms for workers, whole or not at all."""
-    fresh = home / "terms.new"
-    fresh.write_bytes(pickle.dumps(terms))
-    fresh.replace(home / "terms")
-
-
-def read_terms(home: Path) -> Terms:
-    """The terms that :func:`write_terms` left."""
-    terms: Terms = pickle.loads((home / "terms").read_bytes())
-    return terms

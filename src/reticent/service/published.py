@@ -79,7 +79,7 @@ def ledger(deployment: Reception, after: int = 0, limit: int = PAGE) -> dict[str
         "entries": [ledger_entry(deployment, number, digests.get(number)) for number in range(first, end)],
         "shares": [
             {"name": share.name, "step": share.step, "sensitivity": share.sensitivity, "sigma": share.sigma}
-            for share in promised.ledger.shares
+            for share in promised.shares
         ],
     }
 
@@ -90,7 +90,7 @@ def ledger_entry(deployment: Reception, number: int, digest: str | None) -> dict
     mu_squared, spent = terms.spent(number + 1)
     return {
         "round": number + 1,
-        "episode": int(promised.ledger.round_ends[number]),
+        "episode": int(promised.round_ends[number]),
         "mu_squared": mu_squared,
         "epsilon": spent,
         "remaining": max(0.0, promised.epsilon - spent),

@@ -22,7 +22,8 @@ import numpy as np
 
 from reticent.errors import InvalidInput
 from reticent.learning.schedule import Schedule
-from reticent.privacy.ledger import Ledger
+from reticent.privacy.accounting.account import Account
+from reticent.privacy.ledger import CounterShare
 from reticent.privacy.noise import SecureNoise
 from reticent.privacy.participation import Participation
 from reticent.service.billboards import Billboard
@@ -40,6 +41,7 @@ class Promised:
       sentence: the promise in plain words. not_covered: what is not promised.
       trust: the trust model's name. wire: what users send in it: ``trajectory``, ``report`` or ``messages``.
       noised_reports: whether every report is private by itself.
+      account, shares, exposure, round_ends: the ledger's: how costs add up, what is noised how, and when it is released.
       settings: the agent's options as they were resolved, as text.
     """
 
@@ -52,7 +54,10 @@ class Promised:
     epsilon: float
     delta: float
     participation: Participation
-    ledger: Ledger
+    account: Account
+    shares: tuple[CounterShare, ...]
+    exposure: np.ndarray
+    round_ends: np.ndarray
     settings: Mapping[str, str]
 
 
@@ -72,6 +77,7 @@ class Terms:
       epsilons: ε by strength of the ledger, as far as it was worked out.
       noise_factor: how many times as much noise as for one contribution and no intrusion: g, or √2·g.
       pan_private: whether a round's noise comes in two halves, the first before its first user.
+      source: of noise; None for a worker that has none to draw.
     """
 
     name: str
@@ -89,7 +95,7 @@ class Terms:
     epsilons: dict[float, float]
     noise_factor: float
     pan_private: bool
-    source: SecureNoise
+    source: SecureNoise | None
 
     @property
     def wire(self) -> str:
@@ -193,6 +199,8 @@ class Terms:
         return self.wire == "trajectory"
 
     def _draw(self, prefix: tuple[int, ...]) -> np.ndarray:
+        if self.source is None:
+            raise RuntimeError("these terms have no source of noise: whoever ends rounds has one")
         scale = np.broadcast_to(self.noise_scale, prefix + self.noise_scale.shape)
         noise = np.zeros(scale.shape, np.int64)
         noise[scale > 0] = self.source.draw(self._share * scale[scale > 0], grid=self.grid).integers
@@ -207,8 +215,8 @@ class Terms:
 
     def spent(self, releases: int) -> tuple[float | None, float]:
         """μ² (None where there is no δ) and ε per user after so many releases."""
-        ledger = self.promised.ledger
-        strength = ledger.strength(releases)
+        promised, account = self.promised, self.promised.account
+        strength = account.strength(promised.shares, float(promised.exposure[releases - 1])) if releases else 0.0
         if strength not in self.epsilons:
-            self.epsilons[strength] = ledger.account.epsilon_of(strength, ledger.delta) if strength else 0.0
-        return (None if ledger.account.pure else strength**2), self.epsilons[strength]
+            self.epsilons[strength] = account.epsilon_of(strength, promised.delta) if strength else 0.0
+        return (None if account.pure else strength**2), self.epsilons[strength]

@@ -18,8 +18,8 @@ from fastapi import FastAPI
 from reticent.service.app import CONFIG, application, chosen_settings, opened_with
 from reticent.service.config import DevelopmentSecrets, Settings
 from reticent.service.gathering import take_short_turns
+from reticent.service.handover import read_terms
 from reticent.service.line import ask
-from reticent.service.planner import read_terms
 from reticent.service.reception import Reception
 from reticent.service.refusals import Refusal
 

@@ -1,0 +1,104 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Terms as they are handed from the process that plans to those that meet users: JSON in a private directory.
+
+Model and rules have the wire's form, in which devices get them too; every number survives to the last bit. Of the noise's
+source nothing is handed over: a worker has one of its own if it starts sums with noise, and otherwise none.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+from pathlib import Path
+from typing import Any
+
+from reticent.errors import InvalidInput
+from reticent.learning.schedule import Schedule
+from reticent.privacy.accounting.account import Account, GaussianAccount, LaplaceAccount
+from reticent.privacy.accounting.binomial import BinomialAccount
+from reticent.privacy.ledger import CounterShare
+from reticent.privacy.noise import SecureNoise
+from reticent.privacy.participation import Participation
+from reticent.service.terms import Promised, Terms
+from reticent_client.wire import arrays
+from reticent_client.wire.model import Model
+
+ACCOUNTS: dict[str, type[Any]] = {kind.__name__: kind for kind in (GaussianAccount, LaplaceAccount, BinomialAccount)}
+AS_THEY_ARE = ("name", "method", "counter", "model_digest", "names", "floor", "noise_factor", "pan_private")
+QUOTED = ("sentence", "trust", "wire", "noised_reports", "adjacency", "epsilon", "delta")
+
+
+def write_terms(home: Path, terms: Terms) -> None:
+    """Leave the terms for workers, whole or not at all."""
+    fresh = home / "terms.new"
+    fresh.write_text(json.dumps(to_json(terms), allow_nan=False), encoding="utf-8")
+    fresh.replace(home / "terms")
+
+
+def read_terms(home: Path) -> Terms:
+    """The terms that :func:`write_terms` left."""
+    return from_json(json.loads((home / "terms").read_text(encoding="utf-8")))
+
+
+def to_json(terms: Terms) -> dict[str, Any]:
+    """The terms as plain values.
+
+    Raises:
+      InvalidInput: the agent accounts for its noise in a way of its own, which workers do not know.
+    """
+    promised = terms.promised
+    kind = type(promised.account).__name__
+    if ACCOUNTS.get(kind) is not type(promised.account):
+        raise InvalidInput("workers", "several", f"1 for an agent with {kind}", "serve it with one worker")
+    return {
+        **{field: getattr(terms, field) for field in AS_THEY_ARE},
+        "options": dict(terms.options),
+        "schedule": dataclasses.asdict(terms.schedule),
+        "published": terms.published.to_json(),
+        "initial": arrays.to_json(terms.initial),
+        "contribution_bound": arrays.to_json(terms.contribution_bound),
+        "epsilons": list(terms.epsilons.items()),
+        "promised": {
+            **{field: getattr(promised, field) for field in QUOTED},
+            "not_covered": list(promised.not_covered),
+            "participation": dataclasses.asdict(promised.participation),
+            "account": {"kind": kind, **dataclasses.asdict(promised.account)},  # type: ignore[call-overload]
+            "shares": [dataclasses.asdict(share) for share in promised.shares],
+            "exposure": arrays.to_json(promised.exposure),
+            "round_ends": arrays.to_json(promised.round_ends),
+            "settings": dict(promised.settings),
+        },
+    }
+
+
+def from_json(content: dict[str, Any]) -> Terms:
+    """The terms of :func:`to_json`."""
+    quoted, planned = content["promised"], content["schedule"]
+    known = dict(quoted["account"])
+    account: Account = ACCOUNTS[known.pop("kind")](**known)
+    rounds = (quoted["exposure"]["shape"][0],)
+    promised = Promised(
+        **{field: quoted[field] for field in QUOTED},
+        not_covered=tuple(quoted["not_covered"]),
+        participation=Participation(**quoted["participation"]),
+        account=account,
+        shares=tuple(CounterShare(**share) for share in quoted["shares"]),
+        exposure=arrays.from_json("exposure", quoted["exposure"], dtype="<f8", shape=rounds),
+        round_ends=arrays.from_json("round_ends", quoted["round_ends"], dtype="<i8", shape=rounds),
+        settings=quoted["settings"],
+    )
+    published = Model.read(content["published"])
+    initial, bound = content["initial"], content["contribution_bound"]
+    return Terms(
+        **{field: content[field] for field in AS_THEY_ARE},
+        options=content["options"],
+        schedule=Schedule(**{**planned, "sizes": None if planned["sizes"] is None else tuple(planned["sizes"])}),
+        published=published,
+        initial=arrays.from_json("initial", initial, dtype=initial["dtype"], shape=tuple(initial["shape"])),
+        contribution_bound=arrays.from_json(
+            "contribution_bound", bound, dtype="<f8", shape=published.rules.noise_scale.shape
+        ),
+        epsilons=dict(content["epsilons"]),
+        promised=promised,
+        source=SecureNoise() if content["pan_private"] and promised.wire == "trajectory" else None,
+    )

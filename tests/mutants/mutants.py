@@ -47,7 +47,7 @@ class Mutant:
 
     @property
     def long(self) -> bool:
-        """Whether only ``make verify`` runs it: the fast tests take one of each kind."""
+        """Whether only ``make verify`` examines the unbroken code in its way: the quick suite has one way of each kind."""
         return self.name not in QUICK
 
     @property
@@ -72,7 +72,7 @@ QUICK = {
     "generator-cloned-by-fork",
     "deployed-rounds-too-quiet",
 }
-"""What the fast tests run: at least one mutant of each kind. `make verify` runs them all."""
+"""Mutants by whose examinations the quick suite goes over the unbroken code: at least one of each kind."""
 
 
 def mutant(mistake: str, examine: ex.Examination, sees: str) -> Callable[[Any], Any]:

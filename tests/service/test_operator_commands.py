@@ -109,6 +109,18 @@ def test_a_published_policy_is_exported(config: Path, opened: Deployment, tmp_pa
     assert ".npz or .json" in refused("deployments", "export", "--config", config, "--out", tmp_path / "x.onnx")
 
 
+def test_names_go_with_a_policy(config: Path, tmp_path: Path) -> None:
+    content = json.loads(config.read_text())
+    named = {"world": "riverswim:states=3,horizon=2", "database": f"sqlite:///{tmp_path}/named.db"}
+    other = tmp_path / "named.yaml"
+    other.write_text(json.dumps({**content, **named, "witness": str(tmp_path / "named.witness")}))
+    call("init", "--config", other)
+    call("deployments", "export", "--config", other, "--out", tmp_path / "named.json")
+    plain = json.loads((tmp_path / "named.json").read_text())
+    assert plain["actions_names"] == ["left", "right"]
+    assert len(plain["states_names"]) == 3
+
+
 def test_an_earlier_version_is_served_and_learned_under(config: Path, opened: Deployment) -> None:
     serve(opened, range(5))
     assert "version 0 is served" in call("deployments", "fallback", "--config", config, "--version", 0)

@@ -118,14 +118,16 @@ def export(
         raise InvalidInput("--out", out, f"a name that ends with {' or '.join(EXPORTS)}", "choose the kind of file")
     if url is not None:
         path = "/v1/billboard" if version is None else f"/v1/billboards/{version}"
-        write_policy(out, asked(url, key, path), asked(url, key, "/v1/names"), asked(url, key, "/v1/status")["promise"])
+        write_policy(out, asked(url, key, path), asked(url, key, "/v1/status")["promise"], asked(url, key, "/v1/names"))
     else:
         from reticent.cli.store import opened_store
 
-        with opened_store(_given(config), dev, "reticent deployments export") as (_, store, _secrets):
+        with opened_store(_given(config), dev, "reticent deployments export") as (settings, store, _secrets):
             from reticent.service.export import published_policy
+            from reticent.service.models import deployment_model
 
-            write_policy(out, *published_policy(store, version))
+            names = deployment_model(settings).about.names  # the store has none: they are the model's
+            write_policy(out, *published_policy(store, version), {} if names is None else names.to_dict())
     print(out)
 
 

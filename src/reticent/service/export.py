@@ -9,6 +9,7 @@ goes on under the same account, since a round's contributions are clipped to the
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -61,9 +62,8 @@ def choose_version(store: Store, version: int | None) -> int:
         return int(clock.served_version) if version is None else version
 
 
-def published_policy(store: Store, version: int | None) -> tuple[dict[str, Any], dict[str, Any], str]:
-    """A published version as ``GET /v1/billboards/{version}`` gives it, names of states and actions (which no store
-    knows), and the promise of the chain's first entry.
+def published_policy(store: Store, version: int | None) -> tuple[dict[str, Any], str]:
+    """A published version as ``GET /v1/billboards/{version}`` gives it, and the promise of the chain's first entry.
 
     Raises:
       Refusal: it was never published.
@@ -77,11 +77,11 @@ def published_policy(store: Store, version: int | None) -> tuple[dict[str, Any],
         raise Refusal("not-found", f"version {chosen} has not been published; the newest is {clock.served_version}")
     board = Billboard.read(chosen, content)
     final = chosen >= int(promise["releases"])
-    return board.to_json(final=final, model=promise["model"]), {"states": None, "actions": None}, promise["sentence"]
+    return board.to_json(final=final, model=promise["model"]), promise["sentence"]
 
 
-def write_policy(path: Path, board: dict[str, Any], names: dict[str, Any], promise: str) -> None:
-    """Write a billboard's policy and values, with names and promise, as NumPy arrays or as plain JSON."""
+def write_policy(path: Path, board: dict[str, Any], promise: str, names: Mapping[str, Any]) -> None:
+    """Write a billboard's policy and values, with promise and names (None: numbers), as NumPy arrays or as plain JSON."""
     policy, values = (
         arrays.from_json(name, board[name], dtype=board[name]["dtype"], shape=tuple(board[name]["shape"]))
         for name in ("policy", "values")

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
@@ -146,7 +147,11 @@ def watching() -> Examination:
             mechanism = make_mechanism(
                 "private-score-vi:epsilon=12,first=0.4,growth=1,largest=4", MODEL, 28, SecureNoise()
             )
-            mechanism.__dict__["noise_scale"] = 0.9 * mechanism.noise_scale
+            rules = mechanism.published.rules
+            weakened = dataclasses.replace(rules, noise_scale=0.9 * rules.noise_scale)
+            mechanism = dataclasses.replace(
+                mechanism, published=dataclasses.replace(mechanism.published, rules=weakened)
+            )
             numbers = int((mechanism.noise_scale > 0).sum())
             store = Store(f"sqlite:///{where}/service.db")
             service = Deployment(mechanism, store, Secrets(SECRET), inline=True, canaries=-(-1000 // numbers))

@@ -31,6 +31,9 @@ from reticent.worlds.records.replayable import RandomisedUsers, Replayable
 WIDTH = 2_048
 """Most users who are met side by side."""
 
+MOST_NUMBERS = 2**24
+"""Most numbers in the reports of those who are met side by side: tables of counts are long."""
+
 
 @double_precision
 def meet_recorded(
@@ -65,7 +68,8 @@ def _exact(
     table = np.stack([order[:count] for order in orders])
     keys = jax.vmap(streams)(jnp.asarray(seed + np.arange(len(orders)), jnp.uint32))
     state, plan = _begin(agent, len(orders))
-    width = min(WIDTH, int(max(agent.schedule.round_sizes)))
+    longest = max(MOST_NUMBERS // (len(orders) * _report_size(agent, plan, users.horizon)), 1)
+    width = min(WIDTH, int(max(agent.schedule.round_sizes)), longest)
     kept: list[np.ndarray] = []
     met = 0
     for number, size in enumerate(agent.schedule.round_sizes):
@@ -98,6 +102,19 @@ def _begin(agent: AnyLearner, lanes: int) -> tuple[AgentState, Plan]:
 
     both: tuple[AgentState, Plan] = jax.jit(jax.vmap(one))(jnp.arange(lanes))
     return both
+
+
+def _report_size(agent: AnyLearner, plans: Plan, horizon: int) -> int:
+    """How many numbers one user reports."""
+
+    def report(plan: Plan) -> Any:
+        steps = jnp.zeros(horizon, jnp.int32)
+        episode = Episode(jnp.zeros(horizon + 1, jnp.int32), steps, steps.astype(agent.model.reward_features.dtype))
+        noise = agent.aggregator.simulate_user_noise(jax.random.key(0))
+        return agent.report(agent.served(agent.for_many(plan), jnp.asarray(0)), episode, noise)
+
+    shapes = jax.eval_shape(report, jax.tree.map(lambda leaf: leaf[0], plans))
+    return sum(leaf.size for leaf in jax.tree.leaves(shapes))
 
 
 @functools.partial(jax.jit, static_argnames=("first", "respond", "horizon"))

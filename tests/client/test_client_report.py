@@ -107,7 +107,10 @@ def test_any_sparse_model_too(nonnegative: bool, seed: int, sizes: tuple[int, ..
     following = rng.integers(0, states, (states, actions, entries))
     mechanism = deployed(make_model(psi, phi, 2, successors=following))
     declared = dataclasses.replace(mechanism.agent.aggregator, nonnegative_rewards=nonnegative)
-    mechanism = dataclasses.replace(mechanism, agent=dataclasses.replace(mechanism.agent, aggregator=declared))
+    mechanism = Mechanism.of(
+        dataclasses.replace(mechanism.agent, aggregator=declared), mechanism.guarantee, mechanism.noise_factor,
+        mechanism.pan_private, SecureNoise(),
+    )  # fmt: skip
     known = mechanism.published
     assert known.rules.bounds["nonnegative_rewards"] == nonnegative
     values = rng.uniform(-1, 1, (known.horizon, states))

@@ -2,7 +2,8 @@
 """Worst-case neighbours of Score-VI: vectors at opposite ends of the unit ball, and what an attacker would send instead.
 
 The proof's worst case is two users at opposite points of the ball. Beside such pairs, turned in many ways, there are
-hostile vectors: far outside, infinite, or no numbers. All go through the agent's own ``report``, so that a clip that is
+hostile vectors: far outside, infinite, or no numbers. Where first states are not declared, both parts of a vector are at
+the end of their own ball. All go through the agent's own ``report``, so that a clip that is
 missing, or that clips coordinate by coordinate, shows.
 """
 
@@ -44,9 +45,8 @@ class ScoreHooks:
     def worst_cases(self, count: int, seed: int) -> list[Pair[Array]]:
         """Opposite points of the ball along axes, diagonals and ``count`` random directions; hostile vectors."""
         draw = np.random.default_rng(seed)
-        first, diagonal = np.eye(self.dimension)[0], np.full(self.dimension, self.dimension**-0.5)
-        turned = draw.normal(size=(max(count, 1), self.dimension))
-        turned /= np.linalg.norm(turned, axis=1, keepdims=True)
+        first, diagonal = (self._at_the_end(vector) for vector in (np.eye(self.dimension)[0], np.ones(self.dimension)))
+        turned = [self._at_the_end(vector) for vector in draw.normal(size=(max(count, 1), self.dimension))]
         pairs = [
             Pair(jnp.asarray(direction), jnp.asarray(-direction), f"corner: opposite, {name}")
             for name, direction in [("axis", first), ("diagonal", diagonal)]
@@ -62,6 +62,12 @@ class ScoreHooks:
         for value in (np.nan, np.inf, -np.inf):
             pairs.append(Pair(jnp.full(self.dimension, value), ones, f"hostile: all {value}"))
             pairs.append(Pair(ones.at[0].set(value), -ones, f"hostile: one {value}"))
+            pairs.append(Pair(ones.at[-1].set(value), -ones, f"hostile: the last one {value}"))
+        if starts := self.agent.starts:
+            # What two users of a world can be at most: opposite surprises, and other first states.
+            one, other = (diagonal.copy(), -diagonal)
+            one[-starts:], other[-starts:] = np.eye(starts)[0], np.eye(starts)[-1]
+            pairs.append(Pair(jnp.asarray(one), jnp.asarray(other), "users: opposite, other first states"))
         return self._neighbours(pairs)
 
     def random_pairs(self, count: int, seed: int) -> list[Pair[Array]]:
@@ -95,6 +101,13 @@ class ScoreHooks:
         return plan._replace(
             policy=without_ties(plan.policy, plan.action_values), extension=extension._replace(curious=curious)
         )
+
+    def _at_the_end(self, vector: np.ndarray) -> np.ndarray:
+        """The vector ``(D,)`` with both parts as long as their clips let them; a part without a direction gets one."""
+        starts = self.agent.starts
+        parts = np.split(vector, [self.dimension - starts]) if starts else [vector]
+        parts = [part if part.any() else np.eye(part.size)[0] for part in parts]
+        return np.concatenate([part / np.linalg.norm(part) for part in parts])
 
     @property
     def _zero_out(self) -> bool:

@@ -30,6 +30,7 @@ class ScorePlan(NamedTuple):
       moments: of one user of the round, by the estimate before it.
       tables: of all pairs under the greedy and the curious values, where it pays to compute them once; else None.
       exploring: in a plan as one user is served it, whether she explores.
+      initial: where users are believed to begin, ``(S,)``; None where the model declares it.
     """
 
     curious: Array
@@ -44,6 +45,7 @@ class ScorePlan(NamedTuple):
     hopes: Array | None = None
     tables: tuple[VectorTables, VectorTables] | None = None
     exploring: Array | None = None
+    initial: Array | None = None
 
 
 def serve(plan: Plan, place: Array | int) -> Plan:

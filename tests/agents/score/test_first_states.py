@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import dataclasses
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -37,6 +38,11 @@ def subject(kind: str, users: int = 2) -> Subject:
 def over_the_promise(one: Subject) -> list[str]:
     pairs = [*one.neighbours.worst_cases(4, 0), *one.neighbours.random_pairs(4, 0)]
     return [pair.origin for pair in pairs if not realised_mu(one, pair) <= one.promised * (1 + 1e-9)]
+
+
+def users_who_begin_at(one: Subject, *starts: int) -> list[Any]:
+    draw = np.random.default_rng(7)
+    return [user_of(one, Episode(np.array([start, 0, 1]), draw.integers(0, 2, 2), draw.random(2))) for start in starts]
 
 
 # -- the promise --------------------------------------------------------------------------------------------------------
@@ -85,10 +91,7 @@ def test_the_release_replayed(kind: str) -> None:
     )
     assert found.findings == ()
     assert found.realised == pytest.approx(strength, rel=0.02)
-    draw = np.random.default_rng(7)
-    users = [
-        user_of(one, Episode(np.array([start, 0, 1]), draw.integers(0, 2, 2), draw.random(2))) for start in (0, 1, 2)
-    ]
+    users = users_who_begin_at(one, 0, 1, 2)
     other = seen_as(one.neighbours.nothing()) if one.zero_out else users[2]
     assert replay(one, users[:2], 0, other).findings == ()
 
@@ -126,15 +129,14 @@ def test_first_states_that_are_learned_before_the_noise_are_found(monkeypatch: p
 
     def close(self: ScoreLearner, state, plan, users, noise=None):  # type: ignore[no-untyped-def]
         after = real(self, state, plan, users, noise)
-        exact = state.aggregate.open.ravel()[-self.starts :] if hasattr(state.aggregate, "open") else None
-        assert exact is not None
+        exact = state.aggregate.open.ravel()[-self.starts :]
         starts = learn_starts(state.past.starts, exact, jnp.asarray(0.0), jnp.asarray(float(users)))
         return after._replace(past=after.past._replace(starts=starts))
 
     monkeypatch.setattr(ScoreLearner, "close", close)
     one = subject("joint")
-    pair, _ = worst_pair(one, random=1, gradient=False)
-    assert replay(one, [seen_as(pair.canary), seen_as(pair.canary)], 0, seen_as(pair.replacement)).findings
+    here, there = users_who_begin_at(one, 0, 2)
+    assert replay(one, [here, here], 0, there).findings
 
 
 # -- what is learned ----------------------------------------------------------------------------------------------------

@@ -22,6 +22,7 @@ from reticent.privacy.guarantee import guarantee_of
 from reticent.privacy.neighbours import Pair, against
 from reticent.runtime import double_precision_methods
 from reticent.worlds import Episode, World
+from reticent.worlds.continuous import ContinuousWorld
 
 TRIES = 256
 """Episodes drawn in a world; the two farthest apart are the canary and her replacement."""
@@ -80,7 +81,7 @@ class ScoreHooks:
 
         return self._neighbours([Pair(anybody(), anybody(), f"random {index}") for index in range(count)])
 
-    def possible_pair(self, world: World, seed: int) -> Pair[Array]:
+    def possible_pair(self, world: World | ContinuousWorld, seed: int) -> Pair[Array]:
         """The two of many users of ``world``, who act at random under the first plan, whose vectors are farthest apart."""
         agent, key = self.agent, jax.random.key(seed)
         plan = agent.served(agent.plan(agent.init()), 0)
@@ -123,11 +124,12 @@ def _silence(agent: ScoreLearner) -> Array | None:
     return jnp.zeros((1, agent.dimension)) if agent.noised_reports else None
 
 
-def _random_user(agent: ScoreLearner, world: World, key: Array) -> Episode:
+def _random_user(agent: ScoreLearner, world: World | ContinuousWorld, key: Array) -> Episode:
     """A user of ``world`` who acts at random."""
     horizon, actions = agent.model.horizon, agent.model.actions
-    uniforms = jax.random.uniform(key, (1 + 3 * horizon,))
-    draws = uniforms[1:].reshape(horizon, 3)
+    uniforms = jax.random.uniform(key, (world.start_draws + horizon * (1 + world.step_draws),))
+    first, draws = uniforms[: world.start_draws], uniforms[world.start_draws :].reshape(horizon, -1)
+    start = world.start(first if isinstance(world, ContinuousWorld) else first[0])
 
     def step(state: Array, at: tuple[Array, Array]) -> tuple[Array, tuple[Array, Array, Array]]:
         index, draw = at
@@ -135,5 +137,5 @@ def _random_user(agent: ScoreLearner, world: World, key: Array) -> Episode:
         following, reward = world.step(index, state, action, draw[1:])
         return following, (state, action, reward)
 
-    last, (states, chosen, rewards) = jax.lax.scan(step, world.start(uniforms[0]), (jnp.arange(horizon), draws))
+    last, (states, chosen, rewards) = jax.lax.scan(step, start, (jnp.arange(horizon), draws))
     return Episode(jnp.concatenate([states, last[None]]), chosen, rewards)

@@ -144,6 +144,10 @@ class ScoreLearner(Learner[Array, Array, Array]):
         basis = self.reward_coordinates.basis
         return jnp.einsum("dr,dsa->rsa", basis, self.model.reward_features, precision=HIGHEST)
 
+    def on_nodes(self) -> ScoreLearner:
+        """The same learner on finitely many states: itself, unless states are real vectors."""
+        return self
+
     # -- the learner's interface --------------------------------------------------------------------------------------
 
     def init(self) -> AgentState:

@@ -16,6 +16,7 @@ from reticent.agents.score.calibration import VectorNoise, calibrate_vectors, mo
 from reticent.agents.score.coordinates import Coordinates, reward_coordinates, transition_coordinates
 from reticent.agents.score.foresight import moments_of_random_users
 from reticent.agents.score.learner import ScoreLearner
+from reticent.agents.score.off_grid import learner_for
 from reticent.agents.score.sweeps import Score
 from reticent.agents.score.unit_ball import PlainVectors, UnitBall
 from reticent.errors import InvalidInput
@@ -154,9 +155,7 @@ class Frame:
     @classmethod
     def of(cls, model: Model) -> Frame:
         if isinstance(model, ContinuousModel):
-            raise InvalidInput(
-                "model", "one with real states", "one with finitely many", "use private-linopt-vi, or the nodes"
-            )
+            require_distributions(model)
         transitions, rewards = transition_coordinates(model), reward_coordinates(model)
         groups = 1 if model.stationary else model.horizon
         moving = 0 if model.horizon == 1 else (1 if model.stationary else model.horizon - 1)
@@ -164,6 +163,25 @@ class Frame:
         if dimension == 0:
             raise InvalidInput("model", "without anything unknown", "a blend of two candidates or more", "just plan")
         return cls(transitions, rewards, dimension, 0 if model.initial_known else model.states)
+
+
+def require_distributions(model: ContinuousModel) -> None:
+    """Refuse real states whose candidates are no distributions over the nodes: occupancies need these.
+
+    Raises:
+      InvalidInput: candidates are not densities of a blend, a weight of the quadrature is negative, or it is not declared
+        where users begin.
+    """
+    remedy = "use private-linopt-vi"
+    if not (model.normalised and model.sums_to_one):
+        raise InvalidInput("model", "one whose candidates are no densities of a blend", "a blend of densities", remedy)
+    least = float(model.weights.min())
+    if least < 0:
+        raise InvalidInput(
+            "least weight of the quadrature", f"{least:.3g}", "at least 0", f"take other nodes, or {remedy}"
+        )
+    if not model.initial_known:
+        raise InvalidInput("initial_known", False, "True where states are real", "declare the density of first states")
 
 
 def make_score(model: Model, episodes: int, options: ScoreOptions) -> ScoreLearner:
@@ -260,7 +278,7 @@ def _learner(
     promise: Promise,
     start_share: float = 0.0,
 ) -> ScoreLearner:
-    return ScoreLearner(
+    return learner_for(model)(
         model=model,
         aggregator=aggregator,
         schedule=schedule,

@@ -63,7 +63,7 @@ def clip_effect(agent: ScoreLearner, plan: Plan, key: Array, blocks: Blocks) -> 
 
 @functools.partial(jax.jit, static_argnums=3)
 def _clip_effect(agent: ScoreLearner, plan: Plan, key: Array, blocks: Blocks) -> ClipEffect:
-    extension = plan.extension
+    agent, extension = agent.on_nodes(), plan.extension
     share = extension.share
     curious, greedy = agent.served(plan, -1), agent.served(plan, 2**30)
     keys = jax.random.split(key, (2, REPLICAS))

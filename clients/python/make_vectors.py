@@ -69,11 +69,13 @@ def example_model(
                 reward_basis=np.array([[1.0, 1.0], [-1.0, 1.0], [0.0, -2.0]]) / np.sqrt([2.0, 6.0]),
                 reward_centre=np.full(3, 0.5),
             )  # fmt: skip
-    if form == "score":
+    if form in ("score", "score-start"):
         bounds = {
             "basis": np.array([[1.0], [-1.0]]) / math.sqrt(2), "reward_basis": np.eye(3)[:, :2],
             "pooled": True, "likelihood": False, **flags,
         }  # fmt: skip
+    if form == "score-start":
+        bounds["start_share"] = np.array(0.125)
     shape = chosen.largest(sizes, bounds).shape
     # One number per step: where features are clipped to nothing there is no noise either.
     scale = np.broadcast_to(np.array([[12.5], [9.75], [10.0]])[: shape[0]], shape).copy()
@@ -100,7 +102,7 @@ def example_billboard(model: Model, *, greedy: bool = True, stretch: float = 1.0
     policy = draw.integers(0, model.actions, shape).astype(np.int32) if greedy else None
     chances = draw.dirichlet(np.ones(model.actions), shape)
     form = model.rules.form
-    report = _score_reference(model, stretch) if form.name == "score" else {
+    report = _score_reference(model, stretch) if form.name in ("score", "score-start") else {
         name: stretch * draw.uniform(-1, 1, size) for name, size in form.of_version(model.sizes).items()
     }  # fmt: skip
     chosen = chances if policy is None else policy
@@ -227,6 +229,17 @@ def score() -> Cases:
     return cases
 
 
+def score_start() -> Cases:
+    """Contributions of the form ``score-start``, which tell where a user began as well; short vectors and long ones."""
+    cases = []
+    for sparse, pooled, likelihood, stretch, place in (
+        (False, True, False, 1.0, 0), (True, False, False, 0.1, None), (False, True, True, 50.0, 3),
+    ):  # fmt: skip
+        model = example_model("score-start", sparse=sparse, nonnegative=True, pooled=pooled, likelihood=likelihood)
+        cases.append(_contribution(model, example_billboard(model, stretch=stretch), 5, place))
+    return cases
+
+
 def shuffling() -> Cases:
     """Messages of the shuffle model, counted; who has which place and how many coins; what a batch says."""
     rules = example_model("regressions", shuffle=True).rules.shuffle
@@ -260,7 +273,7 @@ def shuffling() -> Cases:
 def promise() -> Cases:
     """What a report reveals at most: ε of a model's rules at δ, and of a Gaussian mechanism of strength μ."""
     cases: Cases = []
-    for form in ("regressions", "counts", "score"):
+    for form in ("regressions", "counts", "score", "score-start"):
         model = example_model(form)
         content = model.to_json()
         cases += [{"model": content, "delta": d, "epsilon": report_epsilon(model, d)} for d in (1e-3, 1e-6)]
@@ -333,7 +346,8 @@ def acting() -> Cases:
 FILES: dict[str, Callable[[], Cases]] = {
     function.__name__: function
     for function in (
-        arrays, clipping, grid, trajectory, regressions, counts, score, shuffling, promise, discrete_gaussian, acting,
+        arrays, clipping, grid, trajectory, regressions, counts, score, score_start, shuffling, promise,
+        discrete_gaussian, acting,
     )
 }  # fmt: skip
 

@@ -161,7 +161,7 @@ def test_whatever_she_did_and_whatever_was_published_a_contribution_is_within_bo
     assert contribution.shape == largest.shape
     assert fits(contribution.shape, model.rules.form.shape(model.sizes))
     assert (np.abs(contribution) <= largest * (1 + 1e-12)).all()
-    if form == "score":
+    if form in ("score", "score-start"):
         assert np.linalg.norm(contribution) <= 1
 
 
@@ -250,6 +250,25 @@ def test_one_number_is_never_noised_many_times_nor_many_numbers_by_one_draw() ->
         noised_report(model, hostile, seen)
 
 
+def test_a_share_that_leaves_one_part_without_a_bound_is_refused_when_read() -> None:
+    content = example_model("score-start").to_json()
+    for share in (0.0, 1.0, 5.0, -0.125, math.nan):
+        wrong = {**content, "report": {**content["report"], "start_share": to_json(np.array(share))}}
+        with pytest.raises(InvalidInput, match=r"start_share .*in \(0, 1\)"):
+            Model.read(wrong)
+
+
+def test_where_she_began_is_told_beside_the_vector_of_the_score() -> None:
+    """The same vector as without it, scaled; and the indicator of her first state."""
+    plain, told = (example_model(form) for form in ("score", "score-start"))
+    seen = example_trajectory(told, 4)
+    both = told.contribution(example_billboard(told, stretch=3.0), seen)
+    alone = plain.contribution(example_billboard(plain, stretch=3.0), seen)
+    np.testing.assert_allclose(both[:, : alone.shape[1]], math.sqrt(0.875) * alone, rtol=1e-15)
+    indicator = np.arange(told.states) == seen.states[0]
+    np.testing.assert_allclose(both[0, alone.shape[1] :], math.sqrt(0.125) * indicator, rtol=1e-13)
+
+
 def test_numbers_of_states_and_actions_that_there_are_not_are_refused_when_read() -> None:
     model = example_model("score")
     listed = np.zeros(model.transition_features.shape[1:], dtype=np.int32)
@@ -313,6 +332,7 @@ def test_a_grid_that_is_too_coarse_or_too_fine_is_refused(form: str, grid: float
         ("regressions", {}),
         ("counts", {}),
         *(("score", {"pooled": pooled, "likelihood": stated}) for pooled in (True, False) for stated in (True, False)),
+        ("score-start", {"pooled": False}),
     ],
     ids=str,
 )

@@ -140,6 +140,7 @@ CHECKS = {
     "regressions": check_contribution,
     "counts": check_contribution,
     "score": check_contribution,
+    "score_start": check_contribution,
     "shuffling": check_shuffling,
     "promise": check_promise,
     "discrete_gaussian": check_discrete_gaussian,

@@ -123,6 +123,11 @@ test("what a service publishes is checked at the door", () => {
   for (const wrong of [{ form: "2050" }, { pooled: "yes" }, { basis: undefined }]) {
     assert.throws(() => Model.read(withRules("score", wrong)), InvalidInput);
   }
+  const told = casesOf("score_start")[0].model;
+  for (const share of [0, 1, 5, -0.125, NaN]) {
+    const start_share = toJson({ shape: [], data: Float64Array.of(share) });
+    assert.throws(() => Model.read({ ...told, report: { ...told.report, start_share } }), /start_share is .*in \(0, 1\)/);
+  }
   const sparse = casesOf("score").find((one) => one.model.successors !== null).model;
   const { shape } = sparse.successors;
   const beyond = toJson({ shape, data: new Int32Array(shape[0] * shape[1] * shape[2]).fill(99) });

@@ -104,7 +104,8 @@ function checkActing({ billboard, step, state, place, uniform, action, probabili
 
 const CHECKS: Record<(typeof FILES)[number], (one: Json) => void> = {
   arrays: checkArrays, clipping: checkClipping, grid: checkGrid, trajectory: checkTrajectory,
-  regressions: checkContribution, counts: checkContribution, score: checkContribution, shuffling: checkShuffling,
+  regressions: checkContribution, counts: checkContribution, score: checkContribution,
+  score_start: checkContribution, shuffling: checkShuffling,
   promise: checkPromise, discrete_gaussian: checkDiscreteGaussian, acting: checkActing,
 };
 

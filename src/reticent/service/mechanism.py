@@ -44,6 +44,7 @@ from reticent.service.billboards import Billboard
 from reticent.service.fingerprint import fingerprint
 from reticent.service.terms import Promised, Terms
 from reticent.worlds import Model
+from reticent.worlds.continuous import ContinuousModel
 from reticent_client.wire import arrays
 from reticent_client.wire.forms import form_named
 from reticent_client.wire.grid import TAIL, require_exact, require_fine, whole
@@ -273,6 +274,8 @@ def make_deployable(spec: str, model: Model, episodes: int, factor: float) -> An
     """
     import reticent.agents  # noqa: F401  (registers every agent)
 
+    if isinstance(model, ContinuousModel):
+        raise InvalidInput("model", "one with real states", "one with finitely many", "deploy model.on_nodes()")
     name, raw = split(spec)
     entry = AGENTS.find(name)
     if "deployment" not in entry.options:

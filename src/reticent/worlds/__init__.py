@@ -15,6 +15,7 @@ from reticent.worlds.registry import WORLDS, default_episodes, make_world_from, 
 from reticent.worlds.simulators import Trajectory, blend_from_simulators
 from reticent.worlds.sparse import sparse_blend
 from reticent.worlds.tabular import tabular
+from reticent.worlds.unknown_start import with_unknown_start
 from reticent.worlds.world import World, make_world
 
 if TYPE_CHECKING:
@@ -43,6 +44,7 @@ __all__ = [
     "save_model",
     "sparse_blend",
     "tabular",
+    "with_unknown_start",
     "world_rows",
 ]
 

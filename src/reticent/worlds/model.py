@@ -91,7 +91,8 @@ class Model:
     Attributes:
       transition_features: :math:`\psi`, shape ``(d1, S, A, n)``; the last axis is the next state. Dense: n = S.
       reward_features: :math:`\varphi`, shape ``(d2, S, A)``, each vector of norm at most 1.
-      initial: distribution of the first state, shape ``(S,)``; known and the same for every user.
+      initial: distribution of the first state, shape ``(S,)``, the same for every user: known, or (see ``initial_known``) a
+        public guess.
       horizon: number of steps H of one episode.
       transition_bound: declared ``B`` with :math:`\|\phi_V(s,a)\|_2\le B\,\|V\|_\infty` for every function V. The
         paper's Assumption 1 is :math:`B=\sqrt{d_1}`.
@@ -107,8 +108,8 @@ class Model:
         blend of reward tables do; None where nothing of the kind is declared. Agents may regress contrasts then.
       known_rewards: mean rewards ``(S, A)`` where the designer knows them, so that nothing is learned or spent on them; the
         reward features are then of no account. None where rewards are learned.
-      initial_known: whether ``initial`` is known to be right. Where it is not, an agent whose estimate rests on it must
-        release what it needs of it.
+      initial_known: whether ``initial`` is known to be right. Where it is not, it is a public guess, and an agent whose
+        estimate rests on it must release what it needs of it.
       about: what states and actions are called, and where the model comes from.
       linear_features: :math:`\phi(s,a)`, ``(d, S, A)`` of norm at most 1, if the world is declared a *linear MDP*:
         :math:`P_h(s'\mid s,a)=\langle\phi(s,a),\mu_h(s')\rangle` and rewards linear in the same features, with
@@ -227,8 +228,9 @@ def make_model(
 ) -> Model:
     """Check and build a :class:`Model`; the bounds default to the paper's Assumption 1.
 
-    ``initial`` may be a distribution over states or the index of a fixed first state (default 0). With ``successors``,
-    integers ``(S, A, n)``, the model is sparse and ``transition_features`` is ``(d1, S, A, n)``.
+    ``initial`` may be a distribution over states or the index of a fixed first state (default 0; where it is declared
+    unknown, a guess, by default that all states are as likely). With ``successors``, integers ``(S, A, n)``, the model is
+    sparse and ``transition_features`` is ``(d1, S, A, n)``.
 
     Raises:
       InvalidInput: a shape does not fit, a number is not finite, or a declared bound is exceeded.
@@ -250,7 +252,9 @@ def make_model(
         if not all(np.isfinite(feature).all() for feature in array):
             raise InvalidInput(name, "not finite", "finite everywhere", "look for NaN or infinity in the features")
 
-    start = _initial_distribution(initial, states)
+    if initial is None and not initial_known:
+        initial = np.full(states, 1 / states)
+    start = initial_distribution(initial, states)
     if names is not None:
         names.check_sizes(states, actions)
     if reward_total is not None and not 0 < reward_total < math.inf:
@@ -348,7 +352,12 @@ def _largest_value_feature(psi: np.ndarray) -> float:
     return float(np.sqrt(((psi @ signs) ** 2).sum(axis=0)).max())
 
 
-def _initial_distribution(initial: Any | None, states: int) -> np.ndarray:
+def initial_distribution(initial: Any | None, states: int) -> np.ndarray:
+    """A distribution ``(S,)`` from one, from a state's number, or from nothing (the state 0), checked.
+
+    Raises:
+      InvalidInput: there is no such state, or it is no distribution over the states.
+    """
     if initial is None or isinstance(initial, int | np.integer):
         index = 0 if initial is None else int(initial)
         if not 0 <= index < states:

@@ -47,7 +47,7 @@ class World:
         if they are the same at every step.
       cumulative: their running sums, for sampling by inversion.
       reward_means: ``(H, S, A)``, or ``(1, S, A)`` if they are the same at every step.
-      first: running sum of the distribution of the first state, ``(S,)``.
+      first: running sum of the true distribution of the first state, ``(S,)``.
     """
 
     model: Model
@@ -65,6 +65,13 @@ class World:
         return cast(self, dtype)
 
     # -- the truth, written out ---------------------------------------------------------------------------------------
+
+    @property
+    def initial(self) -> Array:
+        """The true distribution of the first state, ``(S,)``; the model's own is a guess where it is declared unknown."""
+        if self.model.initial_known:
+            return self.model.initial
+        return jnp.diff(self.first, prepend=jnp.zeros(1, self.first.dtype))
 
     @property
     def transitions(self) -> Array:
@@ -141,7 +148,7 @@ class World:
 
     def policy_value(self, policy: Array) -> Array:
         r"""Expected return :math:`\mathbb E\,V_1^\pi(s_1)` of a policy; the expectation is over the first state."""
-        return self.model.initial @ self.evaluate(policy)[0]
+        return self.initial @ self.evaluate(policy)[0]
 
     @property
     def optimal_action_values(self) -> Array:
@@ -168,7 +175,7 @@ class World:
 
     def optimal_policy_value(self) -> Array:
         """V* from the first state, as an array (for compiled programs)."""
-        return self.model.initial @ self.optimal_action_values[0].max(axis=-1)
+        return self.initial @ self.optimal_action_values[0].max(axis=-1)
 
     @property
     def optimal_value(self) -> float:

@@ -64,7 +64,7 @@ def test_moments_are_those_of_the_mixed_policy() -> None:
     """By the truth as the estimate, the model's value of the floored plan is the world's; at 1/A it is acting at random."""
     agent = agent_with(0.15)
     theta = WORLD.transition_theta[:1]
-    estimate = Estimate(theta, WORLD.reward_means[:1])
+    estimate = Estimate(theta, WORLD.reward_means[:1], MODEL.initial)
     statistic = Statistic(agent.coordinates, agent.contrasts, theta)
     choices, values, _ = plan_backward(MODEL, estimate, None, True, 0.15)
     mixed = sweep_forward(MODEL, statistic, estimate, choices, values, "values", 0.15)

@@ -2,7 +2,8 @@
 """Worst-case neighbours of Score-VI: vectors at opposite ends of the unit ball, and what an attacker would send instead.
 
 The proof's worst case is two users at opposite points of the ball. Beside such pairs, turned in many ways, there are
-hostile vectors: far outside, infinite, or no numbers. All go through the agent's own ``report``, so that a clip that is
+hostile vectors: far outside, infinite, or no numbers. Where first states are not declared, both parts of a vector are at
+the end of their own ball. All go through the agent's own ``report``, so that a clip that is
 missing, or that clips coordinate by coordinate, shows.
 """
 
@@ -21,6 +22,7 @@ from reticent.privacy.guarantee import guarantee_of
 from reticent.privacy.neighbours import Pair, against
 from reticent.runtime import double_precision_methods
 from reticent.worlds import Episode, World
+from reticent.worlds.continuous import ContinuousWorld
 
 TRIES = 256
 """Episodes drawn in a world; the two farthest apart are the canary and her replacement."""
@@ -44,9 +46,8 @@ class ScoreHooks:
     def worst_cases(self, count: int, seed: int) -> list[Pair[Array]]:
         """Opposite points of the ball along axes, diagonals and ``count`` random directions; hostile vectors."""
         draw = np.random.default_rng(seed)
-        first, diagonal = np.eye(self.dimension)[0], np.full(self.dimension, self.dimension**-0.5)
-        turned = draw.normal(size=(max(count, 1), self.dimension))
-        turned /= np.linalg.norm(turned, axis=1, keepdims=True)
+        first, diagonal = (self._at_the_end(vector) for vector in (np.eye(self.dimension)[0], np.ones(self.dimension)))
+        turned = [self._at_the_end(vector) for vector in draw.normal(size=(max(count, 1), self.dimension))]
         pairs = [
             Pair(jnp.asarray(direction), jnp.asarray(-direction), f"corner: opposite, {name}")
             for name, direction in [("axis", first), ("diagonal", diagonal)]
@@ -62,6 +63,12 @@ class ScoreHooks:
         for value in (np.nan, np.inf, -np.inf):
             pairs.append(Pair(jnp.full(self.dimension, value), ones, f"hostile: all {value}"))
             pairs.append(Pair(ones.at[0].set(value), -ones, f"hostile: one {value}"))
+            pairs.append(Pair(ones.at[-1].set(value), -ones, f"hostile: the last one {value}"))
+        if starts := self.agent.starts:
+            # What two users of a world can be at most: opposite surprises, and other first states.
+            one, other = (diagonal.copy(), -diagonal)
+            one[-starts:], other[-starts:] = np.eye(starts)[0], np.eye(starts)[-1]
+            pairs.append(Pair(jnp.asarray(one), jnp.asarray(other), "users: opposite, other first states"))
         return self._neighbours(pairs)
 
     def random_pairs(self, count: int, seed: int) -> list[Pair[Array]]:
@@ -74,7 +81,7 @@ class ScoreHooks:
 
         return self._neighbours([Pair(anybody(), anybody(), f"random {index}") for index in range(count)])
 
-    def possible_pair(self, world: World, seed: int) -> Pair[Array]:
+    def possible_pair(self, world: World | ContinuousWorld, seed: int) -> Pair[Array]:
         """The two of many users of ``world``, who act at random under the first plan, whose vectors are farthest apart."""
         agent, key = self.agent, jax.random.key(seed)
         plan = agent.served(agent.plan(agent.init()), 0)
@@ -96,6 +103,13 @@ class ScoreHooks:
             policy=without_ties(plan.policy, plan.action_values), extension=extension._replace(curious=curious)
         )
 
+    def _at_the_end(self, vector: np.ndarray) -> np.ndarray:
+        """The vector ``(D,)`` with both parts as long as their clips let them; a part without a direction gets one."""
+        starts = self.agent.starts
+        parts = np.split(vector, [self.dimension - starts]) if starts else [vector]
+        parts = [part if part.any() else np.eye(part.size)[0] for part in parts]
+        return np.concatenate([part / np.linalg.norm(part) for part in parts])
+
     @property
     def _zero_out(self) -> bool:
         guarantee = guarantee_of(self.agent)
@@ -110,11 +124,12 @@ def _silence(agent: ScoreLearner) -> Array | None:
     return jnp.zeros((1, agent.dimension)) if agent.noised_reports else None
 
 
-def _random_user(agent: ScoreLearner, world: World, key: Array) -> Episode:
+def _random_user(agent: ScoreLearner, world: World | ContinuousWorld, key: Array) -> Episode:
     """A user of ``world`` who acts at random."""
     horizon, actions = agent.model.horizon, agent.model.actions
-    uniforms = jax.random.uniform(key, (1 + 3 * horizon,))
-    draws = uniforms[1:].reshape(horizon, 3)
+    uniforms = jax.random.uniform(key, (world.start_draws + horizon * (1 + world.step_draws),))
+    first, draws = uniforms[: world.start_draws], uniforms[world.start_draws :].reshape(horizon, -1)
+    start = world.start(first if isinstance(world, ContinuousWorld) else first[0])
 
     def step(state: Array, at: tuple[Array, Array]) -> tuple[Array, tuple[Array, Array, Array]]:
         index, draw = at
@@ -122,5 +137,5 @@ def _random_user(agent: ScoreLearner, world: World, key: Array) -> Episode:
         following, reward = world.step(index, state, action, draw[1:])
         return following, (state, action, reward)
 
-    last, (states, chosen, rewards) = jax.lax.scan(step, world.start(uniforms[0]), (jnp.arange(horizon), draws))
+    last, (states, chosen, rewards) = jax.lax.scan(step, start, (jnp.arange(horizon), draws))
     return Episode(jnp.concatenate([states, last[None]]), chosen, rewards)

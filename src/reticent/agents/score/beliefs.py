@@ -12,7 +12,7 @@ All of it is post-processing of releases.
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -21,6 +21,9 @@ from jax import Array
 from reticent.agents.score.coordinates import Coordinates
 from reticent.agents.score.small import inverse
 from reticent.learning.small_matrices import eigen
+
+if TYPE_CHECKING:
+    from reticent.agents.score.first_states import StartBelief
 
 HIGHEST = jax.lax.Precision.HIGHEST
 PROJECTION_STEPS = 60
@@ -49,12 +52,14 @@ class Fit(NamedTuple):
 
 class Beliefs(NamedTuple):
     """What is believed of transitions and of rewards, how well it foretold what came, and how often it was given up
-    (:attr:`~reticent.agents.score.learner.ScoreLearner.alarm`)."""
+    (:attr:`~reticent.agents.score.learner.ScoreLearner.alarm`); of first states too where the model does not declare them
+    (:mod:`reticent.agents.score.first_states`), else None."""
 
     transitions: Belief
     rewards: Belief
     fit: Fit
     alarms: Array
+    starts: StartBelief | None = None
 
 
 class Summary(NamedTuple):

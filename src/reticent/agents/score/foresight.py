@@ -24,11 +24,12 @@ REWARD_VARIANCE = 0.25
 def moments_of_random_users(
     model: Model, coordinates: Coordinates, reward_coordinates: Coordinates, score: Score, floor: float = 0.0
 ) -> Moments:
-    """Of one user who acts at random, if the prior mean were the truth; her statistic is made of the values of its plan."""
+    """Of one user who acts at random, if the prior mean and the model's first states were the truth; her statistic is made
+    of the values of its plan."""
     groups = 1 if model.stationary else model.horizon
     theta = jnp.broadcast_to(coordinates.centre, (groups, model.d1))
     weights = jnp.broadcast_to(reward_coordinates.centre, (groups, model.d2))
-    estimate = Estimate(theta, mean_rewards(model, weights))
+    estimate = Estimate(theta, mean_rewards(model, weights), model.initial)
     contrasts = jnp.einsum("dr,dsa->rsa", reward_coordinates.basis, model.reward_features, precision=HIGHEST)
     values = plan_backward(model, estimate, None, coordinates.total is not None, floor).values
     return sweep_uniform(model, Statistic(coordinates, contrasts, theta), estimate, values, score)

@@ -10,7 +10,7 @@ and for the part about rewards, and by step where steps are not added up.
 
 **Value.** The greedy plan's value in the model of the posterior mean, and its standard deviation to first order:
 :math:`\sqrt{\nabla v^\top\Sigma\nabla v}` with Σ the posterior covariance. It is the agent's own doubt, as good as its
-Gaussian model; no theorem is behind it.
+Gaussian model; no theorem is behind it. Where users begin is taken for as it is declared or believed.
 
 **Fit.** Every release but the first was foretold by the beliefs before it; the squared lengths of what was not
 (:func:`~reticent.agents.score.evidence.surprise`) add up to a χ² if users are a blend of the candidates. They are
@@ -29,6 +29,7 @@ from jax import Array
 from scipy.stats import chi2
 
 from reticent.agents.score.beliefs import Fit, summarize
+from reticent.agents.score.first_states import believed_starts
 from reticent.agents.score.sweeps import HIGHEST, Statistic, sweep_forward
 from reticent.learning.insights import Insights, ModelFit, Signal, StartValue
 from reticent.learning.plan import Plan
@@ -43,7 +44,9 @@ def insights_of(agent: ScoreLearner, released: np.ndarray, version: int, plan: P
     signal = None
     if version:
         users = float(agent.schedule.round_sizes[version - 1]) if agent.noised_reports else 1.0
-        signal = signal_to_noise(agent, np.ravel(released), float(agent.noise_scale) * math.sqrt(users))
+        signal = signal_to_noise(
+            agent, np.ravel(released)[: agent.score_dimension], float(agent.noise_scale) * math.sqrt(users)
+        )
     estimate, deviation, explorers = (float(number) for number in _value(agent, plan, beliefs))
     value = StartValue(
         cautious=max(0.0, estimate - deviation),
@@ -57,8 +60,7 @@ def insights_of(agent: ScoreLearner, released: np.ndarray, version: int, plan: P
 
 def fit_of(agent: ScoreLearner, fit: Fit) -> ModelFit | None:
     """Whether the candidates explain what users do; None before the second release."""
-    numbers = agent.moving_groups * agent.coordinates.size + agent.groups * agent.reward_coordinates.size
-    degrees = numbers * (int(fit.releases) - 1)
+    degrees = agent.score_dimension * (int(fit.releases) - 1)
     if degrees <= 0:
         return None
     statistic = float(fit.total)
@@ -89,10 +91,11 @@ def _value(agent: ScoreLearner, plan: Plan, beliefs: Beliefs) -> tuple[Array, Ar
     extension: Any = plan.extension
     transitions = summarize(agent.coordinates, beliefs.transitions)
     rewards = summarize(agent.reward_coordinates, beliefs.rewards)
+    starts = believed_starts(agent.model, beliefs.starts)
     statistic = Statistic(agent.coordinates, agent.contrasts, extension.reference.theta)
 
     def value(eta: Array, reward_eta: Array) -> Array:
-        estimate = agent.estimate_from(eta, reward_eta)
+        estimate = agent.estimate_from(eta, reward_eta, starts)
         return sweep_forward(agent.model, statistic, estimate, plan.policy, plan.values, agent.score, agent.floor).value
 
     worth, slopes = jax.value_and_grad(value, argnums=(0, 1))(transitions.mean, rewards.mean)

@@ -10,6 +10,7 @@ model's own Jacobian and :math:`\Sigma=\sigma^2I+n\,WCW^\top` the covariance of 
 
 No Gram matrix is released: F and C follow from the public model's occupancies under the public plans
 (:mod:`reticent.agents.score.sweeps`), with the estimate in the place of the truth and once more with the new estimate.
+Where the model does not declare where users begin, that is estimated as well (:mod:`reticent.agents.score.first_states`).
 
 **Exploration.** In the first round everybody acts at random. In later ones the users at the first places are
 *explorers*, of whom there are :math:`\min(n,\max(n_1,\beta\sqrt n/\Delta))` with Δ the predicted loss of exploring; the
@@ -37,6 +38,7 @@ from jax import Array
 from reticent.agents.score.beliefs import Belief, Beliefs, Fit, Summary, no_belief, no_surprise, summarize
 from reticent.agents.score.coordinates import Coordinates
 from reticent.agents.score.evidence import Evidence, evidence_of, learn, surprise
+from reticent.agents.score.first_states import StartBelief, believed_starts, learn_starts, no_start_belief
 from reticent.agents.score.foresight import MIXING, REWARD_VARIANCE, mean_rewards, root_of, whitening
 from reticent.agents.score.replicas import ClipEffect, clip_effect, no_clip_effect
 from reticent.agents.score.round_plan import ScorePlan, choose, probabilities, randomised, serve
@@ -79,6 +81,7 @@ class ScoreLearner(Learner[Array, Array, Array]):
       score: which statistic. clipped: whether vectors are clipped. noised_reports: whether noise is on every report.
       seed: of the public random numbers.
       floor: least probability of every action (docs/randomisation.md); 0 is none.
+      start_share: τ, where the model does not declare where users begin and vectors are clipped.
       half_life: users after whom a release counts half; infinite is never.
       alarm: squared length of a surprise at which everything learned before it is given up; infinite is never.
     """
@@ -97,6 +100,7 @@ class ScoreLearner(Learner[Array, Array, Array]):
     noised_reports: bool = dataclasses.field(metadata={"static": True})
     seed: int = dataclasses.field(default=0, metadata={"static": True})
     floor: float = dataclasses.field(default=0.0, metadata={"static": True})
+    start_share: float = dataclasses.field(default=0.0, metadata={"static": True})
     half_life: float = dataclasses.field(default=math.inf, metadata={"static": True})
     alarm: float = dataclasses.field(default=math.inf, metadata={"static": True})
 
@@ -115,9 +119,24 @@ class ScoreLearner(Learner[Array, Array, Array]):
         return 1 if self.model.stationary else self.model.horizon - 1
 
     @property
+    def score_dimension(self) -> int:
+        """The numbers of what is told about the blend."""
+        return self.moving_groups * self.coordinates.size + self.groups * self.reward_coordinates.size
+
+    @property
+    def starts(self) -> int:
+        """The numbers of what is told about where users begin: nothing where the model declares it."""
+        return 0 if self.model.initial_known else self.model.states
+
+    @property
     def dimension(self) -> int:
         """D: the numbers of one vector."""
-        return self.moving_groups * self.coordinates.size + self.groups * self.reward_coordinates.size
+        return self.score_dimension + self.starts
+
+    @property
+    def part_weights(self) -> tuple[float, float]:
+        """By what the two parts of a vector are multiplied, after they were clipped."""
+        return (math.sqrt(1 - self.start_share), math.sqrt(self.start_share)) if self.clipped else (1.0, 1.0)
 
     @property
     def contrasts(self) -> Array:
@@ -125,12 +144,16 @@ class ScoreLearner(Learner[Array, Array, Array]):
         basis = self.reward_coordinates.basis
         return jnp.einsum("dr,dsa->rsa", basis, self.model.reward_features, precision=HIGHEST)
 
+    def on_nodes(self) -> ScoreLearner:
+        """The same learner on finitely many states: itself, unless states are real vectors."""
+        return self
+
     # -- the learner's interface --------------------------------------------------------------------------------------
 
     def init(self) -> AgentState:
         beliefs = Beliefs(
             no_belief(self.coordinates, self.groups), no_belief(self.reward_coordinates, self.groups),
-            no_surprise(self.noise_scale.dtype), jnp.zeros((), jnp.int32),
+            no_surprise(self.noise_scale.dtype), jnp.zeros((), jnp.int32), no_start_belief(self.model),
         )  # fmt: skip
         return AgentState(self.aggregator.init(), None, jnp.zeros((), jnp.int32), beliefs)
 
@@ -139,7 +162,8 @@ class ScoreLearner(Learner[Array, Array, Array]):
         transitions = summarize(self.coordinates, beliefs.transitions)
         rewards = summarize(self.reward_coordinates, beliefs.rewards)
         first = state.rounds == 0
-        estimate = self.estimate_from(transitions.mean, rewards.mean)
+        starts = believed_starts(self.model, beliefs.starts)
+        estimate = self.estimate_from(transitions.mean, rewards.mean, starts)
         simplex = self.coordinates.total is not None
         greedy, values, table = plan_backward(self.model, estimate, None, simplex, self.floor)
         doubt = self._doubt(transitions, rewards)
@@ -170,6 +194,7 @@ class ScoreLearner(Learner[Array, Array, Array]):
         extension = ScorePlan(
             curious, hoped, explorers.astype(jnp.int32), explorers / users, first, reference,
             self.coordinates.eta(theta), rewards.mean, moments, hopes if action_values else None,
+            initial=starts if self.starts else None,
         )  # fmt: skip
         ones = jnp.ones(self.model.horizon, values.dtype)
         return Plan(greedy, values, 0 * ones, ones, table if action_values else None, extension)
@@ -227,29 +252,41 @@ class ScoreLearner(Learner[Array, Array, Array]):
         return value
 
     def see(self, plan: Plan, episode: Episode) -> Array:
-        """The user's vector in units of the round's radius, as yet without a clip."""
+        """The user's vector in units of the round's radius, and where she began if that is not declared; without a clip."""
         extension: ScorePlan = plan.extension
         tables = None if extension.tables is None else extension.tables[0]
-        return user_vector(
+        vector = user_vector(
             self.model, self.coordinates, self.reward_coordinates, extension.reference, frame(plan.values[1:])[0],
             episode, self.score, self.groups == 1, tables,
         )  # fmt: skip
+        if not self.starts:
+            return vector
+        return jnp.concatenate([vector, jax.nn.one_hot(episode.states[0], self.starts, dtype=vector.dtype)])
 
     def close(self, state: AgentState, plan: Plan, users: Array | int, noise: Noise = None) -> AgentState:
         """End the round: the released sum enters the posterior."""
         after = super().close(state, plan, users, noise)
         extension: ScorePlan = plan.extension
         radius, count = extension.reference.radius, jnp.asarray(users, self.noise_scale.dtype)
-        summed = radius * self.aggregator.regularized(after.aggregate)
-        variance = (radius * self.noise_scale) ** 2 * (count if self.noised_reports else 1.0)
+        weight, start_weight = self.part_weights
+        released, noises = self.aggregator.regularized(after.aggregate), count if self.noised_reports else 1.0
+        summed = radius / weight * released[: self.score_dimension]
+        variance = (radius / weight * self.noise_scale) ** 2 * noises
         effect = self._clip_effect(state, plan)
         evidence = self._evidence(extension, extension.moments, summed, variance, effect, count)
         before = self._remembered(state.past, evidence, count)
+        if self.starts:
+            users_at, doubt = (
+                released[self.score_dimension :] / start_weight,
+                (self.noise_scale / start_weight) ** 2 * noises,
+            )
+            before = before._replace(starts=learn_starts(before.starts, users_at, doubt, count))
         beliefs = _learn(before, evidence)
         # The Jacobian follows the estimate: once more with the new one, but for the first round, whose users act at random.
         estimate = self.estimate_from(
             summarize(self.coordinates, beliefs.transitions).mean,
             summarize(self.reward_coordinates, beliefs.rewards).mean,
+            believed_starts(self.model, beliefs.starts),
         )
         statistic = Statistic(self.coordinates, self.contrasts, extension.reference.theta)
         share = extension.share
@@ -286,12 +323,13 @@ class ScoreLearner(Learner[Array, Array, Array]):
         theta = extension.reference.theta
         if self.score == "likelihood":
             theta = (theta - (1 - MIXING) * self.coordinates.centre) / MIXING
-        return self.estimate_from(self.coordinates.eta(theta), extension.reward_eta)
+        starts = self.model.initial if extension.initial is None else extension.initial
+        return self.estimate_from(self.coordinates.eta(theta), extension.reward_eta, starts)
 
-    def estimate_from(self, eta: Array, reward_eta: Array) -> Estimate:
-        """The estimate at these coordinates of transitions and rewards."""
+    def estimate_from(self, eta: Array, reward_eta: Array, starts: Array) -> Estimate:
+        """The estimate at these coordinates of transitions and rewards, with these first states."""
         weights = self.reward_coordinates.theta(reward_eta)
-        return Estimate(self.coordinates.theta(eta), mean_rewards(self.model, weights))
+        return Estimate(self.coordinates.theta(eta), mean_rewards(self.model, weights), starts)
 
     def _doubt(self, transitions: Summary, rewards: Summary) -> Doubt:
         """The bonus: posterior standard deviations of P V and of the reward, times the scale."""
@@ -327,8 +365,10 @@ class ScoreLearner(Learner[Array, Array, Array]):
             alarmed = unexpected > self.alarm
             kept, alarms = jnp.where(alarmed, 0.0, kept), alarms + alarmed
             fit = Fit(unexpected, jnp.where(alarmed, 0.0, fit.total), jnp.where(alarmed, 1, fit.releases))
-        fainter: tuple[Belief, Belief] = jax.tree.map(lambda leaf: kept * leaf, (beliefs.transitions, beliefs.rewards))
-        return Beliefs(*fainter, fit, alarms)
+        fainter: tuple[Belief, Belief, StartBelief | None] = jax.tree.map(
+            lambda leaf: kept * leaf, (beliefs.transitions, beliefs.rewards, beliefs.starts)
+        )
+        return Beliefs(*fainter[:2], fit, alarms, fainter[2])
 
     def _evidence(
         self,

@@ -16,6 +16,7 @@ from reticent.agents.score.calibration import VectorNoise, calibrate_vectors, mo
 from reticent.agents.score.coordinates import Coordinates, reward_coordinates, transition_coordinates
 from reticent.agents.score.foresight import moments_of_random_users
 from reticent.agents.score.learner import ScoreLearner
+from reticent.agents.score.off_grid import learner_for
 from reticent.agents.score.sweeps import Score
 from reticent.agents.score.unit_ball import PlainVectors, UnitBall
 from reticent.errors import InvalidInput
@@ -102,6 +103,7 @@ class PrivateScoreOptions(ScoreOptions):
         is larger, so that clipping ends where there are so many users that it would cost more than noise does.
       deployment: account for the integer grid of the secure noise source.
       honest: in the shuffle model, the share of every round's users who can be relied upon to follow the protocol.
+      start_share: where the model does not declare where users begin, the share of μ² that is spent on learning it.
       contributions, per_round, gap: how often a user may contribute in all and in one round, and how many rounds apart
         (:mod:`reticent.privacy.participation`). The promise is about all of it together.
     """
@@ -114,6 +116,7 @@ class PrivateScoreOptions(ScoreOptions):
     free: float = 0.5
     deployment: bool = False
     honest: float = 1.0
+    start_share: float = 0.1
     contributions: int = 1
     per_round: int = 1
     gap: int = 1
@@ -133,31 +136,52 @@ class PrivateScoreOptions(ScoreOptions):
         for field in ("clip", "free"):
             if not 0 < getattr(self, field) < math.inf:
                 raise InvalidInput(field, getattr(self, field), "a finite number above 0", "leave it at its default")
+        if not 0 < self.start_share < 1:
+            raise InvalidInput("start_share", self.start_share, "in (0, 1)", "leave it at its default")
         if self.honest != 1 and trust_named(self.trust).wire != "messages":
             raise InvalidInput("honest", self.honest, f"1 with trust={self.trust}", "it is the shuffle model's")
 
 
 @dataclasses.dataclass(frozen=True)
 class Frame:
-    """Coordinates of a model's blend, and D, the numbers of one vector."""
+    """Coordinates of a model's blend, the numbers of what a vector tells about it, and of what it tells about where users
+    begin: as many as there are states, or none where that is declared."""
 
     transitions: Coordinates
     rewards: Coordinates
     dimension: int
+    starts: int
 
     @classmethod
     def of(cls, model: Model) -> Frame:
         if isinstance(model, ContinuousModel):
-            raise InvalidInput(
-                "model", "one with real states", "one with finitely many", "use private-linopt-vi, or the nodes"
-            )
+            require_distributions(model)
         transitions, rewards = transition_coordinates(model), reward_coordinates(model)
         groups = 1 if model.stationary else model.horizon
         moving = 0 if model.horizon == 1 else (1 if model.stationary else model.horizon - 1)
         dimension = moving * transitions.size + groups * rewards.size
         if dimension == 0:
             raise InvalidInput("model", "without anything unknown", "a blend of two candidates or more", "just plan")
-        return cls(transitions, rewards, dimension)
+        return cls(transitions, rewards, dimension, 0 if model.initial_known else model.states)
+
+
+def require_distributions(model: ContinuousModel) -> None:
+    """Refuse real states whose candidates are no distributions over the nodes: occupancies need these.
+
+    Raises:
+      InvalidInput: candidates are not densities of a blend, a weight of the quadrature is negative, or it is not declared
+        where users begin.
+    """
+    remedy = "use private-linopt-vi"
+    if not (model.normalised and model.sums_to_one):
+        raise InvalidInput("model", "one whose candidates are no densities of a blend", "a blend of densities", remedy)
+    least = float(model.weights.min())
+    if least < 0:
+        raise InvalidInput(
+            "least weight of the quadrature", f"{least:.3g}", "at least 0", f"take other nodes, or {remedy}"
+        )
+    if not model.initial_known:
+        raise InvalidInput("initial_known", False, "True where states are real", "declare the density of first states")
 
 
 def make_score(model: Model, episodes: int, options: ScoreOptions) -> ScoreLearner:
@@ -166,7 +190,7 @@ def make_score(model: Model, episodes: int, options: ScoreOptions) -> ScoreLearn
     options.check_floor(model.actions)
     frame = Frame.of(model)
     schedule = _schedule(episodes, options, options.first * LEAST_FIRST)
-    zero = jnp.zeros(frame.dimension)
+    zero = jnp.zeros(frame.dimension + frame.starts)
     return _learner(
         model, frame, schedule, options, PlainVectors(zero), 0.0, np.ones(schedule.rounds), False, NoPromise()
     )
@@ -177,30 +201,39 @@ def make_private_score(model: Model, episodes: int, options: PrivateScoreOptions
     options.check()
     options.check_floor(model.actions)
     frame, trust = Frame.of(model), trust_named(options.trust)
-    schedule = private_schedule(episodes, frame.dimension, trust, options)
+    share = options.start_share if frame.starts else 0.0
+    schedule = private_schedule(episodes, frame.dimension, trust, options, share)
     sizes = tuple(schedule.round_sizes[: schedule.releases].tolist())
     noise = calibrate_vectors(
-        frame.dimension, trust, adjacency=options.adjacency, epsilon=options.epsilon, delta=options.delta,
+        frame.dimension + frame.starts, trust, adjacency=options.adjacency, epsilon=options.epsilon, delta=options.delta,
         deployment=options.deployment, sizes=sizes, honest=options.honest, participation=options.participation,
     )  # fmt: skip
     ends = schedule.ends[: schedule.releases]
     return _learner(
-        model, frame, schedule, options, _unit_ball(model, frame, noise, len(sizes), options.score), noise.scale_in_use,
-        radii(schedule.round_sizes, frame.dimension, trust, options), trust.noised_reports,
-        noise.guarantee(ends, dataclasses.asdict(options), options.honest),
+        model, frame, schedule, options, _unit_ball(model, frame, noise, len(sizes), options.score, share),
+        noise.scale_in_use, radii(schedule.round_sizes, frame.dimension, trust, options, share), trust.noised_reports,
+        noise.guarantee(ends, dataclasses.asdict(options), options.honest), share,
     )  # fmt: skip
 
 
-def private_schedule(episodes: int, dimension: int, trust: Trust, options: PrivateScoreOptions) -> Schedule:
-    """Rounds whose first is large enough for its noise: a sum's noise in users, or its square where reports are noised."""
-    noise = unit_sensitivity(options.adjacency) * options.clip * math.sqrt(dimension) / options.round_strength
+def private_schedule(
+    episodes: int, dimension: int, trust: Trust, options: PrivateScoreOptions, start_share: float = 0.0
+) -> Schedule:
+    """Rounds whose first is large enough for its noise: a sum's noise in users, or its square where reports are noised.
+
+    ``dimension`` is that of what is told about the blend, for which the rest of ``start_share`` is left.
+    """
+    strength = options.round_strength * math.sqrt(1 - start_share)
+    noise = unit_sensitivity(options.adjacency) * options.clip * math.sqrt(dimension) / strength
     first = options.first * max(noise**2 if trust.noised_reports else noise, LEAST_FIRST)
     return _schedule(episodes, options, first)
 
 
-def radii(sizes: np.ndarray, dimension: int, trust: Trust, options: PrivateScoreOptions) -> np.ndarray:
+def radii(
+    sizes: np.ndarray, dimension: int, trust: Trust, options: PrivateScoreOptions, start_share: float = 0.0
+) -> np.ndarray:
     """R of every round: it never falls, so that an earlier round's vector is within every later radius."""
-    strength = options.round_strength / unit_sensitivity(options.adjacency)
+    strength = options.round_strength * math.sqrt(1 - start_share) / unit_sensitivity(options.adjacency)
     free = 0.0 if trust.noised_reports else options.free * strength
     wanted = np.maximum(options.clip * math.sqrt(dimension), free * np.sqrt(sizes))
     return np.asarray(np.maximum.accumulate(wanted))
@@ -215,7 +248,9 @@ def _schedule(episodes: int, options: ScoreOptions, first: float) -> Schedule:
     return Schedule(episodes, sizes, options.final_release)
 
 
-def _unit_ball(model: Model, frame: Frame, noise: VectorNoise, releases: int, score: Score) -> UnitBall:
+def _unit_ball(
+    model: Model, frame: Frame, noise: VectorNoise, releases: int, score: Score, start_share: float
+) -> UnitBall:
     return UnitBall(
         basis=frame.transitions.basis,
         reward_basis=frame.rewards.basis,
@@ -226,6 +261,8 @@ def _unit_ball(model: Model, frame: Frame, noise: VectorNoise, releases: int, sc
         counter=noise.counter(releases),
         trust=noise.trust,
         law=noise.law,
+        starts=frame.starts,
+        start_share=start_share,
     )
 
 
@@ -239,8 +276,9 @@ def _learner(
     radius: np.ndarray,
     noised_reports: bool,
     promise: Promise,
+    start_share: float = 0.0,
 ) -> ScoreLearner:
-    return ScoreLearner(
+    return learner_for(model)(
         model=model,
         aggregator=aggregator,
         schedule=schedule,
@@ -262,6 +300,7 @@ def _learner(
         clipped=isinstance(aggregator, UnitBall),
         noised_reports=noised_reports,
         floor=options.floor,
+        start_share=start_share,
         half_life=options.half_life or math.inf,
         alarm=float(chi2.isf(options.alarm, frame.dimension)) if options.alarm else math.inf,
     )

@@ -63,7 +63,7 @@ def clip_effect(agent: ScoreLearner, plan: Plan, key: Array, blocks: Blocks) -> 
 
 @functools.partial(jax.jit, static_argnums=3)
 def _clip_effect(agent: ScoreLearner, plan: Plan, key: Array, blocks: Blocks) -> ClipEffect:
-    extension = plan.extension
+    agent, extension = agent.on_nodes(), plan.extension
     share = extension.share
     curious, greedy = agent.served(plan, -1), agent.served(plan, 2**30)
     keys = jax.random.split(key, (2, REPLICAS))
@@ -72,6 +72,8 @@ def _clip_effect(agent: ScoreLearner, plan: Plan, key: Array, blocks: Blocks) ->
         [jax.vmap(lambda own, plan=plan: agent.see(plan, _replica(agent, plan, walk, own)))(part)
          for plan, part in ((curious, keys[0]), (greedy, keys[1]))]
     )  # fmt: skip
+    if agent.starts:  # where she begins is sent apart, and its length is what it is
+        vectors = vectors[:, : -agent.starts]
     weights = jnp.repeat(jnp.stack([share, 1 - share]) / REPLICAS, REPLICAS)
     length = jnp.sqrt((vectors**2).sum(axis=1))
     kept = jnp.minimum(1.0, 1.0 / jnp.maximum(length, 1e-12))
@@ -150,6 +152,6 @@ def _replica(agent: ScoreLearner, plan: Plan, walk: Walk, key: Array) -> Episode
         reward = (draw[2] < estimate.rewards[group, state, action]).astype(draw.dtype)
         return following.astype(state.dtype), (state, action, reward)
 
-    first = invert(jnp.cumsum(model.initial), uniforms[0]).astype(jnp.int32)
+    first = invert(jnp.cumsum(estimate.initial), uniforms[0]).astype(jnp.int32)
     last, (states, actions, rewards) = jax.lax.scan(step, first, (jnp.arange(model.horizon), draws))
     return Episode(jnp.concatenate([states, last[None]]), actions, rewards)

@@ -7,7 +7,7 @@ public and follows from the order of admissions, never from data.
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -16,6 +16,9 @@ from jax import Array
 from reticent.agents.score.sweeps import Moments
 from reticent.agents.score.vector import Reference, VectorTables
 from reticent.learning.plan import Plan
+
+if TYPE_CHECKING:
+    from reticent.agents.score.off_grid import Between
 
 
 class ScorePlan(NamedTuple):
@@ -30,6 +33,8 @@ class ScorePlan(NamedTuple):
       moments: of one user of the round, by the estimate before it.
       tables: of all pairs under the greedy and the curious values, where it pays to compute them once; else None.
       exploring: in a plan as one user is served it, whether she explores.
+      initial: where users are believed to begin, ``(S,)``; None where the model declares it.
+      between: how the plans go on between the nodes of a model with real states; None for others.
     """
 
     curious: Array
@@ -44,6 +49,8 @@ class ScorePlan(NamedTuple):
     hopes: Array | None = None
     tables: tuple[VectorTables, VectorTables] | None = None
     exploring: Array | None = None
+    initial: Array | None = None
+    between: Between | None = None
 
 
 def serve(plan: Plan, place: Array | int) -> Plan:
@@ -65,8 +72,11 @@ def choose(
     plan: Plan, step: Array | int, state: Array | int, uniform: Array | float, actions: int, floor: float
 ) -> Array:
     """The action at 0-based ``step`` under a plan as one user is served it; no action is rarer than ``floor``."""
-    extension: ScorePlan = plan.extension
-    chosen = plan.policy[step, state]
+    return taken(plan.extension, plan.policy[step, state], uniform, actions, floor)
+
+
+def taken(extension: ScorePlan, chosen: Array, uniform: Array | float, actions: int, floor: float) -> Array:
+    """The action of a user whose plan has ``chosen`` one: another one at times, and any in the first round."""
     if floor:
         drawn = jnp.minimum((jnp.asarray(uniform) / floor).astype(jnp.int32), actions - 1)
         chosen = jnp.where(jnp.asarray(uniform) < actions * floor, drawn, chosen)

@@ -8,7 +8,8 @@ occupancies :math:`o_h(s)` of a plan, and on the way the moments of one user's v
           E=\sum_h\sum_so_h(s)\,\varphi\varphi^\top,
 
 which the paper's algorithm would have to release as noisy matrices. They follow from the public model and the public
-estimate, so they cost nothing. Both directions cost what a plan costs; forward only the chosen actions are touched.
+estimate, so they cost nothing; where users begin is declared or part of the estimate. Both directions cost what a plan
+costs; forward only the chosen actions are touched.
 """
 
 from __future__ import annotations
@@ -29,10 +30,12 @@ Score = Literal["values", "likelihood"]
 
 
 class Estimate(NamedTuple):
-    """Parameters of all groups of steps: transitions ``(G, d1)`` and mean rewards ``(G, S, A)`` within [0, 1]."""
+    """Parameters of all groups of steps: transitions ``(G, d1)`` and mean rewards ``(G, S, A)`` within [0, 1]; and the
+    distribution of first states ``(S,)``."""
 
     theta: Array
     rewards: Array
+    initial: Array
 
 
 class Doubt(NamedTuple):
@@ -160,7 +163,7 @@ def sweep_forward(
         return mixed
 
     steps, framed = jnp.arange(model.horizon), frame(values[1:])[0]
-    _, moments = jax.lax.scan(forward, model.initial, (steps, choices, framed))
+    _, moments = jax.lax.scan(forward, estimate.initial, (steps, choices, framed))
     return moments._replace(value=moments.value.sum())
 
 
@@ -172,7 +175,7 @@ def sweep_uniform(model: Model, statistic: Statistic, estimate: Estimate, values
         return _random_step(model, statistic, estimate, score, occupancy, step, later)
 
     steps, framed = jnp.arange(model.horizon), frame(values[1:])[0]
-    _, moments = jax.lax.scan(forward, model.initial, (steps, framed))
+    _, moments = jax.lax.scan(forward, estimate.initial, (steps, framed))
     return moments._replace(value=moments.value.sum())
 
 

@@ -26,6 +26,7 @@ from reticent.privacy.counters.counter import Counter
 from reticent.privacy.sums import PrivateSums, SumState
 from reticent.privacy.trust import Law, Trust
 from reticent_client.wire.forms.score import clipped
+from reticent_client.wire.forms.score_start import with_start
 
 
 @jax.tree_util.register_dataclass
@@ -38,6 +39,9 @@ class UnitBall(PrivateSums):
       grid: spacing to which vectors are rounded in deployment and by shuffled users; 0 keeps them as they are.
       basis, reward_basis, pooled, likelihood: how vectors are formed, for devices
       (:mod:`reticent_client.wire.forms.score`).
+      starts: S where the model does not declare where users begin, else 0: the last S numbers are then the indicator of her
+        first state. start_share: τ, the share of the squared length that is theirs
+        (:mod:`reticent_client.wire.forms.score_start`); what comes before them is clipped as a whole to the rest.
     """
 
     noise_scale: Array
@@ -49,11 +53,15 @@ class UnitBall(PrivateSums):
     law: Law = dataclasses.field(default="gaussian", metadata={"static": True})
     pooled: bool = dataclasses.field(default=True, metadata={"static": True})
     likelihood: bool = dataclasses.field(default=False, metadata={"static": True})
+    starts: int = dataclasses.field(default=0, metadata={"static": True})
+    start_share: float = dataclasses.field(default=0.0, metadata={"static": True})
 
     # -- the user's side ----------------------------------------------------------------------------------------------
 
     def clip(self, seen: Array) -> Array:
-        """The vector ``(D,)`` inside the unit ball; unchanged if it was."""
+        """The vector ``(D,)`` inside the unit ball: as it is if it was there, or its two parts, each within its share."""
+        if self.starts:
+            return jnp.asarray(with_start(seen[: -self.starts], seen[-self.starts :], self.start_share, jnp))
         return jnp.asarray(clipped(seen, jnp))
 
     def report(self, seen: Array, noise: Array | None) -> Array:
@@ -66,8 +74,9 @@ class UnitBall(PrivateSums):
 
     @property
     def device_rules(self) -> dict[str, Any]:
+        form = {"form": "score-start", "start_share": self.start_share} if self.starts else {"form": "score"}
         return {
-            "form": "score", "basis": self.basis, "reward_basis": self.reward_basis,
+            **form, "basis": self.basis, "reward_basis": self.reward_basis,
             "pooled": self.pooled, "likelihood": self.likelihood,
         }  # fmt: skip
 

@@ -73,7 +73,7 @@ def user_vector(
     here, there = episode.states[:-1], episode.states[1:]
     steps = jnp.arange(model.horizon)
     groups = reference.theta.shape[0]
-    theta, reward_theta = (table[group_of(groups, steps)] for table in (reference.theta, reference.reward_theta))
+    theta = reference.theta[group_of(groups, steps)]
     if score == "values":
         if tables is None:
             features = jax.vmap(model.value_features_at)(framed, here, episode.actions)
@@ -88,7 +88,22 @@ def user_vector(
         stated = (psi * theta).sum(axis=-1, keepdims=True)
         ratio = jnp.where(stated > SMALLEST, psi / jnp.where(stated > SMALLEST, stated, 1.0), 0.0)
         contrasts, surprises = jnp.matmul(ratio, coordinates.basis, precision=HIGHEST), jnp.ones(model.horizon)
-    pays = jax.vmap(model.reward_features_at)(here, episode.actions)
+    return weighed(model, reward_coordinates, reference, contrasts, surprises, episode, pooled)
+
+
+def weighed(
+    model: Model,
+    reward_coordinates: Coordinates,
+    reference: Reference,
+    contrasts: Array,
+    surprises: Array,
+    episode: Episode,
+    pooled: bool,
+) -> Array:
+    """The vector ``(D,)`` of an episode whose transitions tell ``surprises`` ``(H,)`` along ``contrasts`` ``(H, k)``."""
+    steps, groups = jnp.arange(model.horizon), reference.reward_theta.shape[0]
+    reward_theta = reference.reward_theta[group_of(groups, steps)]
+    pays = jax.vmap(model.reward_features_at)(episode.states[:-1], episode.actions)
     seen = Surprises(
         contrasts, surprises,
         jnp.matmul(pays, reward_coordinates.basis, precision=HIGHEST),

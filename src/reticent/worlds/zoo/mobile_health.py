@@ -43,6 +43,7 @@ import numpy as np
 from reticent.worlds.blend import Bounds, blend
 from reticent.worlds.names import Names
 from reticent.worlds.registry import register_world
+from reticent.worlds.unknown_start import Initial, with_unknown_start
 from reticent.worlds.world import World
 
 ACTIVITIES = ("idle", "light", "moderate", "vigorous")
@@ -97,13 +98,14 @@ BENEFIT_WEIGHTS = (0.35, 0.40, 0.20, 0.05)
 
 
 @register_world("mobile-health", episodes=20_000, sizes=(16, 3, 6, 4, 4))
-def mobile_health(*, horizon: int = 6, bounds: Bounds = "paper") -> World:
+def mobile_health(*, horizon: int = 6, bounds: Bounds = "paper", initial: Initial = "known") -> World:
     """Prompts for physical activity: whom to push, whom to nudge, whom to leave alone.
 
     16 states (4 activity levels × 4 burden levels; the day starts light and fresh), 3 messages, d1 = 4 kinds of people,
     d2 = 4 benefits. At the default horizon V* = 3.322; the uniform policy has 2.306 and the best fixed message 2.866.
+    With ``initial=unknown`` the model does not know how the day starts.
     """
-    return blend(
+    world = blend(
         [candidate(kind) for kind in PEOPLE],
         benefits(),
         POPULATION,
@@ -114,6 +116,7 @@ def mobile_health(*, horizon: int = 6, bounds: Bounds = "paper") -> World:
         name="mobile-health",
         bounds=bounds,
     )
+    return with_unknown_start(world) if initial == "unknown" else world
 
 
 def state_of(activity: str, burden: str) -> int:

@@ -20,6 +20,7 @@ from reticent.errors import InvalidInput
 from reticent.worlds.blend import Bounds, blend
 from reticent.worlds.misspecified import misspecified
 from reticent.worlds.registry import register_world
+from reticent.worlds.unknown_start import Initial, with_unknown_start
 from reticent.worlds.world import World
 
 
@@ -37,6 +38,7 @@ def random_blend(
     per_step: bool = False,
     bounds: Bounds = "paper",
     misspecification: float = 0.0,
+    initial: Initial = "known",
 ) -> World:
     """A seeded random blend of random candidate models and reward tables.
 
@@ -44,7 +46,8 @@ def random_blend(
     candidates' rows (small: few likely successors). ``per_step`` draws another blend for every step. The four random
     draws have streams of their own: another horizon or ``per_step`` leaves the candidates as they are.
     ``misspecification`` moves the truth off the candidates' span by that total variation
-    (:mod:`reticent.worlds.misspecified`); the learner is not told.
+    (:mod:`reticent.worlds.misspecified`); the learner is not told. Everybody begins in state 0, which the model knows
+    unless ``initial`` is ``unknown``.
     """
     d1, d2 = d if d1 is None else d1, d if d2 is None else d2
     for field, size in (("states", states), ("actions", actions), ("horizon", horizon), ("d1", d1), ("d2", d2)):
@@ -65,4 +68,5 @@ def random_blend(
         name="random-blend",
         bounds=bounds,
     )
-    return misspecified(world, misspecification) if misspecification else world
+    world = misspecified(world, misspecification) if misspecification else world
+    return with_unknown_start(world) if initial == "unknown" else world

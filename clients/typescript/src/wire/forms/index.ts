@@ -6,8 +6,11 @@ import { counts } from "./counts.js";
 import type { Form } from "./form.js";
 import { regressions } from "./regressions.js";
 import { score } from "./score.js";
+import { scoreStart } from "./score_start.js";
 
-export const FORMS: ReadonlyMap<unknown, Form> = new Map([regressions, counts, score].map((form) => [form.name, form]));
+export const FORMS: ReadonlyMap<unknown, Form> = new Map(
+  [regressions, counts, score, scoreStart].map((form) => [form.name, form]),
+);
 
 /** The form of this name. */
 export function formNamed(name: unknown): Form {

@@ -26,10 +26,10 @@ import { type Bounds, type Form, inBasis, inner, least, requireVersion } from ".
 
 const SMALLEST = 1e-300;
 
-class ScoreVector implements Form {
-  readonly name = "score";
+export class ScoreVector implements Form {
+  readonly name: string = "score";
   readonly flags = ["pooled", "likelihood"];
-  readonly formedUnder = "open";
+  readonly formedUnder = "open" as const;
 
   boundShapes({ d1, d2 }: Dimensions): Record<string, Shape> {
     return { basis: [d1, ANY], reward_basis: [d2, ANY] };

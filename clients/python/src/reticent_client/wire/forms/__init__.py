@@ -8,10 +8,11 @@ from reticent_client.wire.forms.counts import VisitCounts
 from reticent_client.wire.forms.form import Form
 from reticent_client.wire.forms.regressions import Regressions
 from reticent_client.wire.forms.score import ScoreVector
+from reticent_client.wire.forms.score_start import ScoreStart
 
 __all__ = ["FORMS", "Form", "form_named"]
 
-FORMS: dict[str, Form] = {form.name: form for form in (Regressions(), VisitCounts(), ScoreVector())}
+FORMS: dict[str, Form] = {form.name: form for form in (Regressions(), VisitCounts(), ScoreVector(), ScoreStart())}
 
 
 def form_named(name: object) -> Form:

@@ -1,0 +1,46 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Worlds in which nobody knows beforehand where users begin.
+
+A model declares ``initial_known=False``; its ``initial`` is then a public guess, and where users really begin belongs to
+the world, as the blend does. Plans do not depend on it: a plan says what to do in *every* state. What depends on it is how
+often states are visited, so an agent that computes visits from the model (:mod:`reticent.agents.score`) has to learn it
+from users, under their promise.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Any, Literal
+
+import jax.numpy as jnp
+import numpy as np
+
+from reticent.runtime import double_precision
+from reticent.worlds.model import initial_distribution
+from reticent.worlds.world import World
+
+Initial = Literal["known", "unknown"]
+"""Whether a world's model knows where users begin, as an option of worlds."""
+
+
+@double_precision
+def with_unknown_start(world: World, guess: Any | None = None) -> World:
+    """The same world, whose users begin where they did, with a model that does not know it.
+
+    Args:
+      world: whose model declares its first states; it is left as it is.
+      guess: a public distribution ``(S,)`` or a state; by default all states are as likely.
+
+    Raises:
+      InvalidInput: the guess is no distribution over the states.
+
+    >>> from reticent.worlds import make_world_from
+    >>> known = make_world_from("random-blend:states=4")
+    >>> world = with_unknown_start(known)
+    >>> world.model.initial.tolist(), world.initial.tolist(), world.optimal_value == known.optimal_value
+    ([0.25, 0.25, 0.25, 0.25], [1.0, 0.0, 0.0, 0.0], True)
+    """
+    states = world.model.states
+    start = initial_distribution(np.full(states, 1 / states) if guess is None else guess, states)
+    model = dataclasses.replace(world.model, initial=jnp.asarray(start), initial_known=False)
+    return dataclasses.replace(world, model=model)

@@ -1,0 +1,54 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Models that do not know where users begin: the guess is the model's, the truth the world's."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from reticent.errors import InvalidInput
+from reticent.service.fingerprint import fingerprint
+from reticent.worlds import make_model, make_world_from, with_unknown_start
+from reticent.worlds.model_file import load_model, save_model
+from reticent.worlds.provenance import Provenance
+
+SPEC = "mobile-health"
+
+
+def test_users_begin_where_they_did_and_values_are_theirs() -> None:
+    known = make_world_from(SPEC)
+    world = with_unknown_start(known, guess=3)
+    assert np.asarray(world.model.initial).argmax() == 3
+    np.testing.assert_array_equal(world.initial, known.model.initial)
+    assert world.optimal_value == known.optimal_value
+    assert world.uniform_value == known.uniform_value
+    assert int(world.start(0.5)) == int(known.start(0.5))
+    assert known.model.initial_known
+
+
+def test_it_is_an_option_of_worlds() -> None:
+    world = make_world_from(f"{SPEC}:initial=unknown")
+    assert not world.model.initial_known
+    np.testing.assert_allclose(world.model.initial, 1 / 16)
+    assert world.optimal_value == make_world_from(SPEC).optimal_value
+
+
+def test_the_declaration_is_part_of_the_fingerprint_and_of_the_file(tmp_path) -> None:  # type: ignore[no-untyped-def]
+    known, model = make_world_from(SPEC).model, make_world_from(f"{SPEC}:initial=unknown").model
+    same_guess = with_unknown_start(make_world_from(SPEC), guess=np.asarray(known.initial)).model
+    assert len({fingerprint(one) for one in (known, model, same_guess)}) == 3
+    path = save_model(tmp_path / "model.npz", model, names=model.names, provenance=Provenance("simulated", "the zoo"))
+    loaded = load_model(path).model
+    assert not loaded.initial_known
+    np.testing.assert_array_equal(loaded.initial, model.initial)
+    assert fingerprint(loaded) == fingerprint(model)
+
+
+def test_without_a_guess_all_states_are_as_likely_and_a_guess_is_checked() -> None:
+    psi, phi = np.eye(2)[None, :, None], np.ones((1, 2, 1))
+    model = make_model(psi, phi, 2, initial_known=False)
+    np.testing.assert_array_equal(model.initial, [0.5, 0.5])
+    np.testing.assert_array_equal(make_model(psi, phi, 2).initial, [1, 0])
+    for wrong in (-1, 16, np.ones(16), np.full(3, 1 / 3)):
+        with pytest.raises(InvalidInput, match="initial"):
+            with_unknown_start(make_world_from(SPEC), wrong)

@@ -118,9 +118,10 @@ def reward_stream(
 ) -> RewardStream:
     r"""A stream of two tables about the rewards of ``world``: :math:`(1-s)r+sc` and :math:`(1-s)r+s(1-c)`.
 
-    c is a random table of zeros and ones and s is ``swing``: that share of what is paid is now for one half of the
-    pairs, now for the other. Over an even number of turns it cancels, and what is best in hindsight is what is best
-    for r, which takes learning the dynamics; who follows the last announcement follows c.
+    c is a random table that is 1 for one half of the actions of every state (the smaller one where they are odd) and 0
+    for the other, and s is ``swing``: that share of what is paid is now for one half, now for the other. Over an even
+    number of turns it cancels, and what is best in hindsight is what is best for r, which takes learning the dynamics;
+    who follows the last announcement follows c.
 
     Raises:
       InvalidInput: the swing is not in [0, 1], rewards differ from step to step, or what :func:`stream_of_tables` refuses.
@@ -130,6 +131,7 @@ def reward_stream(
     if len(world.reward_means) != 1:
         raise InvalidInput("world", world.name, "of rewards that are the same at every step", "use a stationary one")
     mean = np.asarray(world.reward_means)[0]
-    side = np.random.default_rng(seed).integers(0, 2, mean.shape).astype(np.float64)
+    halves = np.broadcast_to(np.arange(mean.shape[1]) % 2, mean.shape)
+    side = np.random.default_rng(seed).permuted(halves, axis=1).astype(np.float64)
     tables = np.stack([(1 - swing) * mean + swing * side, (1 - swing) * mean + swing * (1 - side)])
     return stream_of_tables(world, tables.clip(0, 1), kind, period=period)

@@ -172,20 +172,20 @@ class Peeping(Facing):
     """One whose nature looks at what users did: the table follows the raw sum of the round before."""
 
     def init(self) -> AgentState:
-        return super().init()._replace(past=jnp.zeros(()))
+        return super().init()._replace(past=jnp.ones(()))
 
     def close(self, state: AgentState, plan: Plan, users: Any, noise: Any = None) -> AgentState:
         raw = jnp.abs(state.aggregate.open).sum()
         return super().close(state, plan, users, noise)._replace(past=raw)
 
     def plan(self, state: AgentState, *, action_values: bool = False) -> Plan:
-        table = STREAM.tables[0] * jnp.minimum(state.past, 1.0)
+        table = STREAM.tables[0] * (state.past / (1 + state.past))
         learner = LinOptLearner(**{field.name: getattr(self, field.name) for field in dataclasses.fields(self)})
         return play(learner, state, table, lambda _: Said(table))[0]
 
 
 @pytest.mark.verify
-@pytest.mark.parametrize("spec", ["counter=tree", "first=1,growth=1.5", "trust=local,first=2"])
+@pytest.mark.parametrize("spec", ["counter=tree", "trust=local,first=2"])
 def test_replay_finds_nothing_where_tables_are_public_and_the_leak_where_they_are_not(spec: str) -> None:
     agent = for_changing_rewards(the_agent(f"private-linopt-po:{spec}", 4), 0.4)
     fields = {field.name: getattr(agent, field.name) for field in dataclasses.fields(agent)}

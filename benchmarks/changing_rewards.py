@@ -107,7 +107,9 @@ def draw(rows: list[Row], path: str) -> None:
     figure.legend(
         *panels[0].get_legend_handles_labels(), loc="outside upper center", ncols=3, frameon=False, fontsize=9
     )
-    figure.supxlabel(band_words(len(rows[0]["regret"])) + " Simulated; uses the hidden truth.", fontsize=8.5, color=FAINT)
+    figure.supxlabel(
+        band_words(len(rows[0]["regret"])) + " Simulated; uses the hidden truth.", fontsize=8.5, color=FAINT
+    )
     figure.savefig(path)
 
 

@@ -131,7 +131,8 @@ def test_within_a_round_every_announcement_is_stepped_along() -> None:
     stepped = 0.3 * 16 * np.asarray(stream.tables).sum(axis=0)
     expected = np.broadcast_to(stepped - stepped.max(axis=-1, keepdims=True), stepped.shape)
     np.testing.assert_allclose(curves.state.log_policy[0, -1], expected, atol=1e-9)
-    both = np.add.reduceat(np.diff(curves.earned[0], prepend=0.0), range(0, 16, 2))[:-1]  # under one table and the other
+    pairs = np.diff(curves.earned[0], prepend=0.0)[:16].reshape(8, 2)  # under one table and under the other
+    both = pairs.sum(axis=1)
     assert len(np.unique(np.round(both, 6))) == len(both)  # one policy of a whole round would earn the same again
 
 

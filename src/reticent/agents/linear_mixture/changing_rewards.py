@@ -13,14 +13,14 @@ known where the paper estimates one: the learner, its planner and its mirror ste
 uses the last release and a public table, so it need not wait for a release: within a round of many users one is taken
 at every announcement.
 
-**Regret.** Terms (i) to (iv) of Theorem PO hold for any sequence of rewards: the mirror descent lemma,
-:math:`\sum_k\langle Q^k,\pi^*-\pi^k\rangle\le\ln|A|/\eta+\eta KH^2/2`, is about arbitrary :math:`Q^k\in[0,H]`, and
-:math:`r_k` enters the others only through :math:`Q^k`, without an error since it is known by then. The confidence sets
-need that :math:`V^k` is chosen before the transitions of episode k are drawn: nature may look at the published policy and
-at all that came before, not at episode k. So regret against the best fixed policy in hindsight is
-:math:`\tilde O(\sqrt K)` where every user is a round. *Ahead* and a large η have no such bound here (the next Q is not
-known ahead), which is why :func:`for_changing_rewards` takes both back. Value iteration has none either: its plan is for a table
-that has been, and nature may pay for anything else.
+**Regret.** Terms (i) to (iii) of Theorem PO hold for any sequence of rewards. (i) is the mirror descent lemma,
+:math:`\sum_k\langle Q^k,\pi^*-\pi^k\rangle\le\ln|A|/\eta+\eta KH^2/2` at every state and step, which is about arbitrary
+:math:`Q^k\in[0,H]`; :math:`r_k` enters the other two only through :math:`Q^k`, without an error since it is known by then.
+All three hold for every fixed :math:`\pi^*` at once, so also for the one that is best in hindsight of tables that were
+chosen against the learner. The confidence sets need that :math:`V^k` is fixed before the transitions of episode k are
+drawn: nature may look at the published policy and at all that came before, not at episode k. *Ahead* and a large η
+have no such bound here, for the next Q is not known ahead: :func:`for_changing_rewards` takes both back. Value
+iteration has none either: its plan is for a table that has been, and nature may pay for anything else.
 
 **Privacy (theorem).** *Let every table be a function of public things: the designer's choice, the episode's number, and
 what was published before it. Then a private learner promises here what it promises without changes, with the same

@@ -160,13 +160,15 @@ def lin_opt(
     frame: Frame = paper_frame,
     ties: np.ndarray | None = None,
     ahead: bool = False,
+    announced: Callable[[int, np.ndarray], np.ndarray] | None = None,
 ) -> Trace:
     """LinOpt-VI-Reg (``eta`` None) or LinOpt-PO-Reg.
 
     Radii are ``(H,)``, or ``(K, H)`` if they change with the episode, already multiplied by any bonus scale.
     The argmax is over Q before it is clipped and takes the first of equal actions; ``ties`` ``(K, H, S)`` names another
     action to take, but only where it is as good as the best up to rounding. ``ahead`` steps along Q_h before V_h is
-    formed, and not after the episode.
+    formed, and not after the episode. ``announced(k, policy)`` is the reward table ``(S, A)`` that is announced after
+    episode k, whose policy it may look at; it then stands where the paper estimates one.
     """
     H = world.horizon
     d1, S, A, _ = world.psi.shape
@@ -181,6 +183,7 @@ def lin_opt(
         Z = regularizer(k)
         V, Q, unclipped = np.zeros((H + 1, S)), np.zeros((H, S, A)), np.zeros((H, S, A))
         policy = policy.copy()
+        table = None if announced is None else announced(k, policy)
         theta_p, theta_r = np.zeros((H, d1)), np.zeros((H, d2))
         centre, scale = np.zeros(H), np.ones(H)
         for h in range(H - 1, -1, -1):
@@ -197,7 +200,8 @@ def lin_opt(
                     Gamma_p = radius_p[k, h] * np.sqrt(phi @ np.linalg.solve(Lambda_p, phi))
                     Gamma_r = radius_r[k, h] * np.sqrt(varphi @ np.linalg.solve(Lambda_r, varphi))
                     future = c + rho * (phi @ theta_p[h] + Gamma_p)
-                    unclipped[h, s, a] = varphi @ theta_r[h] + Gamma_r + future
+                    paid = varphi @ theta_r[h] + Gamma_r if table is None else table[s, a]
+                    unclipped[h, s, a] = paid + future
                     Q[h, s, a] = max(0, min(H - h, unclipped[h, s, a]))
                 if eta is not None and ahead:
                     policy[h, s] = policy[h, s] * np.exp(eta * Q[h, s])

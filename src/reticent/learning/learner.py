@@ -44,6 +44,7 @@ SCOPED = (
     "report",
     "absorb",
     "close",
+    "improve",
     "update",
 )
 """Methods that run in double precision whatever the caller's setting is, in every subclass (:mod:`reticent.runtime`)."""

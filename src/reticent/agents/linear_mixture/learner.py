@@ -174,15 +174,19 @@ class LinOptLearner(Learner[Observation, Any, Statistics]):
         return observe(self.model, plan.framed_values(), episode, plan.features, self.rewards)
 
     def close(self, state: AgentState, plan: Plan, users: Array | int, noise: Noise = None) -> AgentState:
-        r"""End the round of ``users`` users who were served ``plan``.
+        """End the round of ``users`` users who were served ``plan``, and :meth:`improve` the policy by them."""
+        return self.improve(super().close(state, plan, users, noise), plan, users)
 
-        Policy optimization takes its mirror step here, :math:`\pi\propto\pi\exp(\eta\,n\,Q)` for a round of n users: one
-        step of the paper per user, all with the round's Q. If it was taken ahead, this is how it is remembered.
+    def improve(self, state: AgentState, plan: Plan, users: Array | int) -> AgentState:
+        r"""The policy after the mirror step :math:`\pi\propto\pi\exp(\eta\,n\,Q)` for n users who were served ``plan``.
+
+        It is one step of the paper per user, all with the plan's Q; if it was taken ahead, this is how it is remembered.
+        Nothing is released by it: where rewards change it is taken at every announcement, within a round too
+        (:mod:`reticent.agents.linear_mixture.changing_rewards`). Value iteration has no policy to keep.
         """
-        log_policy = state.log_policy
-        if log_policy is not None:
-            log_policy = mirror_step(log_policy, plan, self.learning_rate * users)
-        return super().close(state, plan, users, noise)._replace(log_policy=log_policy)
+        if state.log_policy is None:
+            return state
+        return state._replace(log_policy=mirror_step(state.log_policy, plan, self.learning_rate * users))
 
 
 @jax.tree_util.register_dataclass

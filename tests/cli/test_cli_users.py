@@ -138,9 +138,10 @@ TURNING = "random-blend:states=4,actions=3,horizon=3,d=3"
 @pytest.mark.verify
 def test_users_who_change_and_return_are_learned_from_again(users, tmp_path) -> None:
     """The change that docs/endless.md is about, through a service that is told nothing of it: its plan of the first
-    season loses 0.83 in the second. In the end it loses less than half of that; a mean of 150 returns has a standard
-    deviation below 0.07."""
-    agent = "private-score-vi:epsilon=16,contributions=3,first=1,growth=1,largest=50,alarm=0.001"
+    season loses 0.83 in the second. In the end it loses less than half of that: in simulations with rounds of 50 it finds
+    the best plan in 200 of 200 (of 10, whose noise is as large, in four of five), and a mean of 150 returns has a
+    standard deviation below 0.07, a sixth of what may be lost."""
+    agent = "private-score-vi:epsilon=16,contributions=3,first=5,growth=1,largest=50,alarm=0.001"
     world = make_world_from(TURNING)
     later = seasons_of(world, [400], 10)[1].world
     old = float(later.policy_value(world.optimal_choices))

@@ -18,7 +18,7 @@ import numpy as np
 import pytest
 from durable import AGENT, MODEL, episode
 from fastapi.testclient import TestClient
-from serving import APP, settings
+from serving import ADMIN, APP, settings
 
 from reticent.service.api.published import _events
 from reticent.service.app import create_app
@@ -138,7 +138,17 @@ def come_too_late(client: TestClient, opened: dict[str, Any], seed: int) -> None
     deployment._clock = stands
 
 
-WAYS = (send, send_twice, send_nonsense, act_and_leave, come_too_late)
+def be_erased(client: TestClient, opened: dict[str, Any], seed: int) -> None:
+    """Having come back (an odd user) or not; what she sends afterwards counts nothing."""
+    if seed % 2:
+        send(client, opened, seed)
+    answer = client.post("/v1/admin/erase", json={"user": f"user {seed}"}, headers=ADMIN)
+    assert (answer.status_code, answer.json()["episodes"]) == (200, 1)
+    path, content = body(client, opened, seed)
+    assert client.post(path, json=content, headers=APP).status_code == 410
+
+
+WAYS = (send, send_twice, send_nonsense, act_and_leave, come_too_late, be_erased)
 
 
 @pytest.mark.parametrize("way", WAYS)

@@ -15,12 +15,11 @@ from typing import Any
 
 import numpy as np
 
-from reticent.errors import InvalidInput
 from reticent.service.billboards import Billboard
 from reticent.service.refusals import Refusal
 from reticent.service.storage import records
 from reticent.service.storage.engine import Store
-from reticent.service.storage.migrations import layout_of, require_layout
+from reticent.service.storage.migrations import require_begun
 from reticent_client.wire import arrays
 
 EXPORTS = (".npz", ".json")
@@ -98,11 +97,5 @@ def write_policy(path: Path, board: dict[str, Any], promise: str, names: Mapping
 
 def _reading(store: Store) -> Any:
     """A reading transaction on a store of the present layout in which a deployment was begun."""
-    if not store.has_tables():
-        raise InvalidInput("database", "empty", "one that `reticent init` began", "check its path")
-    with store.read() as tx:
-        found = layout_of(tx)
-    if found is None:
-        raise InvalidInput("database", "empty", "one that `reticent init` began", "check its path")
-    require_layout(found)
+    require_begun(store)
     return store.read()

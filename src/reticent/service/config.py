@@ -81,6 +81,7 @@ class Settings(BaseModel):
       keys_file: a YAML file of such lists by role, read again whenever it changes.
       enrolment_key: the Ed25519 public key (64 hex digits) of the app's backend, without whose word nobody is admitted.
       logs: lines for people, or JSON lines.
+      telemetry: whether spans of requests are sent by OTLP (:mod:`reticent.service.telemetry`).
     """
 
     model_config = ConfigDict(extra="forbid", frozen=True, protected_namespaces=())
@@ -115,6 +116,7 @@ class Settings(BaseModel):
     keys_file: Path | None = None
     enrolment_key: Digest | None = None
     logs: Literal["plain", "json"] = "plain"
+    telemetry: Literal["off", "otlp"] = "off"
 
     _secrets: dict[str, str] = PrivateAttr(default_factory=dict)
     _development: bool = PrivateAttr(default=False)

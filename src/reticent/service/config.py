@@ -66,6 +66,7 @@ class Settings(BaseModel):
       database: SQLAlchemy URL: SQLite (one process) or PostgreSQL.
       witness: a file outside the database that remembers what was released (:mod:`reticent.service.witness`); with SQLite
         by default beside it, with PostgreSQL to be given.
+      shadow: whether all users act by version 0 while plans are learned and published that nobody acts by.
       planning: whether the admission that ends a round waits for the new plan (``inline``) or not (``background``).
       gather_seconds: how long admissions and submissions that come together wait for more to share a transaction with.
       ticket_lifetime: seconds until an open episode expires.
@@ -93,6 +94,7 @@ class Settings(BaseModel):
     contributions: Annotated[int, Field(ge=1, le=1000)] = 1
     canaries: Annotated[int, Field(ge=0, le=1000)] = 0
     pan_private: bool = False
+    shadow: bool = False
     database: str = "sqlite:///reticent.db"
     witness: Path | None = None
     host: str = "127.0.0.1"

@@ -47,12 +47,14 @@ def choose_version(store: Store, version: int | None) -> int:
     """Serve users who come from now on a published version, None being the newest; says which that is.
 
     Raises:
-      Refusal: it was never published; nothing was changed.
+      Refusal: it was never published, or the deployment is a shadow; nothing was changed.
     """
     with _reading(store):
         pass
     with store.write() as tx:
         clock = records.deployment(tx, lock=True)
+        if version != 0 and json.loads(clock.facts).get("shadow", False):
+            raise Refusal("in-shadow", "users of a shadow deployment are served version 0; begin one without to act")
         if version is not None and not 0 <= version <= clock.served_version:
             raise Refusal(
                 "not-found", f"version {version} has not been published; the newest is {clock.served_version}"

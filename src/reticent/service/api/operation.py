@@ -63,7 +63,7 @@ def expire(deployment: Served) -> schemas.Expired:
     return schemas.Expired(expired=deployment.expire())
 
 
-@router.post("/admin/fallback", dependencies=ADMIN, responses=documented(403, 404))
+@router.post("/admin/fallback", dependencies=ADMIN, responses=documented(403, 404, 409))
 def fallback(body: schemas.Fallback, deployment: Served) -> schemas.Served:
     """Serve users a published version other than the newest, or the newest again. Public, and no matter of privacy."""
     return schemas.Served(served_version=choose_version(deployment.store, body.version))

@@ -7,6 +7,7 @@ import contextlib
 import io
 import json
 import logging
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -271,3 +272,28 @@ def test_against_the_running_service(tmp_path: Path) -> None:
         operator.post("/v1/admin/finish", {})
         status = app.get("/v1/status")
         assert (status["admitted"], status["served_version"], status["halted"]) == (12, 3, None)
+
+
+def test_erasures_and_submissions_at_once_count_each_episode_once_or_never(tmp_path: Path, database: str) -> None:
+    """Eight users submit while they are erased, in threads: no deadlock, and nothing is taken for a rollback."""
+    service = begin(tmp_path, database, agent="private-linopt-vi:first=12,growth=1,trust=local")
+    opened = [service.admit(f"user {user}") for user in range(8)]
+    one = np.zeros(service.mechanism.noise_scale.shape, np.int64)
+    one[0, 0] = 1
+
+    def submit(user: int) -> str:
+        try:
+            service.submit_report(opened[user].token, opened[user].episode, one)
+        except Refusal as refused:
+            return refused.kind
+        return "counted"
+
+    with ThreadPoolExecutor(4) as pool:
+        sent = [pool.submit(submit, user) for user in range(8)]
+        gone = [pool.submit(forget, service, f"user {user}") for user in reversed(range(8))]
+        told = [one.result(60) for one in sent]
+        assert [one.result(60).episodes for one in gone] == [1] * 8
+    assert set(told) <= {"counted", "episode-expired"}
+    assert total(service, 0)[0, 0] == told.count("counted")
+    assert published.status(service)["halted"] is None
+    assert {row["state"] for row in rows_of(service, tables.EPISODES)} == {"erased"}

@@ -13,6 +13,7 @@ import pytest
 
 import reticent
 import reticent_client
+from reticent.service.telemetry import ATTRIBUTES
 
 ROOT = Path(__file__).parents[1]
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md")), ROOT / "clients" / "python" / "README.md"]
@@ -103,7 +104,7 @@ def defined() -> dict[str, set[str]]:
 def resolves(name: str) -> bool:
     """Whether a dotted name is one of ours: a module, or something in one, or a member of a class."""
     parts = name.removesuffix("()").split(".")
-    if parts[0] in OF_OTHERS or name in ENTRY_POINTS or FILE.fullmatch(name):
+    if parts[0] in OF_OTHERS or name in ENTRY_POINTS or name in ATTRIBUTES or FILE.fullmatch(name):
         return True
     for cut in range(len(parts), 0, -1):
         module = modules().get(".".join(parts[:cut]))

@@ -22,6 +22,7 @@ EXTRAS = {
     "pydantic": "service",
     "sqlalchemy": "service",
     "uvicorn": "service",
+    "opentelemetry": "telemetry",
 }
 """By importable name, the extra that brings an optional package: ``pip install 'reticent[EXTRA]'``."""
 

@@ -143,6 +143,26 @@ def test_finishing_waits_for_all_users(config: Path, opened: Deployment) -> None
     assert listed["finished"]
 
 
+def test_a_user_is_erased_by_the_store(config: Path, opened: Deployment) -> None:
+    serve(opened, range(5))
+    waiting = opened.admit("user 5")
+    line = ("deployments", "erase", "--config", config)
+    done = CliRunner().invoke(app, [*map(str, line), "--user", "-", "--json"], input="user 5\n")
+    assert done.exit_code == 0, done.output
+    said = json.loads(done.stdout)
+    assert (said["episodes"], said["before"]) == (1, False)
+    assert all(said[part] for part in ("deleted", "kept", "cannot_be_undone"))
+    told = call(*line, "--user", "user 0", "--rewrite-journal")
+    assert "1 episode(s) are nobody's now" in told
+    assert "cannot be undone\n- her part in the sum" in told
+    assert "erased before" in call(*line, "--user", "user 0")
+    assert opened.admit("user 5", waiting.episode).reason == "user-already-counted"
+    assert "1 to 256 characters" in refused(*line, "--user", "")
+    assert "where the journal is" in refused(
+        "deployments", "erase", "--url", "http://127.0.0.1:1", "--user", "x", "--rewrite-journal"
+    )
+
+
 @pytest.mark.verify
 def test_the_same_by_address(tmp_path: Path) -> None:
     world = "random-blend:states=4,actions=2,horizon=2,d=2"
@@ -154,6 +174,7 @@ def test_the_same_by_address(tmp_path: Path) -> None:
         there: tuple[Any, ...] = ("--url", url, "--key", ADMIN_KEY)
         assert json.loads(call("deployments", "show", *there, "--json"))["admitted"] == 4
         assert "finished: yes" in call("deployments", "finish", *there)
+        assert "1 episode(s)" in call("deployments", "erase", *there, "--user", "user 2")
         assert "version 0" in call("deployments", "fallback", *there, "--version", 0)
         call("deployments", "export", *there, "--out", tmp_path / "policy.json")
         assert json.loads((tmp_path / "policy.json").read_text())["version"] == 0

@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 import json
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +18,7 @@ import numpy as np
 import pytest
 from durable import AGENT, MODEL, episode
 from fastapi.testclient import TestClient
-from serving import APP, settings
+from serving import ADMIN, APP, settings
 
 from reticent.service.api.published import _events
 from reticent.service.app import create_app
@@ -26,7 +26,7 @@ from reticent_client.wire import arrays
 
 READ = (
     "/v1/billboard", "/v1/billboards/0", "/v1/model", "/v1/names", "/v1/round",
-    "/v1/status", "/v1/ledger", "/v1/health", "/v1/insights",
+    "/v1/status", "/v1/ledger", "/v1/health", "/v1/health/live", "/v1/health/ready", "/v1/insights",
     "/v1/insights/0", "/metrics", "/openapi.json", "/v1/transparency", "/dashboard", "/dashboard/dashboard.js",
 )  # fmt: skip
 """An address of every public route; the stream of events is read apart."""
@@ -138,7 +138,17 @@ def come_too_late(client: TestClient, opened: dict[str, Any], seed: int) -> None
     deployment._clock = stands
 
 
-WAYS = (send, send_twice, send_nonsense, act_and_leave, come_too_late)
+def be_erased(client: TestClient, opened: dict[str, Any], seed: int) -> None:
+    """Having come back (an odd user) or not; what she sends afterwards counts nothing."""
+    if seed % 2:
+        send(client, opened, seed)
+    answer = client.post("/v1/admin/erase", json={"user": f"user {seed}"}, headers=ADMIN)
+    assert (answer.status_code, answer.json()["episodes"]) == (200, 1)
+    path, content = body(client, opened, seed)
+    assert client.post(path, json=content, headers=APP).status_code == 410
+
+
+WAYS = (send, send_twice, send_nonsense, act_and_leave, come_too_late, be_erased)
 
 
 @pytest.mark.parametrize("way", WAYS)
@@ -183,9 +193,19 @@ def test_every_public_route_is_read(client: TestClient) -> None:
     """Of all GET routes but the admin's; a new one must be added to the list above."""
     patterns = [
         re.sub(r"\{[^}]*\}", "[^/]+", route.path)
-        for route in client.app.routes  # type: ignore[attr-defined]
-        if "GET" in (getattr(route, "methods", None) or ()) and "/admin/" not in route.path
+        for route in _flat(client.app.routes)  # type: ignore[attr-defined]
+        if "GET" in (route.methods or ()) and "/admin/" not in route.path
     ]
-    assert patterns
+    assert len(patterns) > 10
     for pattern in patterns:
         assert any(re.fullmatch(pattern, path) for path in (*READ, "/v1/events")), pattern
+
+
+def _flat(routes: Iterable[Any]) -> Iterator[Any]:
+    """Routes, and those of included routers."""
+    for route in routes:
+        inner = getattr(route, "original_router", None) or getattr(route, "router", None)
+        if inner is not None:
+            yield from _flat(inner.routes)
+        else:
+            yield route

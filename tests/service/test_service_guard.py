@@ -100,7 +100,7 @@ NEEDED = {
     "/v1/health": "nothing", "/v1/health/live": "nothing", "/v1/health/ready": "nothing", "/v1/transparency": "nothing",
     "/dashboard": "nothing", "/dashboard/{name}": "nothing",
     "/v1/admin/status": "operate", "/v1/admin/expire": "operate", "/v1/admin/finish": "operate",
-    "/v1/admin/fallback": "operate",
+    "/v1/admin/fallback": "operate", "/v1/admin/erase": "operate",
     "/v1/billboard": "read", "/v1/billboards/{version}": "read", "/v1/model": "read", "/v1/names": "read",
     "/v1/round": "read", "/v1/status": "read", "/v1/ledger": "read", "/v1/events": "read", "/metrics": "read",
     "/v1/insights": "read", "/v1/insights/{version}": "read", "/openapi.json": "read",

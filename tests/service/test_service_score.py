@@ -11,9 +11,12 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 from durable import MODEL, deployment, episode
+from fastapi.testclient import TestClient
+from serving import ADMIN, APP, settings
 
 from reticent.errors import InvalidInput
 from reticent.privacy.noise import SecureNoise
+from reticent.service.app import create_app
 from reticent.service.deployment import Deployment
 from reticent.service.embedded import DeployedAgent
 from reticent.service.mechanism import Mechanism, make_mechanism
@@ -268,3 +271,29 @@ def test_a_token_cannot_claim_another_place(tmp_path: Path) -> None:
     assert service.secrets.read(opened.token).place == 0
     again = service.admit("ann", opened.episode)
     assert (again.token, again.place, again.round, again.reference) == (opened.token, 0, 0, 0)
+
+
+def test_in_shadow_everybody_acts_by_version_0_and_is_learned_from(tmp_path: Path) -> None:
+    with TestClient(create_app(settings(tmp_path, agent=AGENT, shadow=True), begin=True)) as client:
+        service = client.app.state.deployment  # type: ignore[attr-defined]
+        for user in range(USERS + 1):
+            opened = client.post("/v1/episodes", json={"user": f"user {user}"}, headers=APP).json()
+            assert opened["version"] == 0
+            assert opened["learning"] == (user < USERS)
+            if user < USERS:
+                body = {"token": opened["token"], **episode(user)}
+                path = f"/v1/episodes/{opened['episode']}"
+                assert client.post(f"{path}/trajectory", json=body, headers=APP).json()["version"] == 0
+        status = client.get("/v1/status").json()
+        assert (status["served_version"], status["version"], status["fallback"]) == (2, 2, 0)
+        assert client.get("/v1/billboard").json()["version"] == 0
+        first, later = (client.get(f"/v1/billboards/{version}").json() for version in (0, 2))
+        assert first["report"]["theta"] != later["report"]["theta"]  # it has learned
+        # The moments of a round are those of the plan that its users acted by, under the round's own reference.
+        acted, reference = service._acted_by(1)
+        assert (acted.version, reference.version) == (0, 1)
+        for version, code in ((None, 409), (1, 409), (0, 200)):
+            answer = client.post("/v1/admin/fallback", json={"version": version}, headers=ADMIN)
+            assert answer.status_code == code
+    with pytest.raises(InvalidInput, match="shadow"):
+        create_app(settings(tmp_path, agent=AGENT))

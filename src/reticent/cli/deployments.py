@@ -11,7 +11,7 @@ import typer
 from reticent.cli.options import Dev, Json
 
 app = typer.Typer(
-    help="Look after deployments: list, show, finish, export the published policy, fall back to an earlier one.",
+    help="Look after deployments: list, show, finish, export or fall back to a published policy, erase a user.",
     no_args_is_help=True,
     rich_markup_mode=None,
 )
@@ -159,6 +159,70 @@ def fallback(
 
             served = choose_version(store, version)
     print(f"version {served} is served to users who come now")
+
+
+@app.command()
+def erase(
+    user: Annotated[str, typer.Option(help="Her id, as the app gives it; - reads it from standard input.")],
+    config: MaybeConfig = None,
+    url: Url = None,
+    rewrite_journal: Annotated[
+        bool,
+        typer.Option("--rewrite-journal", help="With --config: also have the journal written anew, without her rows."),
+    ] = False,
+    key: Key = None,
+    dev: Dev = False,
+    as_json: Json = False,
+) -> None:
+    """Erase a user at her request; she is never learned from again. Says what is deleted, what is kept and why.
+
+    Do it because she asks, never by what she did. With `--user -` her id is in no list of processes and no history.
+    """
+    with_one(config, url)
+    if rewrite_journal and url is not None:
+        from reticent.errors import InvalidInput
+
+        raise InvalidInput("--rewrite-journal", "with --url", "with --config", "run it where the journal is")
+    if user == "-":
+        import sys
+
+        user = sys.stdin.readline().rstrip("\n")
+    if url is not None:
+        done = asked(url, key, "/v1/admin/erase", {"user": user})
+    else:
+        done = _erased_in_store(_given(config), dev, user, rewrite_journal)
+    if as_json:
+        from reticent.cli.output import print_json
+
+        print_json(done)
+        return
+    print("erased before" if done["before"] else f"erased: {done['episodes']} episode(s) are nobody's now")
+    for title in ("deleted", "kept", "cannot_be_undone"):
+        print(title.replace("_", " "))
+        for line in done[title]:
+            print(f"- {line}")
+
+
+def _erased_in_store(config: Path, dev: bool, user: str, rewrite: bool) -> dict[str, Any]:
+    """Erase a user in the store that a file names; with ``rewrite`` the journal is written anew."""
+    import dataclasses
+
+    from reticent.cli.store import opened_store
+    from reticent.errors import InvalidInput
+
+    if not 1 <= len(user) <= 256:
+        raise InvalidInput("--user", f"{len(user)} characters", "1 to 256 characters", "give the id that the app gives")
+    with opened_store(config, dev, "reticent deployments erase") as (settings, store, secrets):
+        from reticent.service.erasure import erase as erase_user
+        from reticent.service.journal import rewrite_journal
+        from reticent.service.witness import Witness
+
+        witness = Witness(settings.witness_file, secrets)
+        witness.read()  # a missing one is said before anything is changed
+        done = erase_user(store, secrets, witness, user)
+        if rewrite:
+            rewrite_journal(witness, store, secrets)
+    return dataclasses.asdict(done)
 
 
 def described(config: Path | None, url: str | None, key: str | None, dev: bool) -> dict[str, Any]:

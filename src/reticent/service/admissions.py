@@ -153,8 +153,8 @@ class Admissions(Rounds):
         """
         until = self._clock() + self.ticket_lifetime
         with self.store.write() as tx:
-            known = records.episodes(tx, [one.episode for one in group])
-            new = [one for one in group if one.episode not in known]
+            known = self._known(tx, group)
+            new = [one for one in group if one not in known]
             counted = records.count_users(tx, [one.user for one in new], self.contributions) if new else set()
             new = [one for one in new if one.user in counted]
             if not new:
@@ -200,7 +200,7 @@ class Admissions(Rounds):
         """What those of a group are told who need not or cannot be admitted now."""
         with self.store.read() as tx:
             clock = records.deployment(tx)
-            known = records.episodes(tx, [one.episode for one in group])
+            known = self._known(tx, group)
             admissions = records.admissions(tx, [one.user for one in group])
             numbers = (self.terms.schedule.round_and_place(row.admission)[0] for row in known.values())
             references = self._references(tx, numbers)
@@ -209,21 +209,29 @@ class Admissions(Rounds):
         self._used_up, version = bool(clock.admitted >= self.users), records.version_to_serve(clock)
         answers: dict[Arrival, Opened | Refusal] = {}
         for one in group:
-            row = known.get(one.episode)
-            if row is not None and row.user != one.user:
+            row, had = known.get(one), admissions.get(one.user, 0)
+            erased = row is not None and row.state == "erased"
+            if row is not None and row.user != one.user and not (erased and had >= self.contributions):
                 taken = "this episode id belongs to another user; draw a random one"
                 answers[one] = Refusal("episode-taken", taken)
-            elif row is not None:
+            elif row is not None and not erased:
                 answers[one] = self._admitted(row.id, row.version, row.expires_at, row.admission, references)
             elif clock.halted is not None:
                 answers[one] = self._not_learned_from(one.episode, version, "learning-stopped")
-            elif admissions.get(one.user, 0) >= self.contributions:
+            elif had >= self.contributions:
                 answers[one] = self._not_learned_from(one.episode, version, "user-already-counted")
             elif self._used_up:
                 answers[one] = self._not_learned_from(one.episode, version, "horizon-used-up")
             elif one.user in too_soon:
                 answers[one] = self._not_learned_from(one.episode, version, "too-soon")
         return answers
+
+    def _known(self, tx: Connection, group: Sequence[Arrival]) -> dict[Arrival, Any]:
+        """The rows of those whose episodes were admitted before, also if they were erased since and are nobody's."""
+        erased = {one: self.secrets.erased(one.episode) for one in group}
+        rows = records.episodes(tx, [*(one.episode for one in group), *erased.values()])
+        found = {one: rows.get(one.episode, rows.get(erased[one])) for one in group}
+        return {one: row for one, row in found.items() if row is not None}
 
     def _references(self, tx: Connection, numbers: Iterable[int]) -> Mapping[int, int | None]:
         """What the rounds refer to, where contributions do."""

@@ -11,7 +11,7 @@ from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
-from fastapi import FastAPI
+from fastapi import APIRouter, FastAPI
 from fastapi.responses import JSONResponse
 
 import reticent
@@ -27,6 +27,7 @@ from reticent.service.reception import Reception
 from reticent.service.secrets import Secrets
 from reticent.service.sockets import LIMITS, Limits
 from reticent.service.storage.engine import Store
+from reticent.service.telemetry import Traced, otlp_tracing
 from reticent.service.terms import Terms
 from reticent.service.upkeep import Upkeep
 from reticent.service.witness import Witness
@@ -119,7 +120,7 @@ def opened_with(kind: type[R], terms: Any, settings: Settings) -> R:
     return kind(
         terms, Store(settings.database, settings.processes), secrets, inline=settings.planning == "inline",
         ticket_lifetime=settings.ticket_lifetime, finish_after=settings.finish_after,
-        witness=Witness(settings.witness_file, secrets), canaries=settings.canaries,
+        witness=Witness(settings.witness_file, secrets), canaries=settings.canaries, shadow=settings.shadow,
     )  # fmt: skip
 
 
@@ -143,6 +144,7 @@ def application(settings: Settings, deployment: Reception, upkeep: Background) -
     keys = Keys(settings)
     enrolment = None if settings.enrolment_key is None else Enrolment(settings.enrolment_key)
     desk = episodes.Desk(deployment, enrolment, settings.gather_seconds)
+    tracing = otlp_tracing() if settings.telemetry == "otlp" else None
     body_limit = settings.body_limit or largest_request(deployment.terms)
     limits = Limits(body_bytes=body_limit, read_seconds=settings.read_seconds, connections=settings.connections)
 
@@ -153,16 +155,18 @@ def application(settings: Settings, deployment: Reception, upkeep: Background) -
         desk.close()
         upkeep.stop()
         deployment.store.close()
+        if tracing is not None:
+            tracing.shutdown()
 
     app = FastAPI(
         title="reticent", version=reticent.__version__, lifespan=lifespan, docs_url=None, redoc_url=None,
         openapi_url=None, description="Learns from every user, reveals none. See docs/service.md.",
     )  # fmt: skip
     app.state.keys, app.state.deployment, app.state.settings = keys, deployment, settings
-    app.state.desk, app.state.upkeep = desk, upkeep
-    for part in (episodes, published, operation):
-        app.include_router(part.router)
-    _include_dashboard(app)
+    app.state.desk, app.state.upkeep, app.state.tracing = desk, upkeep, tracing
+    routers = [episodes.router, published.router, operation.router, *_dashboard()]
+    for router in routers:
+        app.include_router(router)
     _describe(app)
     problems.install(app)
     app.add_middleware(Quick, desk=desk)
@@ -170,6 +174,9 @@ def application(settings: Settings, deployment: Reception, upkeep: Background) -
         Guard, keys=keys, hosts=(*settings.hosts, settings.host), open_reads=settings.open_reads,
         development=settings.development, body_limit=body_limit, rate_limit=settings.rate_limit,
     )  # fmt: skip
+    if tracing is not None:
+        templates = [*app.routes, *(route for router in routers for route in router.routes)]
+        app.add_middleware(Traced, provider=tracing, routes=templates)
     return app
 
 
@@ -187,10 +194,11 @@ def tell_workers(config: Path, home: Path, *, host: str | None, port: int | None
     os.environ[CONFIG] = json.dumps(told)
 
 
-def _include_dashboard(app: FastAPI) -> None:
+def _dashboard() -> list[APIRouter]:
     """The page for people, where it is installed."""
     with contextlib.suppress(ModuleNotFoundError):
-        app.include_router(importlib.import_module("reticent.service.dashboard.routes").router)
+        return [importlib.import_module("reticent.service.dashboard.routes").router]
+    return []
 
 
 def _describe(app: FastAPI) -> None:

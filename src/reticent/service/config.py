@@ -66,6 +66,7 @@ class Settings(BaseModel):
       database: SQLAlchemy URL: SQLite (one process) or PostgreSQL.
       witness: a file outside the database that remembers what was released (:mod:`reticent.service.witness`); with SQLite
         by default beside it, with PostgreSQL to be given.
+      shadow: whether all users act by version 0 while plans are learned and published that nobody acts by.
       planning: whether the admission that ends a round waits for the new plan (``inline``) or not (``background``).
       gather_seconds: how long admissions and submissions that come together wait for more to share a transaction with.
       ticket_lifetime: seconds until an open episode expires.
@@ -81,6 +82,7 @@ class Settings(BaseModel):
       keys_file: a YAML file of such lists by role, read again whenever it changes.
       enrolment_key: the Ed25519 public key (64 hex digits) of the app's backend, without whose word nobody is admitted.
       logs: lines for people, or JSON lines.
+      telemetry: whether spans of requests are sent by OTLP (:mod:`reticent.service.telemetry`).
     """
 
     model_config = ConfigDict(extra="forbid", frozen=True, protected_namespaces=())
@@ -92,6 +94,7 @@ class Settings(BaseModel):
     contributions: Annotated[int, Field(ge=1, le=1000)] = 1
     canaries: Annotated[int, Field(ge=0, le=1000)] = 0
     pan_private: bool = False
+    shadow: bool = False
     database: str = "sqlite:///reticent.db"
     witness: Path | None = None
     host: str = "127.0.0.1"
@@ -115,6 +118,7 @@ class Settings(BaseModel):
     keys_file: Path | None = None
     enrolment_key: Digest | None = None
     logs: Literal["plain", "json"] = "plain"
+    telemetry: Literal["off", "otlp"] = "off"
 
     _secrets: dict[str, str] = PrivateAttr(default_factory=dict)
     _development: bool = PrivateAttr(default=False)

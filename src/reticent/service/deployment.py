@@ -50,12 +50,13 @@ class Deployment(Reception, Releases):
         finish_after: float = 604_800.0,
         witness: Witness | None = None,
         canaries: int = 0,
+        shadow: bool = False,
         clock: Callable[[], float] = time.time,
         steady: Callable[[], float] = time.monotonic,
     ) -> None:
         super().__init__(
             mechanism, store, secrets, inline=inline, ticket_lifetime=ticket_lifetime, finish_after=finish_after,
-            witness=witness, canaries=canaries, clock=clock, steady=steady,
+            witness=witness, canaries=canaries, shadow=shadow, clock=clock, steady=steady,
         )  # fmt: skip
         self.mechanism, self.canaries = mechanism, Canaries(mechanism, canaries)
         self._advancing = threading.Lock()
@@ -97,7 +98,8 @@ class Deployment(Reception, Releases):
         records.insert_new(
             tx, tables.DEPLOYMENT, id=records.ONLY, format=tables.FORMAT, identity=self.identity,
             facts=json.dumps(self.facts()), key_check=self.secrets.seal(b"", "key check"), admitted=0, open_round=0,
-            served_version=0, waited=0.0, ticked_at=0.0, finished=False, halted=None, fallback=None,
+            served_version=0, waited=0.0, ticked_at=0.0, finished=False, halted=None,
+            fallback=0 if self.shadow else None,
         )  # fmt: skip
 
     def insights(self, version: int) -> dict[str, Any]:

@@ -15,12 +15,11 @@ from typing import Any
 
 import numpy as np
 
-from reticent.errors import InvalidInput
 from reticent.service.billboards import Billboard
 from reticent.service.refusals import Refusal
 from reticent.service.storage import records
 from reticent.service.storage.engine import Store
-from reticent.service.storage.migrations import layout_of, require_layout
+from reticent.service.storage.migrations import require_begun
 from reticent_client.wire import arrays
 
 EXPORTS = (".npz", ".json")
@@ -48,12 +47,14 @@ def choose_version(store: Store, version: int | None) -> int:
     """Serve users who come from now on a published version, None being the newest; says which that is.
 
     Raises:
-      Refusal: it was never published; nothing was changed.
+      Refusal: it was never published, or the deployment is a shadow; nothing was changed.
     """
     with _reading(store):
         pass
     with store.write() as tx:
         clock = records.deployment(tx, lock=True)
+        if version != 0 and json.loads(clock.facts).get("shadow", False):
+            raise Refusal("in-shadow", "users of a shadow deployment are served version 0; begin one without to act")
         if version is not None and not 0 <= version <= clock.served_version:
             raise Refusal(
                 "not-found", f"version {version} has not been published; the newest is {clock.served_version}"
@@ -98,11 +99,5 @@ def write_policy(path: Path, board: dict[str, Any], promise: str, names: Mapping
 
 def _reading(store: Store) -> Any:
     """A reading transaction on a store of the present layout in which a deployment was begun."""
-    if not store.has_tables():
-        raise InvalidInput("database", "empty", "one that `reticent init` began", "check its path")
-    with store.read() as tx:
-        found = layout_of(tx)
-    if found is None:
-        raise InvalidInput("database", "empty", "one that `reticent init` began", "check its path")
-    require_layout(found)
+    require_begun(store)
     return store.read()

@@ -24,7 +24,7 @@ from reticent.service.secrets import Secrets
 from reticent.service.storage import records
 from reticent.service.storage.engine import Store
 from reticent.service.storage.rows import Rows, kept_rows
-from reticent.service.witness import Witness
+from reticent.service.witness import Seen, Witness
 
 LABEL = "journal"
 
@@ -79,8 +79,15 @@ class Journal:
 
 
 def rewrite_journal(witness: Witness, store: Store, secrets: Secrets) -> None:
-    """Write the journal anew from a store that has everything the witness has seen, as after a change of its layout."""
-    with store.read_snapshot() as tx:
-        clock = records.deployment(tx)
-        journal = Journal(witness.path, secrets.of(clock.identity))
-        witness.rewrite_journal(lambda _: (journal.append(0, kept_rows(tx)), int(clock.admitted)))
+    """Write the journal anew from a store that has everything the witness has seen, as after a change of its layout.
+
+    The store is read while nobody else writes the journal: what was witnessed before is in it.
+    """
+
+    def write(_: Seen) -> tuple[int, int]:
+        with store.read_snapshot() as tx:
+            clock = records.deployment(tx)
+            journal = Journal(witness.path, secrets.of(clock.identity))
+            return journal.append(0, kept_rows(tx)), int(clock.admitted)
+
+    witness.rewrite_journal(write)

@@ -47,13 +47,14 @@ class Reception(Submissions):
         finish_after: float = 604_800.0,
         witness: Witness | None = None,
         canaries: int = 0,
+        shadow: bool = False,
         clock: Callable[[], float] = time.time,
         steady: Callable[[], float] = time.monotonic,
     ) -> None:
         super().__init__(
             terms, store, secrets, inline=inline, ticket_lifetime=ticket_lifetime, witness=witness, clock=clock
         )
-        self.finish_after, self.canary_rounds = finish_after, canaries
+        self.finish_after, self.canary_rounds, self.shadow = finish_after, canaries, shadow
         self._steady, self._ticked = steady, steady()
 
     # -- what whoever has the agent says ------------------------------------------------------------------------------
@@ -85,6 +86,7 @@ class Reception(Submissions):
             "noise": [f"{sigma:.6e}" for sigma in terms.noise_scale.flat], "form": rules.form.name,
             "ticket_lifetime": self.ticket_lifetime, "finish_after": self.finish_after,
             **({"canaries": self.canary_rounds} if self.canary_rounds else {}),
+            **({"shadow": True} if self.shadow else {}),
             **({"participation": dataclasses.asdict(self.returning.participation)} if self.returning.active else {}),
             **{f"resolved {key}": value for key, value in promised.settings.items()},
             **{f"option {key}": value for key, value in terms.options.items()},

@@ -13,6 +13,7 @@ STATUS = {
     "not-learning": 409,
     "wrong-trust": 409,
     "not-finished": 409,
+    "in-shadow": 409,
     "round-open": 409,
     "batch-taken": 409,
     "batch-late": 410,

@@ -20,7 +20,8 @@ again. Rounds from J on were shown to nobody: noise that may have been drawn for
 published, and what is drawn after the restore is fresh. Their sums restart from nothing, so a contribution of before the
 restore is in one of the releases 0 … J − 1 or in none. Who is in one of those was admitted before she contributed, hence
 before that release was made, hence is listed by its entry or an earlier one; restored, her admission counts. Who is not
-listed is in no release: if she comes again it is, for what is published, the first time. So every user is in at most g
+listed is in no release: if she comes again it is, for what is published, the first time. Who was erased is listed as
+nobody at most by entries after that of her erasure, whose tombstone admits her never again. So every user is in at most g
 of all releases' sums, each round has one release with noise of its own, and the theorem of docs/service.md applies to
 the arrivals that remain. ∎
 """
@@ -42,7 +43,7 @@ from reticent.service import backup
 from reticent.service.deployment import Deployment
 from reticent.service.journal import Journal
 from reticent.service.secrets import Secrets
-from reticent.service.storage import records, rows
+from reticent.service.storage import erasures, records, rows
 from reticent.service.storage.migrations import layout_of, require_layout
 from reticent.service.storage.tables import (
     BATCHES,
@@ -219,8 +220,14 @@ def _begin_again(tx: Connection, deployment: Deployment, clock: Any, halted: str
     reached = int(np.searchsorted(schedule.ends, admitted, side="left"))
     current = min(max(released, reached), deployment.releases)
     tx.execute(sa.update(EPISODES).where(EPISODES.c.state == "open").values(state="expired"))
-    tally = sa.select(EPISODES.c.user, sa.func.count()).group_by(EPISODES.c.user)
+    gone = erasures.erased(tx)
+    for name in gone:  # who was erased after what a copy has of her
+        erasures.disown(tx, name, deployment.secrets.erased)
+    somebodys = EPISODES.c.user != erasures.NOBODY
+    tally = sa.select(EPISODES.c.user, sa.func.count()).where(somebodys).group_by(EPISODES.c.user)
     tx.execute(sa.insert(USERS).from_select(["name", "admissions"], tally))
+    for name in gone:
+        erasures.bury(tx, name, deployment.contributions)
     if deployment.returning.active:
         _remember_visits(tx, schedule, released)
     for number in range(released, current):
@@ -245,7 +252,8 @@ def _begin_again(tx: Connection, deployment: Deployment, clock: Any, halted: str
 def _remember_visits(tx: Connection, schedule: Any, released: int) -> None:
     """The rounds of users who return. Which round counted a report is not known any more: it is taken to be the last that
     was released, which forbids at least as much of the rounds to come as the true one did."""
-    found = tx.execute(sa.select(EPISODES.c.user, EPISODES.c.id, EPISODES.c.admission, EPISODES.c.state))
+    wanted = sa.select(EPISODES.c.user, EPISODES.c.id, EPISODES.c.admission, EPISODES.c.state)
+    found = tx.execute(wanted.where(EPISODES.c.user != erasures.NOBODY))
     for part in found.partitions(rows.MANY):
         visits = [
             {

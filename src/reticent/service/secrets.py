@@ -58,9 +58,9 @@ class Secrets:
 
     def __init__(self, secret: str, identity: str = "") -> None:
         self._secret, self._identity = secret, identity.encode()
-        self._names, self._tokens, self._coins, self._witness, signing, rest = (
+        self._names, self._tokens, self._coins, self._witness, self._erased, signing, rest = (
             HKDF(SHA256(), 32, None, f"reticent service v1 {purpose}".encode()).derive(secret.encode())
-            for purpose in ("names", "tokens", "coins", "witness", "ledger", "storage")
+            for purpose in ("names", "tokens", "coins", "witness", "erased", "ledger", "storage")
         )
         self._storage, self._signing = AESGCM(rest), Ed25519PrivateKey.from_private_bytes(signing)
 
@@ -87,6 +87,11 @@ class Secrets:
     def name(self, user: str) -> str:
         """A user's name as it is stored: without the secret it can be neither read nor guessed."""
         return hmac.new(self._names, user.encode("utf-8", "surrogatepass"), hashlib.sha256).hexdigest()
+
+    def erased(self, episode: str) -> str:
+        """What stands in the place of the id of an erased episode: whoever has the id can be recognised, and it cannot be
+        found out from this."""
+        return hmac.new(self._erased, self._identity + episode.encode(), hashlib.sha256).hexdigest()[:32]
 
     def coin(self, episode: str, step: int) -> float:
         """A uniform number in [0, 1) that nobody can foresee and that a retried request gets again."""

@@ -156,16 +156,26 @@ class Submissions(Admissions):
         """Count a group in one transaction; says who was refused, and why."""
         with self.store.write() as tx:
             rows = records.episodes(tx, list(group), lock=True)
-            unknown = [one.token for identity, one in group.items() if identity not in rows]
+            unknown = self._neither_here_nor_erased(tx, [one.token for key, one in group.items() if key not in rows])
             lost = [token.episode for token in unknown if token.restores < self.restores]
             rolled_back, halted = len(unknown) > len(lost), records.deployment(tx).halted
             if not rolled_back and halted is None:
                 refused = self._add(tx, group, rows)
                 gone = Refusal("episode-expired", "the episode was lost with the store; nothing was spent")
-                return {**refused, **dict.fromkeys(lost, gone)}
+                over = Refusal("episode-expired", "the episode was waited for no longer; nothing was spent")
+                erased = set(group) - set(rows) - set(lost)
+                return {**refused, **dict.fromkeys(lost, gone), **dict.fromkeys(erased, over)}
         if rolled_back and halted is None:
             self.halt("an episode that was admitted is unknown to the store: it was rolled back")
         raise _Stopped
+
+    def _neither_here_nor_erased(self, tx: Connection, tokens: Sequence[EpisodeToken]) -> list[EpisodeToken]:
+        """Those of episodes that nobody here has seen; the others' were erased, which proves nothing of the store."""
+        if not tokens:
+            return []
+        stand_ins = {token: self.secrets.erased(token.episode) for token in tokens}
+        erased = records.episodes(tx, list(stand_ins.values()))
+        return [token for token in tokens if stand_ins[token] not in erased]
 
     def _formed(self, group: Iterable[Submission], reference: int | None) -> Formed:
         """What each adds if the open round has this reference."""

@@ -23,10 +23,13 @@ import json
 import os
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import TypeVar
 
 from reticent.errors import InvalidInput, ReticentError
 from reticent.service.sealed_file import sync_directory
 from reticent.service.secrets import Secrets
+
+T = TypeVar("T")
 
 
 class RolledBack(ReticentError):
@@ -130,6 +133,14 @@ class Witness:
         """The store has been replaced, or left as it was; ``halted`` says why it must not learn, if it must not."""
         with self._alone():
             self._write(dataclasses.replace(self.read(), halted=halted))
+
+    def extend_journal(self, journal: Callable[[Seen], int], change: Callable[[], T]) -> T:
+        """Have something appended to the journal, whose new length ``journal`` says, and then ``change`` the store as it
+        foretells; nobody else writes the journal meanwhile, so that no copy has the change without the word of it."""
+        with self._alone():
+            seen = self.read()
+            self._write(dataclasses.replace(seen, length=journal(seen)))
+            return change()
 
     def rewrite_journal(self, journal: Callable[[Seen], tuple[int, int]]) -> None:
         """Have the journal written anew; killed in the middle, there is none until the next publication writes it."""

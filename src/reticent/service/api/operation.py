@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+import dataclasses
+
 from fastapi import APIRouter, Depends, Request
 
 from reticent.service import published
@@ -10,6 +12,7 @@ from reticent.service.api import schemas
 from reticent.service.api.episodes import Served
 from reticent.service.api.problems import documented
 from reticent.service.api.security import BEARER
+from reticent.service.erasure import erase
 from reticent.service.export import choose_version
 from reticent.service.refusals import Refusal
 from reticent.service.storage import records
@@ -60,10 +63,18 @@ def expire(deployment: Served) -> schemas.Expired:
     return schemas.Expired(expired=deployment.expire())
 
 
-@router.post("/admin/fallback", dependencies=ADMIN, responses=documented(403, 404))
+@router.post("/admin/fallback", dependencies=ADMIN, responses=documented(403, 404, 409))
 def fallback(body: schemas.Fallback, deployment: Served) -> schemas.Served:
     """Serve users a published version other than the newest, or the newest again. Public, and no matter of privacy."""
     return schemas.Served(served_version=choose_version(deployment.store, body.version))
+
+
+@router.post("/admin/erase", dependencies=ADMIN, responses=documented(403))
+def erase_user(body: schemas.Erase, deployment: Served) -> schemas.Erased:
+    """Erase a user at her request, and never learn from her again. Somebody who never came gets the same answer, with no
+    episodes; it may be repeated."""
+    done = erase(deployment.store, deployment.secrets, deployment.witness, body.user)
+    return schemas.Erased.model_validate(dataclasses.asdict(done))
 
 
 @router.post("/admin/finish", dependencies=ADMIN, responses=documented(403, 409))

@@ -278,6 +278,22 @@ class Served(BaseModel):
     served_version: int
 
 
+class Erase(_Strict):
+    """A user who asks to be forgotten."""
+
+    user: Annotated[str, Field(min_length=1, max_length=256)]
+
+
+class Erased(BaseModel):
+    """What was done and what could not be, for her who asked (:class:`reticent.service.erasure.Erased`)."""
+
+    episodes: int
+    before: bool
+    deleted: list[str]
+    kept: list[str]
+    cannot_be_undone: list[str]
+
+
 class Expired(BaseModel):
     """How many episodes are waited for no longer."""
 

@@ -107,6 +107,16 @@ class Store:
         if not self.embedded:
             connection.execute(sa.text(f"SELECT pg_advisory_xact_lock({SETUP_LOCK})"))
 
+    def tidy(self) -> None:
+        """Let go of old pages, where the store keeps them in a file of its own: what was overwritten is overwritten there
+        too, unless somebody is just reading it. PostgreSQL's are its own affair (``VACUUM``, its write-ahead log)."""
+        if self.embedded:
+            raw = self.engine.raw_connection()
+            try:
+                raw.cursor().execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
+            finally:
+                raw.close()
+
     def close(self) -> None:
         self.engine.dispose()
 

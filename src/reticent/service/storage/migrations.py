@@ -19,7 +19,7 @@ from sqlalchemy.engine import Connection
 
 from reticent.errors import InvalidInput
 from reticent.service.storage.engine import Store
-from reticent.service.storage.tables import CANARIES, DEPLOYMENT, FORMAT, METADATA, VISITS
+from reticent.service.storage.tables import CANARIES, DEPLOYMENT, ERASURES, FORMAT, METADATA, VISITS
 
 
 def _to_5(tx: Connection) -> None:
@@ -28,7 +28,12 @@ def _to_5(tx: Connection) -> None:
     METADATA.create_all(tx, tables=[VISITS, CANARIES])
 
 
-STEPS: dict[int, Callable[[Connection], None]] = {5: _to_5}
+def _to_6(tx: Connection) -> None:
+    """Users may be erased, and the store remembers that they are not to be admitted again."""
+    METADATA.create_all(tx, tables=[ERASURES])
+
+
+STEPS: dict[int, Callable[[Connection], None]] = {5: _to_5, 6: _to_6}
 """What leads from the layout before to each layout."""
 
 OLDEST = min(STEPS) - 1
@@ -49,6 +54,21 @@ def require_layout(found: int | None) -> None:
     if found is not None and found != FORMAT:
         remedy = "stop every worker and run `reticent migrate`" if OLDEST <= found < FORMAT else _remedy(found)
         raise InvalidInput("database", f"of layout {found}", f"of layout {FORMAT}", remedy)
+
+
+def require_begun(store: Store) -> None:
+    """Refuse a store in which nothing was begun, or of another layout.
+
+    Raises:
+      InvalidInput: it is one.
+    """
+    found = None
+    if store.has_tables():
+        with store.read() as tx:
+            found = layout_of(tx)
+    if found is None:
+        raise InvalidInput("database", "empty", "one that `reticent init` began", "check its path")
+    require_layout(found)
 
 
 def migrate(store: Store) -> tuple[int, int]:

@@ -138,6 +138,12 @@ def count_users(tx: Connection, names: Sequence[str], limit: int) -> set[str]:
     return set(tx.execute(statement.returning(USERS.c.name), rows).scalars())
 
 
+def set_admissions(tx: Connection, name: str, times: int) -> None:
+    """Count a user as admitted so often, whether she ever was or not; her row is locked from here."""
+    statement = _insert(tx, USERS).values(name=name, admissions=times)
+    tx.execute(statement.on_conflict_do_update(index_elements=[USERS.c.name], set_={"admissions": times}))
+
+
 def count_admissions(tx: Connection, users: int) -> Any:
     """Count so many admissions; the clock's row after them, whose lock is held from here. Undo it if there was no room."""
     advanced = {"admitted": DEPLOYMENT.c.admitted + users}

@@ -22,6 +22,7 @@ from reticent.service.storage.tables import (
     CHAIN,
     DEPLOYMENT,
     EPISODES,
+    ERASURES,
     LEARNER,
     METADATA,
     ROUNDS,
@@ -31,7 +32,7 @@ from reticent.service.storage.tables import (
 
 KEPT: dict[str, tuple[str, ...]] = {
     table.name: tuple(column.name for column in table.c if column.name != "total")
-    for table in (DEPLOYMENT, LEARNER, ROUNDS, BATCHES, CANARIES, BILLBOARDS, CHAIN, EPISODES)
+    for table in (DEPLOYMENT, LEARNER, ROUNDS, BATCHES, CANARIES, BILLBOARDS, CHAIN, EPISODES, ERASURES)
 }
 """Columns by table, in the order in which rows are written."""
 
@@ -56,7 +57,8 @@ SOME, MANY = 16, 5_000
 
 def kept_rows(tx: Connection, version: int = 0, admission: int = 0) -> Iterator[Rows]:
     """What is to be kept, in parts: releases from round ``version`` on, what was published after them, episodes from the
-    user admitted as number ``admission`` on, and the rows of which there is one."""
+    user admitted as number ``admission`` on, and the rows of which there is one. Erasures are among it if it is all from
+    the beginning: later ones are written down when they are made (:mod:`reticent.service.erasure`)."""
     newest = records.learner_version(tx)
     published = version + 1 if version else 0
     wanted: tuple[tuple[sa.Table, Any, int], ...] = (
@@ -68,6 +70,7 @@ def kept_rows(tx: Connection, version: int = 0, admission: int = 0) -> Iterator[
         (BILLBOARDS, BILLBOARDS.c.version >= published, SOME),
         (CHAIN, CHAIN.c.version >= published, MANY),
         (EPISODES, EPISODES.c.admission >= admission, MANY),
+        (ERASURES, sa.false() if version or admission else sa.true(), MANY),
     )
     for table, which, size in wanted:
         columns = [table.c[name] for name in KEPT[table.name]]
@@ -85,11 +88,15 @@ def row_of(table: sa.Table, **values: Any) -> Rows:
 
 
 def put_back(tx: Connection, given: Rows) -> None:
-    """Store rows in place of those with the same numbers."""
+    """Store rows in place of those with the same numbers. An erasure is never taken back by an older copy."""
     table, columns = METADATA.tables[given["table"]], given["columns"]
     restored = [
         {key: _stored(table.c[key], value) for key, value in zip(columns, row, strict=True)} for row in given["rows"]
     ]
+    if table is ERASURES:
+        for row in restored:
+            records.insert_new(tx, ERASURES, **row)
+        return
     key = sequence_of(table)
     numbers = [row[key.name] for row in restored]
     tx.execute(sa.delete(table).where(key >= min(numbers), key <= max(numbers)))

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from sqlalchemy import BigInteger, Boolean, Column, Float, Integer, LargeBinary, MetaData, String, Table, Text
 
-FORMAT = 5
+FORMAT = 6
 """Version of the layout; a store of an earlier one is brought up to it by `reticent migrate`."""
 
 METADATA = MetaData()
@@ -53,7 +53,7 @@ EPISODES = Table(
     Column("expires_at", Float, nullable=False, index=True),
     Column("state", String(8), nullable=False),
 )
-"""Admitted episodes: ``open``, ``counted`` or ``expired``.
+"""Admitted episodes: ``open``, ``counted``, ``expired``, or ``erased`` and then nobody's (:mod:`reticent.service.erasure`).
 
 ``admission`` says as which user (0-based) she came: her round and her place in it follow, and with them what she is served.
 """
@@ -129,3 +129,7 @@ VISITS = Table(
     Column("counted_in", BigInteger, nullable=True),
 )
 """The stored name of a user, her episode, the round whose place she has, and the round that counted her report, if any."""
+
+ERASURES = Table("erasures", METADATA, Column("name", String(64), primary_key=True))
+"""Tombstones of those who asked to be erased: the stored name, and nothing else. Kept by every copy of the store, so that
+nobody is learned from again because a disk failed."""

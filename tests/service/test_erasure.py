@@ -1,0 +1,299 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Erasure: what is gone, what stays, that nothing published moves, and that no restore brings anybody back."""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import json
+import logging
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import sqlalchemy as sa
+from durable import MODEL, SECRET, deployment, episode
+from fastapi.testclient import TestClient
+from running_service import ADMIN_KEY, APP_KEY, running_service
+from serving import ADMIN, APP, READER, settings
+from test_backup_and_restore import begin, copied, lose, put_back, serve, shown, total
+
+from reticent.errors import InvalidInput
+from reticent.service import published
+from reticent.service.app import create_app
+from reticent.service.deployment import Deployment
+from reticent.service.erasure import Erased, erase
+from reticent.service.journal import Journal, rewrite_journal
+from reticent.service.logs import JsonLines
+from reticent.service.refusals import Refusal
+from reticent.service.secrets import Damaged, Secrets
+from reticent.service.storage import tables
+from reticent.worlds.registry import make_world_from
+from reticent_client import Connection, ServiceError
+
+NAMES = Secrets(SECRET)
+
+
+def forget(service: Deployment, user: str) -> Erased:
+    return erase(service.store, service.secrets, service.witness, user)
+
+
+def rows_of(service: Deployment, table: sa.Table) -> list[dict[str, Any]]:
+    with service.store.read() as tx:
+        found = [dict(row._mapping) for row in tx.execute(sa.select(table))]
+    return sorted(found, key=lambda row: row.get("admission", 0))
+
+
+def test_her_rows_are_nobodys_and_nothing_else_moves(tmp_path: Path, database: str) -> None:
+    service = begin(tmp_path, database)
+    came = serve(service, range(5))  # one release; user 4 has submitted to the open round
+    waiting = service.admit("user 5")
+    before, added, status = shown(service), total(service, 1), published.status(service)
+    others = [row for row in rows_of(service, tables.EPISODES) if row["admission"] < 4]
+    for user in ("user 4", "user 5"):
+        done = forget(service, user)
+        assert (done.episodes, done.before) == (1, False)
+    assert shown(service) == before
+    assert published.status(service) == status
+    assert np.array_equal(total(service, 1), added)
+    found = rows_of(service, tables.EPISODES)
+    assert [row for row in found if row["admission"] < 4] == others
+    hers = [row for row in found if row["admission"] >= 4]
+    # She who came back and she who did not leave the same behind: the numbers of which rounds are made up.
+    left = [(row["user"], row["expires_at"], row["state"], row["version"]) for row in hers]
+    assert left == [("", 0.0, "erased", 1)] * 2
+    ids = {came[4].episode, waiting.episode}
+    assert not ids & {row["id"] for row in found}
+    for table in tables.METADATA.sorted_tables:
+        if table not in (tables.USERS, tables.ERASURES):
+            assert NAMES.name("user 4") not in repr(rows_of(service, table))
+    assert {"name": NAMES.name("user 5"), "admissions": 1} in rows_of(service, tables.USERS)
+    # Her token proves no rollback, her id is nobody else's, and she is served and not learned from.
+    for late in (waiting, came[4]):
+        with pytest.raises(Refusal) as refused:
+            service.submit_trajectory(late.token, late.episode, **episode(5))
+        assert refused.value.kind == "episode-expired"
+    again = service.admit("user 5", waiting.episode)
+    assert (again.learning, again.reason) == (False, "user-already-counted")
+    with pytest.raises(Refusal, match="another user"):
+        service.admit("user 6", waiting.episode)
+    assert np.array_equal(total(service, 1), added)
+    assert published.status(service)["halted"] is None
+    # Her place stays taken: the round ends after four admissions, hers among them.
+    opened = serve(service, range(6, 9))
+    assert [(one.round, one.place) for one in opened] == [(1, 2), (1, 3), (2, 0)]
+    assert published.status(service)["served_version"] == 2
+
+
+def test_somebody_who_never_came_leaves_the_same_tombstone_and_repeating_is_no_harm(tmp_path: Path) -> None:
+    service = deployment(tmp_path)
+    service.admit("ann")
+    took_part, stranger = forget(service, "ann"), forget(service, "zoe")
+    assert (took_part.deleted, took_part.kept, took_part.cannot_be_undone) == (
+        stranger.deleted, stranger.kept, stranger.cannot_be_undone,
+    )  # fmt: skip
+    assert (stranger.episodes, stranger.before) == (0, False)
+    assert {row["admissions"] for row in rows_of(service, tables.USERS)} == {1}
+    held = [rows_of(service, table) for table in tables.METADATA.sorted_tables]
+    assert forget(service, "ann") == Erased(episodes=0, before=True)
+    assert [rows_of(service, table) for table in tables.METADATA.sorted_tables] == held
+    assert service.admit("zoe").reason == service.admit("ann").reason == "user-already-counted"
+    assert service.clock()[0].admitted == 1
+
+
+def test_the_files_of_a_store_no_longer_have_her_episode(tmp_path: Path) -> None:
+    service = deployment(tmp_path, pan_private=True)
+    opened = [service.admit(f"user {user}") for user in range(3)]
+    sought = (opened[1].episode.encode(), opened[2].episode.encode())
+
+    def files() -> bytes:
+        return b"".join(path.read_bytes() for path in tmp_path.iterdir() if path.name.startswith("service.db"))
+
+    assert all(identity in files() for identity in sought)
+    forget(service, "user 1")
+    assert sought[0] not in files()
+    assert sought[1] in files()  # the check can see
+
+
+def test_where_users_return_all_her_visits_go(tmp_path: Path) -> None:
+    world = "random-blend:states=4,actions=2,horizon=2,d=2"
+    agent = "private-score-vi:contributions=3,gap=2,epsilon=12,first=0.4,growth=1,largest=4"
+    service = deployment(tmp_path, agent=agent, episodes=40, model=make_world_from(world).model, inline=False)
+    for user in ("ann", *(f"user {number}" for number in range(8)), "ann"):
+        assert service.admit(user).learning
+    assert forget(service, "ann").episodes == 2
+    assert NAMES.name("ann") not in repr(rows_of(service, tables.VISITS))
+    assert len(rows_of(service, tables.VISITS)) == 8
+    for user in range(10, 18):
+        service.admit(f"user {user}")
+    assert service.admit("ann").reason == "user-already-counted"  # one visit was left
+
+
+def test_no_restore_brings_anybody_back(tmp_path: Path, database: str) -> None:
+    service = begin(tmp_path, database)
+    serve(service, range(6))
+    early = copied(service, tmp_path / "early")
+    forget(service, "user 1")  # in the release, the journal and the backup
+    forget(service, "user 5")  # in the backup
+    forget(service, "never came")
+    serve(service, range(6, 9))  # two releases; erased users' rows are in the journal's second entry
+    late = copied(service, tmp_path / "late")
+    before = shown(service)
+    for file in (early, late, None):
+        lose(service)
+        found = put_back(tmp_path, database, file)
+        assert (found.releases, found.learning) == (2, True)
+        service = begin(tmp_path, database)
+        assert shown(service) == before
+        for user in ("user 1", "user 5", "never came"):
+            assert service.admit(user).reason == "user-already-counted"
+        erased = [row for row in rows_of(service, tables.EPISODES) if row["state"] == "erased"]
+        assert [(row["admission"], row["user"]) for row in erased] == [(1, ""), (5, "")]
+        assert NAMES.name("user 1") not in repr(rows_of(service, tables.EPISODES))
+        assert {row["admissions"] for row in rows_of(service, tables.USERS)} == {1}
+        assert "" not in {row["name"] for row in rows_of(service, tables.USERS)}
+
+
+def test_before_the_first_publication_the_journal_begins_as_ever(tmp_path: Path) -> None:
+    url = f"sqlite:///{tmp_path / 'service.db'}"
+    service = begin(tmp_path, url)
+    serve(service, range(2))
+    forget(service, "user 0")
+    assert service.witness is not None
+    assert service.witness.read().length == 0
+    serve(service, range(2, 5))
+    lose(service)
+    assert put_back(tmp_path, url, None).releases == 1
+    service = begin(tmp_path, url)
+    assert service.admit("user 0").reason == "user-already-counted"
+
+
+def test_a_rewritten_journal_has_her_tombstone_alone(tmp_path: Path) -> None:
+    url = f"sqlite:///{tmp_path / 'service.db'}"
+    service = begin(tmp_path, url)
+    came = serve(service, range(5))
+    forget(service, "user 2")
+    assert service.witness is not None
+
+    def journal() -> str:
+        assert service.witness is not None
+        parts = Journal(service.witness.path, service.secrets).read(service.witness.read().length)
+        return json.dumps([part for part in parts if part["table"] != "erasures"])
+
+    assert came[2].episode in journal()
+    rewrite_journal(service.witness, service.store, Secrets(SECRET))
+    assert came[2].episode not in journal()
+    assert NAMES.name("user 2") not in journal()
+    before = shown(service)
+    lose(service)
+    put_back(tmp_path, url, None)
+    service = begin(tmp_path, url)
+    assert shown(service) == before
+    assert service.admit("user 2").reason == "user-already-counted"
+
+
+def test_another_secret_or_no_store_changes_nothing(tmp_path: Path) -> None:
+    service = deployment(tmp_path)
+    service.admit("ann")
+    held = [rows_of(service, table) for table in tables.METADATA.sorted_tables]
+    with pytest.raises(Damaged):
+        erase(service.store, Secrets("another secret of the tests, long enough"), None, "ann")
+    assert [rows_of(service, table) for table in tables.METADATA.sorted_tables] == held
+    tables.METADATA.drop_all(service.store.engine)
+    with pytest.raises(InvalidInput, match="reticent init"):
+        erase(service.store, NAMES, None, "ann")
+
+
+@pytest.mark.parametrize("pan_private", [False, True])
+def test_only_the_admin_erases_and_the_log_names_nobody(tmp_path: Path, pan_private: bool) -> None:
+    lines = io.StringIO()
+    handler = logging.StreamHandler(lines)
+    handler.setFormatter(JsonLines())
+    log = logging.getLogger("reticent.service")
+    log.addHandler(handler)
+    public = ("/v1/status", "/v1/billboard", "/v1/transparency", "/v1/ledger", "/v1/round", "/v1/health")
+    try:
+        with TestClient(create_app(settings(tmp_path, pan_private=pan_private), begin=True)) as client:
+            opened = client.post("/v1/episodes", json={"user": "ann of the secret name"}, headers=APP).json()
+            before = [client.get(path).content for path in public]
+            for headers in (APP, READER, {}):
+                told = [
+                    client.post("/v1/admin/erase", json={"user": user}, headers={**headers, "X-Request-ID": "x"})
+                    for user in ("ann of the secret name", "nobody at all")
+                ]
+                assert told[0].status_code == (403 if headers else 401)
+                assert told[0].content == told[1].content
+            erased, stranger = (
+                client.post("/v1/admin/erase", json={"user": user}, headers={**ADMIN, "X-Request-ID": "erase-1"})
+                for user in ("ann of the secret name", "nobody at all")
+            )
+            assert erased.status_code == stranger.status_code == 200
+            assert erased.headers["cache-control"] == "no-store"
+            assert {**erased.json(), "episodes": 0} == stranger.json()
+            assert [client.get(path).content for path in public] == before
+            assert client.get("/v1/admin/status", headers=ADMIN).json()["open_episodes"] == 0
+            body = {"token": opened["token"], **episode(0)}
+            late = client.post(f"/v1/episodes/{opened['episode']}/trajectory", json=body, headers=APP)
+            assert late.status_code == 410
+            for wrong in ({}, {"user": ""}, {"user": "x" * 257}, {"user": "ann", "more": 1}, {"user": 5}):
+                assert client.post("/v1/admin/erase", json=wrong, headers=ADMIN).status_code == 422
+    finally:
+        log.removeHandler(handler)
+    said = [json.loads(line) for line in lines.getvalue().splitlines()]
+    assert [(one["request"], one["message"]) for one in said] == [
+        ("erase-1", "a user was erased at the operator's request")
+    ] * 2
+    for secret in ("ann", "nobody", opened["episode"], NAMES.name("ann of the secret name")):
+        assert secret not in lines.getvalue()
+
+
+def test_against_the_running_service(tmp_path: Path) -> None:
+    """Over the wire: she asks in the middle of a round, and all the others are served and learned from as ever."""
+    world = "random-blend:states=6,actions=3,horizon=8,d=3"
+    agent = "private-linopt-vi:first=4,growth=1"
+    with (
+        running_service(tmp_path, world=world, agent=agent, episodes=12, rate_limit=0) as url,
+        contextlib.closing(Connection(url, APP_KEY)) as app,
+        contextlib.closing(Connection(url, ADMIN_KEY)) as operator,
+    ):
+        opened = [app.post("/v1/episodes", {"user": f"user {user}"}) for user in range(3)]
+        for seed, one in enumerate(opened[:2]):
+            sent = {"token": one["token"], **episode(seed, MODEL)}
+            app.post(f"/v1/episodes/{one['episode']}/trajectory", sent)
+        assert operator.post("/v1/admin/erase", {"user": "user 2"})["episodes"] == 1
+        with pytest.raises(ServiceError) as late:
+            app.post(f"/v1/episodes/{opened[2]['episode']}/empty", {"token": opened[2]["token"]})
+        assert late.value.status == 410
+        assert app.post("/v1/episodes", {"user": "user 2"})["learning"] is False
+        for user in range(3, 12):
+            assert app.post("/v1/episodes", {"user": f"user {user}"})["learning"]
+        operator.post("/v1/admin/finish", {})
+        status = app.get("/v1/status")
+        assert (status["admitted"], status["served_version"], status["halted"]) == (12, 3, None)
+
+
+def test_erasures_and_submissions_at_once_count_each_episode_once_or_never(tmp_path: Path, database: str) -> None:
+    """Eight users submit while they are erased, in threads: no deadlock, and nothing is taken for a rollback."""
+    service = begin(tmp_path, database, agent="private-linopt-vi:first=12,growth=1,trust=local")
+    opened = [service.admit(f"user {user}") for user in range(8)]
+    one = np.zeros(service.mechanism.noise_scale.shape, np.int64)
+    one[0, 0] = 1
+
+    def submit(user: int) -> str:
+        try:
+            service.submit_report(opened[user].token, opened[user].episode, one)
+        except Refusal as refused:
+            return refused.kind
+        return "counted"
+
+    with ThreadPoolExecutor(4) as pool:
+        sent = [pool.submit(submit, user) for user in range(8)]
+        gone = [pool.submit(forget, service, f"user {user}") for user in reversed(range(8))]
+        told = [one.result(60) for one in sent]
+        assert [one.result(60).episodes for one in gone] == [1] * 8
+    assert set(told) <= {"counted", "episode-expired"}
+    assert total(service, 0)[0, 0] == told.count("counted")
+    assert published.status(service)["halted"] is None
+    assert {row["state"] for row in rows_of(service, tables.EPISODES)} == {"erased"}

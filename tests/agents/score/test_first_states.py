@@ -173,6 +173,7 @@ def test_a_declared_start_leaves_nothing_to_release_and_one_in_doubt_costs_a_sha
             make_agent(f"private-score-vi:start_share={share}", WORLD.model, 400)
 
 
+@pytest.mark.verify
 @pytest.mark.parametrize("agent", ["private-score-vi:epsilon=8", "score-vi"])
 def test_where_users_begin_is_learned_from_them(agent: str) -> None:
     """The guess is far off; the total variation that is left is far below, for both seeds (fixed)."""
@@ -209,6 +210,7 @@ def test_a_deployment_forms_the_vector_that_the_simulation_forms(score: str) -> 
         assert (np.flatnonzero(steps[0, -3:]) == [start]).all()
 
 
+@pytest.mark.verify
 def test_a_deployment_learns_from_a_round_and_goes_on_after_a_restart() -> None:
     made = make_mechanism("private-score-vi:epsilon=8,first=0.4,growth=1", WORLD.model, 40, SecureNoise())
     state = made.agent.init()

@@ -158,6 +158,7 @@ class OffGridScoreLearner(ScoreLearner):
         """Q_h ``(A,)``, not clipped, under a plan as one user is served it."""
         extension: ScorePlan = plan.extension
         curious = False if extension.exploring is None else extension.exploring & ~extension.at_random
+        assert extension.between is not None  # every plan of this learner has it
         return unclipped_values(extension.between, plan.values, curious, step, rows)
 
     def _reached(self, plan: Plan, there: Array) -> Array:

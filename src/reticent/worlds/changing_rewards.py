@@ -7,7 +7,7 @@ announces the *whole* table afterwards: full information, as in Cai et al. (2020
 
 ==============  =====================================================================================================
 alternating     one table after the other, each for ``period`` episodes
-drifting        to and fro between the first table and the last: a cosine that takes ``period`` episodes
+drifting        back and forth between the first table and the last: a cosine that takes ``period`` episodes
 adversarial     the table that pays the published policy least under the true dynamics
 ==============  =====================================================================================================
 

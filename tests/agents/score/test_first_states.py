@@ -90,7 +90,8 @@ def test_the_release_replayed(kind: str) -> None:
         one, [seen_as(pair.canary), seen_as(0.3 * jnp.ones(one.agent.dimension))], 0, seen_as(pair.replacement)
     )
     assert found.findings == ()
-    assert found.realised == pytest.approx(strength, rel=0.02)
+    # Coins of the shuffle model also round, to either side: by a step of 1/32 in six numbers, of a distance of 2.
+    assert found.realised == pytest.approx(strength, rel=0.08 if kind == "shuffle" else 0.02)
     users = users_who_begin_at(one, 0, 1, 2)
     other = seen_as(one.neighbours.nothing()) if one.zero_out else users[2]
     assert replay(one, users[:2], 0, other).findings == ()

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The price of privacy: private-score-vi beside other learners, in one run. Makes the tables of docs/improvements.md.
 
-    python benchmarks/flagship.py main zoo local shuffle epsilons blends sensitivity floor curves \
+    python benchmarks/flagship.py main zoo local shuffle epsilons blends million sensitivity floor curves \
         --out results/flagship.json
 
 Each part is a list of (world, agent, users, seeds); a row says mean ± standard error, median, 90% quantile and number of
@@ -47,6 +47,7 @@ def jobs_of(part: str, seeds: int) -> list[Job]:
         + [(part, w, TODAY, 20_000, few) for w in MAIN],
         "zoo": [(part, w, a, 20_000, few) for w in ZOO for a in (OURS, f"{OURS}:score=likelihood", TODAY)],
         "blends": [(part, w, a, 20_000, few) for w in UNSEEN for a in (OURS, TODAY)],
+        "million": [(part, w, a, 10**6, max(8, seeds // 8)) for w in (*ZOO, *UNSEEN) for a in (OURS, TODAY)],
         "local": [(part, w, f"{OURS}:trust=local,epsilon={e},score={s}", k, few * 2)
                   for w in MAIN[1:3] for s in ("values", "likelihood") for e, k in ((10, 200_000), (1, 10**6))],
         "shuffle": [(part, w, f"{OURS}:trust=shuffle", 20_000, seeds) for w in MAIN],

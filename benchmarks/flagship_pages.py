@@ -178,6 +178,7 @@ TABLES: dict[str, Callable[[list[Row]], str]] = {
     "Local": local_table,
     "The rest of the zoo": lambda rows: against(rows, "zoo"),
     "Twenty blends not looked at before": lambda rows: against(rows, "blends"),
+    "The zoo and the blends at a million users": lambda rows: against(rows, "million"),
     "Sensitivity": sensitivity_table,
     "Without privacy": floor_table,
 }

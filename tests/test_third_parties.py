@@ -185,6 +185,7 @@ def test_an_agent_runs_and_says_that_it_promises_nothing(outcome: dict) -> None:
     assert "no privacy" in run["sentence"]
 
 
+@pytest.mark.verify
 def test_a_counter_is_chosen_by_its_name_and_charged(outcome: dict) -> None:
     run = outcome["runs"]["private-linopt-vi:counter=toy-counter,trust=joint"]
     assert run["counter"] == "toy-counter"
@@ -192,6 +193,7 @@ def test_a_counter_is_chosen_by_its_name_and_charged(outcome: dict) -> None:
     assert 0 <= run["regret"] <= 12 * 2
 
 
+@pytest.mark.verify
 def test_a_trust_model_is_one_object_that_speaks_for_itself(outcome: dict) -> None:
     run = outcome["runs"]["private-linopt-vi:trust=notary,first=4"]
     assert "everything that leaves the notary" in run["sentence"]

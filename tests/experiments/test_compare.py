@@ -109,12 +109,14 @@ def test_advice_is_the_least_regret_of_each_trust_model_with_its_paired_lead(fou
     assert "only one" in advice["local"].words
 
 
+@pytest.mark.verify
 def test_a_lead_within_two_standard_errors_is_not_called_a_win(found: Comparison) -> None:
     free = next(one for one in found.advice if one.trust == "none")
     assert "beats" in dataclasses.replace(free, lead=2.1, lead_error=1.0).words
     assert "not clearly" in dataclasses.replace(free, lead=1.9, lead_error=1.0).words
 
 
+@pytest.mark.verify
 def test_pictures_page_and_numbers(found: Comparison) -> None:
     pictures = draw_regret(found), draw_gaps(found)
     for picture in pictures:

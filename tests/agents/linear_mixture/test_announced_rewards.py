@@ -91,6 +91,7 @@ def test_real_states_are_refused() -> None:
         for_changing_rewards(make_agent("oppo", real.model, 10))
 
 
+@pytest.mark.verify
 @double_precision
 def test_nature_sees_the_policy_and_the_policy_not_the_table() -> None:
     """Policy optimization is judged by the announced table, value iteration planned for the expected one."""

@@ -198,6 +198,7 @@ def test_a_walk_over_nodes_is_observed_as_in_the_finite_model(spec):
         np.testing.assert_allclose(found, wanted, atol=1e-10)
 
 
+@pytest.mark.verify
 @pytest.mark.parametrize("spec", [PLAIN, MIRROR])
 def test_it_learns_on_real_states(spec):
     """800 users close more than nine tenths of the gap between the uniform policy and the optimum."""

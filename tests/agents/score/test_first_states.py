@@ -194,6 +194,7 @@ def test_where_users_begin_is_learned_from_them(agent: str) -> None:
 # -- the deployed path --------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.verify
 @pytest.mark.parametrize("score", ["values", "likelihood"])
 def test_a_deployment_forms_the_vector_that_the_simulation_forms(score: str) -> None:
     made = make_mechanism(

@@ -3,14 +3,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import numpy as np
 import pytest
 
 from reticent.errors import InvalidInput
 from reticent.service.fingerprint import fingerprint
 from reticent.worlds import make_model, make_world_from, with_unknown_start
+from reticent.worlds.availability import world_with_availability, world_with_mask
+from reticent.worlds.budget import world_with_budget
 from reticent.worlds.model_file import load_model, save_model
 from reticent.worlds.provenance import Provenance
+from reticent.worlds.seasons import seasons_of
+from reticent.worlds.world import World
 
 SPEC = "mobile-health"
 
@@ -52,3 +58,19 @@ def test_without_a_guess_all_states_are_as_likely_and_a_guess_is_checked() -> No
     for wrong in (-1, 16, np.ones(16), np.full(3, 1 / 3)):
         with pytest.raises(InvalidInput, match="initial"):
             with_unknown_start(make_world_from(SPEC), wrong)
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda world: world_with_mask(world, np.ones((16, 3), bool)),
+        lambda world: world_with_availability(world, 0.8),
+        lambda world: world_with_budget(world, 2, 1),
+        lambda world: seasons_of(world, [10]),
+    ],
+    ids=["mask", "availability", "budget", "seasons"],
+)
+def test_nothing_makes_the_guess_the_truth(change: Callable[[World], object]) -> None:
+    with pytest.raises(InvalidInput, match="knows where users begin"):
+        change(make_world_from(f"{SPEC}:initial=unknown"))
+    change(make_world_from(SPEC))

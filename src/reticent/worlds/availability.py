@@ -27,6 +27,7 @@ from reticent.errors import InvalidInput
 from reticent.runtime import double_precision
 from reticent.worlds.model import About, Model
 from reticent.worlds.names import Names
+from reticent.worlds.unknown_start import require_known_start
 from reticent.worlds.world import World, make_world
 
 __all__ = ["with_availability", "with_mask", "world_with_availability", "world_with_mask"]
@@ -126,6 +127,7 @@ def world_with_availability(world: World, chance: float | np.ndarray, *, instead
 
 
 def _with_model(world: World, model: Model, what: str) -> World:
+    require_known_start(world)
     return make_world(
         model, np.asarray(world.transition_theta), np.asarray(world.reward_theta), name=f"{world.name} {what}",
         reward_kind=world.reward_kind,

@@ -20,6 +20,7 @@ from reticent.errors import InvalidInput
 from reticent.runtime import double_precision
 from reticent.worlds.model import About, Model
 from reticent.worlds.names import Names
+from reticent.worlds.unknown_start import require_known_start
 from reticent.worlds.world import World, make_world
 
 __all__ = ["with_budget", "world_with_budget"]
@@ -68,6 +69,7 @@ def with_budget(model: Model, action: int, m: int, *, null: int = 0) -> Model:
 @double_precision
 def world_with_budget(world: World, action: int, m: int, *, null: int = 0) -> World:
     """The world whose model is :func:`with_budget`, with the truth as it was."""
+    require_known_start(world)
     return make_world(
         with_budget(world.model, action, m, null=null), np.asarray(world.transition_theta),
         np.asarray(world.reward_theta), name=f"{world.name} with a budget", reward_kind=world.reward_kind,

@@ -15,6 +15,7 @@ import numpy as np
 
 from reticent.errors import InvalidInput
 from reticent.runtime import double_precision
+from reticent.worlds.unknown_start import require_known_start
 from reticent.worlds.world import World, make_world
 
 
@@ -35,6 +36,7 @@ def seasons_of(world: World, firsts: Sequence[int], seed: int = 0, *, moves: flo
     Raises:
       InvalidInput: the model declares no blend, or the firsts do not increase from 1 on.
     """
+    require_known_start(world)
     model = world.model
     if not model.sums_to_one or model.reward_total is None:
         raise InvalidInput("world", world.name, "a blend of transitions and of rewards", "use one with both declared")

@@ -15,6 +15,7 @@ from typing import Any, Literal
 import jax.numpy as jnp
 import numpy as np
 
+from reticent.errors import InvalidInput
 from reticent.runtime import double_precision
 from reticent.worlds.model import initial_distribution
 from reticent.worlds.world import World
@@ -44,3 +45,14 @@ def with_unknown_start(world: World, guess: Any | None = None) -> World:
     start = initial_distribution(np.full(states, 1 / states) if guess is None else guess, states)
     model = dataclasses.replace(world.model, initial=jnp.asarray(start), initial_known=False)
     return dataclasses.replace(world, model=model)
+
+
+def require_known_start(world: World) -> None:
+    """Refuse a world to whatever makes another one out of its model: users would begin where the model guesses.
+
+    Raises:
+      InvalidInput: its model does not know where users begin.
+    """
+    if not world.model.initial_known:
+        remedy = "change the world first, and then use with_unknown_start"
+        raise InvalidInput("world", world.name, "one whose model knows where users begin", remedy)

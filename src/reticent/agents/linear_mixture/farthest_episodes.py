@@ -135,7 +135,7 @@ class StepTable:
             rows = np.arange(states)
             choices.append((action, following, far_r[rows, action].argmax(axis=-1)))
             value = flat.max(axis=1)
-        start = np.where(np.asarray(self.world.model.initial) > 0, value, -np.inf)
+        start = np.where(np.asarray(self.world.initial) > 0, value, -np.inf)
         state, steps = int(start.argmax()), []
         for action, following, reward in reversed(choices):
             steps.append((state, action[state], following[state], reward[state]))
@@ -145,7 +145,7 @@ class StepTable:
     def random(self, draw: np.random.Generator) -> np.ndarray:
         """A possible episode with random actions, as :meth:`farthest_from` writes them."""
         steps = []
-        state = int(draw.choice(np.flatnonzero(np.asarray(self.world.model.initial) > 0)))
+        state = int(draw.choice(np.flatnonzero(np.asarray(self.world.initial) > 0)))
         for h in range(len(self.possible)):
             action = int(draw.integers(self.possible.shape[2]))
             following = int(draw.choice(np.flatnonzero(self.possible[h, state, action])))

@@ -104,7 +104,7 @@ def possible_episode(world: World, draw: np.random.Generator) -> Episode:
         (world.model.horizon, world.model.states, world.model.actions, world.model.states),
     )
     means = np.broadcast_to(np.asarray(world.mean_rewards), possible.shape[:3])
-    states = [int(draw.choice(np.flatnonzero(np.asarray(world.model.initial) > 0)))]
+    states = [int(draw.choice(np.flatnonzero(np.asarray(world.initial) > 0)))]
     actions, rewards = [], []
     for h in range(world.model.horizon):
         action = int(draw.integers(world.model.actions))

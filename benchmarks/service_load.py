@@ -3,9 +3,11 @@
 
     python benchmarks/service_load.py --workers 4 --clients 256 --acts device --seconds 30
     python benchmarks/service_load.py --clients 256 --acts device --against ../before --turns 2
+    python benchmarks/service_load.py --clients 256 --acts device --group 32
     python benchmarks/service_load.py --database sqlite --workers 1 --clients 1 --world large-blend:states=1000
 
-Each client plays one user after another: open, one action per step unless devices act by themselves, submit. At the end
+Each client plays one user after another: open, one action per step unless devices act by themselves, submit. With
+``--group`` so many clients are behind one backend, which opens and submits their episodes in one request each. At the end
 the store is added up: every acknowledged episode is counted once. The load is made by this process on the same machine,
 which therefore shares its cores with the service; ``cpu_ms_per_episode`` says what each part of it used, which does not
 depend on who else is at work there. With ``--against`` another checkout is served too, turn by turn in the same run.
@@ -82,10 +84,10 @@ class Line(asyncio.Protocol):
 class Clients:
     """Connections on which users play until time is up, and how long each request took."""
 
-    def __init__(self, port: int, count: int, acts: str) -> None:
+    def __init__(self, port: int, count: int, acts: str, group: int = 1) -> None:
         board = ask_once(port, "/v1/billboard")[1]
         self.horizon, self.states, self.actions = board["horizon"], board["states"], board["actions"]
-        self.port, self.count, self.acts = port, count, acts
+        self.port, self.count, self.acts, self.group = port, count, acts, group
         self.times: dict[str, list[float]] = {"open": [], "act": [], "submit": []}
         self.acknowledged: set[str] = set()
         self.errors: list[str] = []
@@ -95,7 +97,8 @@ class Clients:
         began = time.monotonic()
 
         async def crowd() -> None:
-            await asyncio.gather(*(self._play(began + seconds) for _ in range(self.count)))
+            play = self._play if self.group == 1 else self._play_together
+            await asyncio.gather(*(play(began + seconds) for _ in range(self.count // self.group)))
 
         with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
             runner.run(crowd())
@@ -124,6 +127,32 @@ class Clients:
                 self.acknowledged.add(identity)
         line.close()
 
+    async def _play_together(self, until: float) -> None:
+        draw = np.random.default_rng()
+        _, line = await asyncio.get_running_loop().create_connection(Line, "127.0.0.1", self.port)
+        while time.monotonic() < until:
+            identities = [uuid.UUID(bytes=draw.bytes(16)).hex for _ in range(self.group)]
+            users = [{"user": identity, "episode": identity} for identity in identities]
+            opened = await self._timed(line, "open", "/v1/groups/episodes", {"users": users}, 200)
+            if opened is None or any("token" not in one for one in opened["opened"]):
+                self.errors.append(f"open: {opened}")
+                continue
+            states = draw.integers(self.states, size=(self.group, self.horizon + 1)).tolist()
+            actions = draw.integers(self.actions, size=(self.group, self.horizon)).tolist()
+            rewards = draw.random((self.group, self.horizon)).tolist()
+            played = [
+                {"episode": one["episode"], "token": one["token"], "states": s, "actions": a, "rewards": r}
+                for one, s, a, r in zip(opened["opened"], states, actions, rewards, strict=True)
+            ]
+            body = {"trajectories": played}
+            answer = await self._timed(line, "submit", "/v1/groups/trajectories", body, 200)
+            for one in (answer or {"receipts": []})["receipts"]:
+                if one["status"] == "counted":
+                    self.acknowledged.add(one["episode"])
+                else:
+                    self.errors.append(f"submit: {one}")
+        line.close()
+
     async def _timed(self, line: Line, kind: str, path: str, body: dict[str, Any], wanted: int) -> Any:
         began = time.perf_counter()
         try:
@@ -148,15 +177,16 @@ def load(
     acts: str = "server",
     agent: str = AGENT,
     checkout: Path | None = None,
+    group: int = 1,
 ) -> dict[str, Any]:
     """Serve on ``url`` under load; the figures, and ``wrong``, which is empty if nothing was lost."""
     settings = {
         "world": world, "agent": agent, "episodes": 1_000_000, "database": url, "workers": workers,
-        "connections": 10_000,
+        "connections": 10_000, "rate_limit": 0,
     }  # fmt: skip
     with serving(settings, checkout) as service:
-        Clients(service.port, clients, acts).run(2.0)  # every worker has compiled and connected
-        crowd = Clients(service.port, clients, acts)
+        Clients(service.port, clients, acts, group).run(2.0)  # every worker has compiled and connected
+        crowd = Clients(service.port, clients, acts, group)
         before = _used(service.group, url)
         took = crowd.run(seconds)
         used = {part: after - before[part] for part, after in _used(service.group, url).items()}
@@ -180,7 +210,7 @@ def load(
     }
     return {
         "checkout": "this" if checkout is None else "other", "database": url.partition(":")[0], "workers": workers,
-        "clients": clients, "acts": acts, "agent": agent, "world": world, "seconds": round(took, 1),
+        "clients": clients, "group": group, "acts": acts, "agent": agent, "world": world, "seconds": round(took, 1),
         "requests_per_s": round(requests / took, 1), "episodes_per_s": round(episodes / took, 1), "releases": released,
         **figures, "cpu_ms_per_episode": {part: round(1e3 * spent / max(1, episodes), 3) for part, spent in used.items()},
         "memory_mib": memory, "wrong": wrong,
@@ -210,6 +240,7 @@ def main() -> None:
     parser.add_argument("--world", default="mobile-health")
     parser.add_argument("--agent", default=AGENT)
     parser.add_argument("--acts", choices=["server", "device"], default="server", help="who chooses actions")
+    parser.add_argument("--group", type=int, default=1, help="clients behind one backend, in one request")
     parser.add_argument("--against", type=Path, help="another checkout to serve in the same run")
     parser.add_argument("--turns", type=int, default=1, help="how often each is served")
     chosen = parser.parse_args()
@@ -220,7 +251,8 @@ def main() -> None:
             place: Any = nullcontext(f"sqlite:///{home}/load.db") if embedded else temporary_postgres()
             with place as url:
                 found = load(
-                    url, chosen.workers, chosen.clients, chosen.seconds, chosen.world, chosen.acts, chosen.agent, checkout
+                    url, chosen.workers, chosen.clients, chosen.seconds, chosen.world, chosen.acts, chosen.agent, checkout,
+                    chosen.group if checkout is None else 1,
                 )  # fmt: skip
         print(json.dumps(found), flush=True)
         wrong |= bool(found["wrong"])

@@ -92,11 +92,23 @@ def test_the_body_limit_is_the_models(tmp_path: Path) -> None:
         assert client.post("/v1/episodes", json=longest, headers=APP).status_code == 201
 
 
+def test_a_group_may_be_larger_and_counts_as_its_members(tmp_path: Path) -> None:
+    users = [{"user": f"{number:0200}"} for number in range(128)]
+    with serving(tmp_path, rate_limit=1) as client:
+        assert client.post("/v1/groups/episodes", json={"users": users}, headers=APP).status_code == 200
+        after = client.get("/v1/status", headers=APP)
+        assert after.status_code == 429
+        too_many = b" " * (256 * 20_000)
+        assert client.post("/v1/groups/episodes", content=too_many, headers=ADMIN).status_code == 413
+        assert client.post("/v1/episodes", content=b" " * 20_000, headers=ADMIN).status_code == 413
+
+
 # -- roles ------------------------------------------------------------------------------------------------------------
 
 NEEDED = {
     "/v1/episodes": "serve", "/v1/episodes/{episode}/actions": "serve", "/v1/episodes/{episode}/trajectory": "serve",
     "/v1/episodes/{episode}/empty": "serve", "/v1/episodes/{episode}/report": "serve", "/v1/batches": "mix",
+    "/v1/groups/episodes": "serve", "/v1/groups/trajectories": "serve", "/v1/groups/reports": "serve",
     "/v1/health": "nothing", "/v1/health/live": "nothing", "/v1/health/ready": "nothing", "/v1/transparency": "nothing",
     "/dashboard": "nothing", "/dashboard/{name}": "nothing",
     "/v1/admin/status": "operate", "/v1/admin/expire": "operate", "/v1/admin/finish": "operate",

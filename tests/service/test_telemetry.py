@@ -159,3 +159,18 @@ def test_they_are_off_by_default_and_need_their_extra(tmp_path: Path, monkeypatc
     monkeypatch.setitem(sys.modules, "opentelemetry.sdk.trace", None)
     with pytest.raises(MissingExtra, match=r"reticent\[telemetry\]"):
         create_app(settings(tmp_path, telemetry="otlp"))
+
+
+@pytest.mark.parametrize("chosen", ["off", "otlp"])
+def test_the_framework_sends_nothing_of_its_own(
+    tmp_path: Path, collector: Collector, monkeypatch: pytest.MonkeyPatch, chosen: str
+) -> None:
+    """Asked to by the environment, it would: paths with ids, and what is wrong with a body, message and all."""
+    monkeypatch.setenv("FASTAPI_OTEL_AUTO_CONFIGURE", "true")
+    with TestClient(create_app(settings(tmp_path, telemetry=chosen), begin=True), headers=APP) as client:
+        identity = "c" * 32
+        client.post("/v1/episodes", json={"user": "ann", "episode": identity})
+        client.post("/v1/episodes", json={"user": "ann", "episode": "no id"})
+        client.get(f"/v1/episodes/{identity}")
+    assert all(identity.encode() not in body and b"fastapi" not in body.lower() for body in collector.bodies)
+    assert len(collector.spans) == (0 if chosen == "off" else 3)

@@ -183,7 +183,8 @@ class Admissions(Rounds):
         if number > clock.open_round:
             self.sealed.set()
         return {
-            one: self._admitted(one.episode, version, until, first + index, references) for index, one in enumerate(new)
+            one: self._admitted(one.episode, version, until, place, references)
+            for one, place in zip(new, places, strict=True)
         }
 
     def _room(self, clock: Any, admitted: int) -> int:
@@ -215,7 +216,8 @@ class Admissions(Rounds):
                 taken = "this episode id belongs to another user; draw a random one"
                 answers[one] = Refusal("episode-taken", taken)
             elif row is not None and not erased:
-                answers[one] = self._admitted(row.id, row.version, row.expires_at, row.admission, references)
+                place = self.terms.schedule.round_and_place(row.admission)
+                answers[one] = self._admitted(row.id, row.version, row.expires_at, place, references)
             elif clock.halted is not None:
                 answers[one] = self._not_learned_from(one.episode, version, "learning-stopped")
             elif had >= self.contributions:
@@ -238,10 +240,10 @@ class Admissions(Rounds):
         return records.references(tx, sorted(set(numbers))) if self.terms.formed_when_counted else {}
 
     def _admitted(
-        self, identity: str, version: int, until: float, admission: int, references: Mapping[int, int | None]
+        self, identity: str, version: int, until: float, where: tuple[int, int], references: Mapping[int, int | None]
     ) -> Opened:
-        """What a user is told who came as number ``admission``."""
-        number, place = self.terms.schedule.round_and_place(admission)
+        """What a user is told whose round and place are ``where``."""
+        number, place = where
         token = self.secrets.sign(EpisodeToken(identity, version, True, until, place, self.restores))
         return Opened(identity, token, version, True, None, until, number, place, references.get(number))
 

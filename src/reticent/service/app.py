@@ -13,16 +13,17 @@ from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 from fastapi import APIRouter, FastAPI
 from fastapi.responses import JSONResponse
+from fastapi.telemetry import TelemetryConfig
 
 import reticent
 from reticent.errors import InvalidInput
-from reticent.service.api import episodes, operation, problems, published
+from reticent.service.api import episodes, groups, operation, problems, published
 from reticent.service.api.guard import Guard
 from reticent.service.api.quick import Quick
 from reticent.service.config import Settings, read_settings
 from reticent.service.enrolment import Enrolment
 from reticent.service.keys import Keys
-from reticent.service.limits import largest_request
+from reticent.service.limits import largest_group, largest_request
 from reticent.service.reception import Reception
 from reticent.service.secrets import Secrets
 from reticent.service.sockets import LIMITS, Limits
@@ -40,6 +41,13 @@ R = TypeVar("R", bound=Reception)
 
 CONFIG = "RETICENT_WORKER"
 """Where workers find what the command was told: the configuration file, and the options that change it."""
+
+
+SILENT: TelemetryConfig = {
+    "tracing": False, "metrics": False, "logs": False, "operation_spans": False, "auto_configure": False,
+}  # fmt: skip
+"""The framework's own telemetry, which would send ids of episodes, what is wrong with a body and messages of exceptions to
+whatever an operator's environment names. What may be sent is in :mod:`reticent.service.telemetry`."""
 
 
 class Background(Protocol):
@@ -146,7 +154,8 @@ def application(settings: Settings, deployment: Reception, upkeep: Background) -
     desk = episodes.Desk(deployment, enrolment, settings.gather_seconds)
     tracing = otlp_tracing() if settings.telemetry == "otlp" else None
     body_limit = settings.body_limit or largest_request(deployment.terms)
-    limits = Limits(body_bytes=body_limit, read_seconds=settings.read_seconds, connections=settings.connections)
+    group_limit = largest_group(body_limit)
+    limits = Limits(body_bytes=group_limit, read_seconds=settings.read_seconds, connections=settings.connections)
 
     @contextlib.asynccontextmanager
     async def lifespan(_: FastAPI) -> AsyncIterator[dict[str, Any]]:
@@ -160,11 +169,11 @@ def application(settings: Settings, deployment: Reception, upkeep: Background) -
 
     app = FastAPI(
         title="reticent", version=reticent.__version__, lifespan=lifespan, docs_url=None, redoc_url=None,
-        openapi_url=None, description="Learns from every user, reveals none. See docs/service.md.",
+        openapi_url=None, description="Learns from every user, reveals none. See docs/service.md.", telemetry=SILENT,
     )  # fmt: skip
     app.state.keys, app.state.deployment, app.state.settings = keys, deployment, settings
     app.state.desk, app.state.upkeep, app.state.tracing = desk, upkeep, tracing
-    routers = [episodes.router, published.router, operation.router, *_dashboard()]
+    routers = [episodes.router, groups.router, published.router, operation.router, *_dashboard()]
     for router in routers:
         app.include_router(router)
     _describe(app)
@@ -172,7 +181,7 @@ def application(settings: Settings, deployment: Reception, upkeep: Background) -
     app.add_middleware(Quick, desk=desk)
     app.add_middleware(
         Guard, keys=keys, hosts=(*settings.hosts, settings.host), open_reads=settings.open_reads,
-        development=settings.development, body_limit=body_limit, rate_limit=settings.rate_limit,
+        development=settings.development, body_limit=body_limit, group_limit=group_limit, rate_limit=settings.rate_limit,
     )  # fmt: skip
     if tracing is not None:
         templates = [*app.routes, *(route for router in routers for route in router.routes)]

@@ -59,17 +59,27 @@ class Gathering(Generic[Item, Answer]):
 
     async def join(self, item: Item) -> Answer:
         """The answer to ``item``; raises it if it is an exception."""
+        (waiting,) = self._enter([item])
+        answer: Answer = await waiting.answer
+        return answer
+
+    async def join_all(self, items: Sequence[Item]) -> list[Answer | Exception]:
+        """The answers to items that came together; one that is an exception is given like the others."""
+        entered = self._enter(items)
+        return await asyncio.gather(*(one.answer for one in entered), return_exceptions=True)  # type: ignore[return-value]
+
+    def _enter(self, items: Sequence[Item]) -> list[_Waiting[Item, Answer]]:
         loop = asyncio.get_running_loop()
-        waiting = _Waiting(item, loop, loop.create_future())
+        entered: list[_Waiting[Item, Answer]] = [_Waiting(item, loop, loop.create_future()) for item in items]
         with self._arrived:
-            self._queue.append(waiting)
+            alone = not self._queue
+            self._queue.extend(entered)
             if self._thread is None:
                 self._thread = threading.Thread(target=self._run, name="reticent-gathering", daemon=True)
                 self._thread.start()
-            elif len(self._queue) == 1:  # else it is awake, or has been called already
+            elif alone:  # else it is awake, or has been called already
                 self._arrived.notify()
-        answer: Answer = await waiting.answer
-        return answer
+        return entered
 
     def close(self) -> None:
         """Serve those who wait, and end."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import math
 
+from reticent.service.api.schemas import GROUP
 from reticent.service.terms import Terms
 
 OVERHEAD = 8192
@@ -19,3 +20,8 @@ def largest_request(terms: Terms) -> int:
     horizon = terms.published.horizon
     array = 4 * math.ceil(8 * terms.noise_scale.size / 3)  # base64
     return OVERHEAD + {"trajectory": NUMBER * (3 * horizon + 1), "report": array, "messages": 2 * array}[terms.wire]
+
+
+def largest_group(request: int) -> int:
+    """Bytes of the largest group, if a request of one user may have so many."""
+    return GROUP * request

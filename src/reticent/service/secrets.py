@@ -11,7 +11,6 @@ from __future__ import annotations
 import base64
 import binascii
 import dataclasses
-import hashlib
 import hmac
 import json
 import os
@@ -58,9 +57,12 @@ class Secrets:
 
     def __init__(self, secret: str, identity: str = "") -> None:
         self._secret, self._identity = secret, identity.encode()
-        self._names, self._tokens, self._coins, self._witness, self._erased, signing, rest = (
+        *marking, signing, rest = (
             HKDF(SHA256(), 32, None, f"reticent service v1 {purpose}".encode()).derive(secret.encode())
             for purpose in ("names", "tokens", "coins", "witness", "erased", "ledger", "storage")
+        )
+        self._names, self._tokens, self._coins, self._witness, self._erased = (
+            hmac.new(key, digestmod="sha256") for key in marking
         )
         self._storage, self._signing = AESGCM(rest), Ed25519PrivateKey.from_private_bytes(signing)
 
@@ -79,29 +81,30 @@ class Secrets:
 
     def mark(self, content: bytes) -> str:
         """What makes the witness's own writing known."""
-        return hmac.new(self._witness, content, hashlib.sha256).hexdigest()
+        return _mac(self._witness, content).hex()
 
     def __repr__(self) -> str:
         return "Secrets(...)"
 
     def name(self, user: str) -> str:
         """A user's name as it is stored: without the secret it can be neither read nor guessed."""
-        return hmac.new(self._names, user.encode("utf-8", "surrogatepass"), hashlib.sha256).hexdigest()
+        return _mac(self._names, user.encode("utf-8", "surrogatepass")).hex()
 
     def erased(self, episode: str) -> str:
         """What stands in the place of the id of an erased episode: whoever has the id can be recognised, and it cannot be
         found out from this."""
-        return hmac.new(self._erased, self._identity + episode.encode(), hashlib.sha256).hexdigest()[:32]
+        return _mac(self._erased, self._identity + episode.encode()).hex()[:32]
 
     def coin(self, episode: str, step: int) -> float:
         """A uniform number in [0, 1) that nobody can foresee and that a retried request gets again."""
-        digest = hmac.new(self._coins, f"{episode} {step}".encode(), hashlib.sha256).digest()
+        digest = _mac(self._coins, f"{episode} {step}".encode())
         return (int.from_bytes(digest[:8], "big") >> 11) / 2.0**53
 
     def sign(self, token: EpisodeToken) -> str:
         """The token as text: readable by anyone, but made by nobody else."""
-        payload = json.dumps(dataclasses.astuple(token), separators=(",", ":")).encode()
-        return f"{_text(payload)}.{_text(hmac.new(self._tokens, self._identity + payload, hashlib.sha256).digest())}"
+        content = (token.episode, token.version, token.learning, token.expires_at, token.place, token.restores)
+        payload = json.dumps(content, separators=(",", ":")).encode()
+        return f"{_text(payload)}.{_text(_mac(self._tokens, self._identity + payload))}"
 
     def read(self, text: str) -> EpisodeToken:
         """The token of a text that :meth:`sign` made.
@@ -113,7 +116,7 @@ class Secrets:
             payload, mark = (_bytes(part) for part in text.split("."))
         except (ValueError, binascii.Error):
             payload, mark = b"", b""
-        if not hmac.compare_digest(hmac.new(self._tokens, self._identity + payload, hashlib.sha256).digest(), mark):
+        if not hmac.compare_digest(_mac(self._tokens, self._identity + payload), mark):
             raise InvalidInput("token", "not genuine", "one that this service gave out", "send it unchanged")
         return EpisodeToken(*json.loads(payload))
 
@@ -133,6 +136,13 @@ class Secrets:
         except InvalidTag:
             remedy = "start with the secret that the deployment was begun with"
             raise Damaged("RETICENT_USER_SECRET", "another one", f"the one that sealed {where}", remedy) from None
+
+
+def _mac(key: hmac.HMAC, content: bytes) -> bytes:
+    """HMAC-SHA256. Not ``hmac.digest``: that lets go of the interpreter, and getting it back takes longer than the work."""
+    mac = key.copy()
+    mac.update(content)
+    return mac.digest()
 
 
 def _text(content: bytes) -> str:

@@ -9,7 +9,7 @@ after the commit.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -89,6 +89,17 @@ class Submissions(Admissions):
             raise Refusal("wrong-trust", f"the server must not see trajectories in the {self._trust} model")
         pinned = self._learning_token(token, episode)
         return Submission(pinned, self.terms.played(Sent(states, actions, rewards), pinned.place))
+
+    def trajectories(self, several: Sequence[tuple[str, str, Sent]]) -> list[Submission | ReticentError]:
+        """:meth:`trajectory` of several, each by token, episode and what was sent; whoever is refused is told why."""
+        try:
+            if self.terms.wire == "trajectory":
+                pinned = [self._learning_token(token, episode) for token, episode, _ in several]
+                played = self.terms.all_played([sent for _, _, sent in several], [token.place for token in pinned])
+                return [Submission(*each) for each in zip(pinned, played, strict=True)]
+        except ReticentError:
+            pass  # somebody is refused; one by one, then
+        return [_or_refusal(self.trajectory, token, episode, *sent) for token, episode, sent in several]
 
     def empty(self, token: str, episode: str) -> Submission:
         """An empty contribution; see :meth:`submit_empty`."""
@@ -254,3 +265,10 @@ class Submissions(Admissions):
                 raise Refusal("round-over", "the last round has ended; the policy is final")
             if clock.open_round >= self.releases:
                 return None
+
+
+def _or_refusal(form: Callable[..., Submission], *sent: Any) -> Submission | ReticentError:
+    try:
+        return form(*sent)
+    except ReticentError as refusal:
+        return refusal

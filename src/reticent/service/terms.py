@@ -30,7 +30,7 @@ from reticent.service.billboards import Billboard
 from reticent_client.wire.grid import TAIL
 from reticent_client.wire.model import Model as PublishedModel
 from reticent_client.wire.shuffle_rules import ShuffleRules
-from reticent_client.wire.trajectory import Trajectory, plain_array, well_formed
+from reticent_client.wire.trajectory import Trajectory, all_well_formed, plain_array, well_formed
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -156,6 +156,14 @@ class Terms:
           InvalidInput: its public form is wrong.
         """
         return well_formed(self.published, episode.states, episode.actions, episode.rewards, place)
+
+    def all_played(self, episodes: Sequence[Any], places: Sequence[int | None]) -> list[Trajectory]:
+        """:meth:`played` of several episodes at once.
+
+        Raises:
+          InvalidInput: the public form of one of them is wrong.
+        """
+        return all_well_formed(self.published, episodes, places)
 
     def exact_contribution(self, billboard: Billboard, played: Trajectory) -> np.ndarray:
         """What an episode adds under a billboard, without noise."""

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from reticent_client.connection import Connection
     from reticent_client.decisions import Decision, DecisionLog
     from reticent_client.episode import Episode, EpisodeAbandoned
+    from reticent_client.group import Group
     from reticent_client.names import Names
     from reticent_client.problems import ServiceError, Unreachable
     from reticent_client.shuffler import Shuffler
@@ -38,6 +39,7 @@ _HOMES = {
     "DecisionLog": "reticent_client.decisions",
     "Episode": "reticent_client.episode",
     "EpisodeAbandoned": "reticent_client.episode",
+    "Group": "reticent_client.group",
     "InvalidInput": "reticent_client.wire",
     "Model": "reticent_client.wire",
     "Names": "reticent_client.names",
@@ -58,6 +60,7 @@ __all__ = [
     "DecisionLog",
     "Episode",
     "EpisodeAbandoned",
+    "Group",
     "InvalidInput",
     "Model",
     "Names",

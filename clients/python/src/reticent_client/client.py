@@ -6,6 +6,7 @@ from __future__ import annotations
 import collections
 import functools
 import threading
+from collections.abc import Mapping, Sequence
 from types import TracebackType
 from typing import Any, Literal, get_args
 
@@ -13,6 +14,7 @@ from reticent_client.budget import Budget
 from reticent_client.connection import Connection, Observer
 from reticent_client.decisions import DecisionObserver
 from reticent_client.episode import Episode
+from reticent_client.group import Group
 from reticent_client.messages import Handover, require_shuffle
 from reticent_client.names import Names
 from reticent_client.submission import SUBMISSIONS, Receipt, Submission
@@ -93,6 +95,13 @@ class Client:
         """
         return Episode(self, user, episode, enrolment)
 
+    def group(self, users: Sequence[str], *, enrolments: Mapping[str, str] | None = None) -> Group:
+        """Episodes of several users, opened and submitted in one request each; for a backend that plays for many.
+
+        ``enrolments`` are their tokens by user, where the service asks for them.
+        """
+        return Group(self, users, enrolments)
+
     def send(self, submission: Submission) -> Receipt:
         """Send what an episode formed, now or after a restart; sending twice counts once.
 
@@ -103,7 +112,7 @@ class Client:
         answer = self.connection.post(
             submission.path, submission.content, route=f"/v1/episodes/{{episode}}/{submission.kind}"
         )
-        return Receipt(str(answer["episode"]), str(answer["status"]), int(answer["version"]))
+        return Receipt.read(answer)
 
     def _hand_over(self, submission: Submission) -> Receipt:
         if self._shuffler is None:

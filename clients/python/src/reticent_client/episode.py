@@ -15,7 +15,7 @@ import operator
 import uuid
 import warnings
 from types import TracebackType
-from typing import TYPE_CHECKING, Literal, SupportsFloat, SupportsIndex
+from typing import TYPE_CHECKING, Any, Literal, SupportsFloat, SupportsIndex
 
 import numpy as np
 
@@ -91,11 +91,19 @@ class Episode:
         """
         if self.status != "new":
             raise InvalidInput("episode", self.status, "new", "start another one with client.episode(user)")
-        client = self._client
-        client.require_trustworthy()
-        named = {"user": self.user, "episode": self.id}
+        self._client.require_trustworthy()
+        self.opened(self._client.connection.post("/v1/episodes", self.named))
+        return self
+
+    @property
+    def named(self) -> dict[str, str]:
+        """What the service is told of her when she comes."""
         vouched = {} if self._enrolment is None else {"enrolment": self._enrolment}
-        opened = client.connection.post("/v1/episodes", named | vouched)
+        return {"user": self.user, "episode": self.id} | vouched
+
+    def opened(self, opened: dict[str, Any]) -> None:
+        """Take the service's answer to her coming."""
+        client = self._client
         if opened["trust"] != client.trust:
             raise InvalidInput(
                 "trust", opened["trust"], f"{client.trust}, as the service said before", "do not send; start again"
@@ -111,7 +119,6 @@ class Episode:
         if self.learning and client.budget is not None and not client.budget.allows(self.user, self._round):
             self.learning, self.reason = False, SPENT
         self.status = "open"
-        return self
 
     @property
     def step(self) -> int:
@@ -255,11 +262,18 @@ class Episode:
         if not self.learning:
             self.status = "served"
         else:
-            self.receipt = self._client.send(self.submission)
-            sent: Status = "sent" if self.submission.kind == "messages" else "counted"
-            self.status = "empty" if self._empty else sent
+            self._settled(self._client.send(self.submission))
         self._forget()
         return self.receipt
+
+    def counted(self, answer: dict[str, Any]) -> None:
+        """Take the service's answer to her submission."""
+        self._settled(Receipt.read(answer))
+        self._forget()
+
+    def _settled(self, receipt: Receipt) -> None:
+        sent: Status = "sent" if self.submission.kind == "messages" else "counted"
+        self.receipt, self.status = receipt, "empty" if self._empty else sent
 
     def _decide(self, state: int) -> int:
         action, self.probability = self._choose(state)

@@ -44,6 +44,11 @@ class Receipt:
     status: str
     version: int
 
+    @classmethod
+    def read(cls, answer: dict[str, Any]) -> Receipt:
+        """The receipt in an answer of the service's."""
+        return cls(str(answer["episode"]), str(answer["status"]), int(answer["version"]))
+
 
 class Played(NamedTuple):
     """What a submission is made of: where it belongs, what it is formed under, and what was seen (None shows nothing).

@@ -63,9 +63,22 @@ At = Annotated[Desk, Depends(desk_of)]
 @router.post("/episodes", status_code=201, responses=documented(403, 409))
 async def open_episode(body: schemas.Open, desk: At) -> schemas.Opened:
     """Serve a user: her policy version is pinned until the episode ends. Repeat it with the same id at will."""
+    return opened_answer(await desk.admissions.join(comer(body, desk, time.time())), desk)
+
+
+def comer(asked: schemas.Open, desk: Desk, now: float) -> tuple[str, str | None]:
+    """Who comes, and with which episode.
+
+    Raises:
+      Refusal: the backend does not vouch for her.
+    """
     if desk.enrolment is not None:
-        desk.enrolment.require(body.user, body.enrolment, time.time())
-    opened = await desk.admissions.join((body.user, body.episode))
+        desk.enrolment.require(asked.user, asked.enrolment, now)
+    return asked.user, asked.episode
+
+
+def opened_answer(opened: Opened, desk: Desk) -> schemas.Opened:
+    """What a user is told when she comes, for the wire."""
     return schemas.Opened.model_validate({**vars(opened), **desk.constant})
 
 
@@ -102,10 +115,18 @@ async def submit_empty(episode: Episode, body: schemas.Empty, desk: At) -> schem
 @router.post("/episodes/{episode}/report", responses=documented(404, 409, 410))
 async def submit_report(episode: Episode, body: schemas.Report, desk: At) -> schemas.Receipt:
     """Local model: learn from a report that was noised on the user's device."""
+    return schemas.Receipt(episode=episode, version=await desk.submissions.join(report_of(episode, body, desk)))
+
+
+def report_of(episode: str, sent: schemas.Report, desk: Desk) -> Submission:
+    """A report off the wire.
+
+    Raises:
+      InvalidInput, Refusal: it cannot be counted.
+    """
     shape = desk.deployment.terms.report_limit.shape
-    report = arrays.from_json("report", body.report.model_dump(), dtype="<i8", shape=shape)
-    submission = desk.deployment.report(body.token, episode, report, body.reference)
-    return schemas.Receipt(episode=episode, version=await desk.submissions.join(submission))
+    report = arrays.from_json("report", sent.report.model_dump(), dtype="<i8", shape=shape)
+    return desk.deployment.report(sent.token, episode, report, sent.reference)
 
 
 @router.post("/batches", responses=documented(403, 409, 410))

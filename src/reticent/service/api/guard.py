@@ -8,7 +8,6 @@ request's id, and whatever goes wrong inside, no stack trace gets out.
 
 from __future__ import annotations
 
-import collections
 import hashlib
 import ipaddress
 import logging
@@ -21,40 +20,21 @@ from starlette.requests import ClientDisconnect
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from reticent.service.api.problems import internal, problem
+from reticent.service.api.rates import Buckets
 from reticent.service.api.security import ALLOWED, need_of
 from reticent.service.keys import Keys
 from reticent.service.logs import HEADER, REQUEST, request_id
 
 LOG = logging.getLogger("reticent.service")
-CALLERS = 10_000
-"""Callers whose buckets are remembered; the longest unseen one is forgotten first."""
-
 FORWARDED = (b"forwarded", b"via", b"x-forwarded-for", b"x-forwarded-host", b"x-forwarded-proto", b"x-real-ip")
 """Headers by which a proxy gives itself away."""
 
 READ = frozenset({b"host", b"authorization", b"content-length", HEADER, *FORWARDED})
+GROUPS = "/v1/groups/"
+"""Where bodies are of many users, and larger."""
+
 CLOSE = {"Connection": "close"}
 """Of an answer to a request whose body was not read."""
-
-
-class Buckets:
-    """A token bucket per caller: ``rate`` per second, and twice as many at once."""
-
-    def __init__(self, rate: float) -> None:
-        self._rate, self._burst = rate, max(1.0, 2 * rate)
-        self._levels: collections.OrderedDict[str, tuple[float, float]] = collections.OrderedDict()
-
-    def take(self, caller: str, now: float) -> float:
-        """Seconds that the caller has to wait; 0 if it may go on."""
-        if self._rate <= 0:
-            return 0.0
-        level, at = self._levels.pop(caller, (self._burst, now))
-        level = min(self._burst, level + (now - at) * self._rate)
-        waits = 0.0 if level >= 1 else (1 - level) / self._rate
-        self._levels[caller] = (level - 1 if level >= 1 else level, now)
-        if len(self._levels) > CALLERS:
-            self._levels.popitem(last=False)
-        return waits
 
 
 class TooLarge(Exception):
@@ -67,6 +47,7 @@ class Guard:
     Args:
       keys: who has which role. hosts: names that the service goes by. open_reads: whether reading needs no key.
       development: whether well-known keys are in use, which must not be reached through a proxy.
+      body_limit, group_limit: bytes of a body, of one user's request and of a group's.
     """
 
     def __init__(
@@ -78,9 +59,11 @@ class Guard:
         open_reads: bool,
         development: bool,
         body_limit: int,
+        group_limit: int,
         rate_limit: float,
     ) -> None:
-        self._app, self._body_limit, self._buckets = app, body_limit, Buckets(rate_limit)
+        self._app, self._buckets = app, Buckets(rate_limit)
+        self._body_limit, self._group_limit = body_limit, group_limit
         self._keys, self._open_reads, self._development = keys, open_reads, development
         self._hosts = frozenset(host.lower() for host in hosts)
 
@@ -134,9 +117,14 @@ class Guard:
                 roles = " or ".join(sorted(ALLOWED[need]))
                 return problem("forbidden", 403, f"this needs the key of another role: {roles}", CLOSE)
         declared = headers.get(b"content-length", [b"0"])
-        if len(declared) > 1 or not declared[0].isdigit() or int(declared[0]) > self._body_limit:
-            return self._too_large()
+        limit = self._limit(scope["path"])
+        if len(declared) > 1 or not declared[0].isdigit() or int(declared[0]) > limit:
+            return _too_large(limit)
         return None
+
+    def _limit(self, path: str) -> int:
+        """Bytes that a body may have."""
+        return self._group_limit if path.startswith(GROUPS) else self._body_limit
 
     def _is_host(self, given: list[bytes]) -> bool:
         """Whether a request is meant for this service. To be misled, a browser needs a name: addresses are all right."""
@@ -152,25 +140,22 @@ class Guard:
             return False
         return True
 
-    def _too_large(self) -> JSONResponse:
-        return problem("too-large", 413, f"a body may have {self._body_limit} bytes", CLOSE)
-
     # -- the body, and the answer -------------------------------------------------------------------------------------
 
     async def _limited(self, scope: Scope, receive: Receive, send: Send, *, private: bool) -> None:
-        taken, started = 0, False
+        taken, started, limit = 0, False, self._limit(scope["path"])
 
         async def limited() -> Message:
             nonlocal taken
             message = await receive()
             taken += len(message.get("body", b""))
-            if taken > self._body_limit:
+            if taken > limit:
                 raise TooLarge
             return message
 
         async def noted(message: Message) -> None:
             nonlocal started
-            if taken > self._body_limit and not started:
+            if taken > limit and not started:
                 return  # whatever the framework says of the broken body, the answer is that it was too large
             if message["type"] == "http.response.start" and private:
                 MutableHeaders(scope=message)["Cache-Control"] = "no-store"
@@ -183,10 +168,14 @@ class Guard:
             pass
         except Exception as error:  # the message might quote data, so only its type is logged
             LOG.error("a request failed with %s", type(error).__name__)
-            if not started and taken <= self._body_limit:
+            if not started and taken <= limit:
                 await internal()(scope, receive, send)
-        if not started and taken > self._body_limit:
-            await self._too_large()(scope, receive, send)
+        if not started and taken > limit:
+            await _too_large(limit)(scope, receive, send)
+
+
+def _too_large(limit: int) -> JSONResponse:
+    return problem("too-large", 413, f"a body may have {limit} bytes", CLOSE)
 
 
 def _bearer(given: list[bytes]) -> str | None:

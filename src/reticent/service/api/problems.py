@@ -9,12 +9,12 @@ from typing import Any
 from fastapi import FastAPI, Request
 from fastapi.exceptions import RequestValidationError
 from fastapi.responses import JSONResponse
-from pydantic import BaseModel
 from sqlalchemy.exc import DBAPIError
 from sqlalchemy.exc import TimeoutError as PoolTimeout
 from starlette.exceptions import HTTPException
 
 from reticent.errors import InvalidInput
+from reticent.service.api.schemas import Problem
 from reticent.service.refusals import Refusal
 from reticent.service.secrets import Damaged
 
@@ -28,28 +28,36 @@ KINDS = {
 """What a bare HTTP status is called."""
 
 
-class Problem(BaseModel):
-    """An RFC 9457 problem document."""
-
-    type: str
-    title: str
-    status: int
-    detail: str
-    field: str | None = None
-    bound: str | None = None
-    remedy: str | None = None
-
-
 def problem(kind: str, status: int, detail: str, headers: dict[str, str] | None = None, **more: Any) -> JSONResponse:
     """The response for one problem."""
-    content = {
+    return JSONResponse(_content(kind, status, detail, **more), status, headers, MEDIA)
+
+
+def _content(kind: str, status: int, detail: str, **more: Any) -> dict[str, Any]:
+    return {
         "type": f"urn:reticent:problem:{kind}",
         "title": kind.replace("-", " ").capitalize(),
         "status": status,
         "detail": detail,
         **{key: value for key, value in more.items() if value is not None},
     }
-    return JSONResponse(content, status, headers, MEDIA)
+
+
+def of_member(error: Exception) -> Problem:
+    """The problem that one member of a group has, where the others' requests go on.
+
+    Raises:
+      Exception: ``error`` itself, if it is not about this member.
+    """
+    if isinstance(error, InvalidInput) and not isinstance(error, Damaged):
+        return Problem(**_content("invalid-input", 422, str(error), **_told(error)))
+    if isinstance(error, Refusal):
+        return Problem(**_content(error.kind, error.status, str(error)))
+    raise error
+
+
+def _told(error: InvalidInput) -> dict[str, Any]:
+    return {"field": error.field, "bound": error.bound, "remedy": error.remedy}
 
 
 def documented(*statuses: int) -> dict[int | str, dict[str, Any]]:
@@ -66,7 +74,7 @@ def answer_to(error: Exception) -> JSONResponse | None:
         LOG.critical("stored content does not open: %s", error.bound)
         return unavailable()
     if isinstance(error, InvalidInput):
-        return problem("invalid-input", 422, str(error), field=error.field, bound=error.bound, remedy=error.remedy)
+        return problem("invalid-input", 422, str(error), **_told(error))
     if isinstance(error, Refusal):
         return problem(error.kind, error.status, str(error))
     if isinstance(error, DBAPIError | PoolTimeout):

@@ -16,11 +16,18 @@ from typing import Any
 from pydantic import BaseModel, ValidationError
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from reticent.service.api import episodes, problems, schemas
+from reticent.service.api import episodes, groups, problems, schemas
 
 Route = tuple[type[BaseModel], Callable[..., Awaitable[BaseModel]]]
 
-OPEN: Route = (schemas.Open, episodes.open_episode)
+BY_PATH: dict[str, tuple[Route, int]] = {
+    "/v1/episodes": ((schemas.Open, episodes.open_episode), 201),
+    "/v1/groups/episodes": ((schemas.OpenAll, groups.open_all), 200),
+    "/v1/groups/trajectories": ((schemas.Trajectories, groups.submit_trajectories), 200),
+    "/v1/groups/reports": ((schemas.Reports, groups.submit_reports), 200),
+}
+"""With the status of a success."""
+
 OF_EPISODE: dict[str, Route] = {
     "actions": (schemas.Act, episodes.act),
     "trajectory": (schemas.Trajectory, episodes.submit_trajectory),
@@ -44,7 +51,7 @@ class Quick:
         if found is None:
             await self._app(scope, receive, send)
             return
-        (schema, route), given = found
+        (schema, route), given, status = found
         body = await _body(receive)
         if body is None:  # whoever asked has gone
             return
@@ -63,20 +70,21 @@ class Quick:
             return
         content = answer.__pydantic_serializer__.to_json(answer)
         headers = [(b"content-length", b"%d" % len(content)), JSON]
-        await send({"type": "http.response.start", "status": 200 if given else 201, "headers": headers})
+        await send({"type": "http.response.start", "status": status, "headers": headers})
         await send({"type": "http.response.body", "body": content})
 
 
-def _route(scope: Scope) -> tuple[Route, dict[str, str]] | None:
-    """Which route a request takes, and what its path says; None if that is for the framework to tell."""
+def _route(scope: Scope) -> tuple[Route, dict[str, str], int] | None:
+    """Which route a request takes, what its path says, and the status of a success; None if the framework is to tell."""
     path = scope["path"]
     if JSON not in scope["headers"]:
         return None
-    if path == "/v1/episodes":
-        return OPEN, {}
+    if path in BY_PATH:
+        route, status = BY_PATH[path]
+        return route, {}, status
     found = EPISODE.fullmatch(path)
-    route = None if found is None else OF_EPISODE.get(found[2])
-    return None if route is None or found is None else (route, {"episode": found[1]})
+    named = None if found is None else OF_EPISODE.get(found[2])
+    return None if named is None or found is None else (named, {"episode": found[1]}, 200)
 
 
 async def _body(receive: Receive) -> bytes | None:

@@ -10,6 +10,9 @@ from pydantic import BaseModel, ConfigDict, Field
 IDENTITY = r"^[0-9a-f]{32}$"
 INDEX = 2**31 - 1
 
+GROUP = 256
+"""Members of a group, at most: as many as share a transaction (:mod:`reticent.service.gathering`)."""
+
 Token = Annotated[str, Field(min_length=1, max_length=512)]
 Index = Annotated[int, Field(ge=0, le=INDEX)]
 Word = Annotated[int, Field(ge=-(2**63), le=2**63 - 1)]
@@ -18,6 +21,18 @@ Word = Annotated[int, Field(ge=-(2**63), le=2**63 - 1)]
 
 class _Strict(BaseModel):
     model_config = ConfigDict(extra="forbid", strict=True)
+
+
+class Problem(BaseModel):
+    """An RFC 9457 problem document."""
+
+    type: str
+    title: str
+    status: int
+    detail: str
+    field: str | None = None
+    bound: str | None = None
+    remedy: str | None = None
 
 
 class Open(_Strict):
@@ -106,6 +121,42 @@ class Opened(BaseModel):
     reference: int | None = None
 
 
+class OpenAll(_Strict):
+    """Users who come together."""
+
+    users: Annotated[list[Open], Field(min_length=1, max_length=GROUP)]
+
+
+class TrajectoryOf(Trajectory):
+    """A whole episode, and which one it is."""
+
+    episode: Annotated[str, Field(pattern=IDENTITY)]
+
+
+class Trajectories(_Strict):
+    """Episodes that are submitted together."""
+
+    trajectories: Annotated[list[TrajectoryOf], Field(min_length=1, max_length=GROUP)]
+
+
+class ReportOf(Report):
+    """A noised report, and the episode it is of."""
+
+    episode: Annotated[str, Field(pattern=IDENTITY)]
+
+
+class Reports(_Strict):
+    """Noised reports that are submitted together."""
+
+    reports: Annotated[list[ReportOf], Field(min_length=1, max_length=GROUP)]
+
+
+class AllOpened(BaseModel):
+    """To each user, in their order, what she would have been told by herself: a member with a ``type`` is a problem."""
+
+    opened: list[Opened | Problem]
+
+
 class Action(BaseModel):
     """What to do, with what probability that was chosen, and which version says so."""
 
@@ -120,6 +171,12 @@ class Receipt(BaseModel):
     episode: str
     status: Literal["counted"] = "counted"
     version: int
+
+
+class Receipts(BaseModel):
+    """To each episode, in their order, what it would have been told by itself: a member with a ``type`` is a problem."""
+
+    receipts: list[Receipt | Problem]
 
 
 class BatchReceipt(BaseModel):

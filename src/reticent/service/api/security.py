@@ -23,6 +23,7 @@ NEEDS: tuple[tuple[str, Need], ...] = (
     ("/v1/transparency", "nothing"),
     ("/dashboard", "nothing"),
     ("/v1/episodes", "serve"),
+    ("/v1/groups", "serve"),
     ("/v1/batches", "mix"),
     ("/v1/admin", "operate"),
 )

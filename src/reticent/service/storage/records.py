@@ -7,18 +7,29 @@ from collections.abc import Sequence
 from typing import Any
 
 import sqlalchemy as sa
-from sqlalchemy.dialects import postgresql, sqlite
 from sqlalchemy.engine import Connection
 
+from reticent.service.storage import statements
 from reticent.service.storage.tables import BATCHES, BILLBOARDS, CHAIN, DEPLOYMENT, EPISODES, LEARNER, ROUNDS, USERS
 
 ONLY = 1
 """Key of the row in tables of one row."""
 
+# Those that every user's transactions have, made once.
+DEPLOYMENT_ROW = sa.select(DEPLOYMENT).where(DEPLOYMENT.c.id == ONLY)
+OPEN_ROUND = sa.select(ROUNDS).where(ROUNDS.c.state == "open").with_for_update()
+COUNT_ADMISSIONS = (
+    sa.update(DEPLOYMENT)
+    .where(DEPLOYMENT.c.id == ONLY)
+    .values(admitted=DEPLOYMENT.c.admitted + sa.bindparam("users", type_=sa.BigInteger))
+    .returning(*DEPLOYMENT.c)
+)
+SET_TOTAL = sa.update(ROUNDS).where(ROUNDS.c.number == sa.bindparam("round")).values(total=sa.bindparam("sum"))
+
 
 def deployment(tx: Connection, *, lock: bool = False) -> Any:
     """The public clock's row, or None before setup; ``lock`` makes admissions queue."""
-    return _first(tx, sa.select(DEPLOYMENT).where(DEPLOYMENT.c.id == ONLY), lock)
+    return _first(tx, DEPLOYMENT_ROW, lock)
 
 
 def version_to_serve(clock: Any) -> int:
@@ -37,8 +48,9 @@ def learner_version(tx: Connection) -> int:
 
 def episodes(tx: Connection, identities: Sequence[str], *, lock: bool = False) -> dict[str, Any]:
     """Those of the episodes that were admitted, by id; locked in the order of ids, so that groups cannot cross."""
-    statement = sa.select(EPISODES).where(EPISODES.c.id.in_(identities)).order_by(EPISODES.c.id)
-    return {row.id: row for row in tx.execute(statement.with_for_update() if lock else statement)}
+    return {
+        row.id: row for row in _many(tx, statements.episodes(tx.dialect.name, lock=lock), EPISODES.c.id, identities)
+    }
 
 
 def round_of(tx: Connection, number: int, *, lock: bool = False) -> Any:
@@ -47,7 +59,7 @@ def round_of(tx: Connection, number: int, *, lock: bool = False) -> Any:
 
 def open_round(tx: Connection) -> Any:
     """The round that takes reports now, locked; None if there is none, or if it was sealed while we waited for it."""
-    return _first(tx, sa.select(ROUNDS).where(ROUNDS.c.state == "open"), lock=True)
+    return tx.execute(OPEN_ROUND).first()
 
 
 def unreleased(tx: Connection) -> list[Any]:
@@ -96,13 +108,13 @@ def digests(tx: Connection, first: int = 0, end: int | None = None) -> dict[int,
 
 def admissions(tx: Connection, names: Sequence[str]) -> dict[str, int]:
     """How often the users with these stored names were admitted; those who never were are left out."""
-    rows = tx.execute(sa.select(USERS.c.name, USERS.c.admissions).where(USERS.c.name.in_(names)))
+    rows = _many(tx, statements.admissions(tx.dialect.name), USERS.c.name, names)
     return {str(name): int(times) for name, times in rows}
 
 
 def references(tx: Connection, numbers: Sequence[int]) -> dict[int, int | None]:
     """What rounds refer to, by number."""
-    rows = tx.execute(sa.select(ROUNDS.c.number, ROUNDS.c.reference).where(ROUNDS.c.number.in_(numbers)))
+    rows = _many(tx, statements.references(tx.dialect.name), ROUNDS.c.number, numbers)
     return {int(number): reference for number, reference in rows}
 
 
@@ -120,7 +132,7 @@ def billboard(tx: Connection, version: int) -> bytes | None:
 
 def insert_new(tx: Connection, table: sa.Table, **values: Any) -> None:
     """Insert a row unless its key is there already."""
-    tx.execute(_insert(tx, table).values(**values).on_conflict_do_nothing())
+    tx.execute(statements.insert(tx.dialect.name, table).values(**values).on_conflict_do_nothing())
 
 
 def count_users(tx: Connection, names: Sequence[str], limit: int) -> set[str]:
@@ -128,37 +140,27 @@ def count_users(tx: Connection, names: Sequence[str], limit: int) -> set[str]:
 
     Their rows are locked in the order of names, so that groups cannot cross.
     """
-    statement = _insert(tx, USERS)
-    statement = statement.on_conflict_do_update(
-        index_elements=[USERS.c.name],
-        set_={"admissions": USERS.c.admissions + 1},
-        where=USERS.c.admissions < limit,
-    )
-    rows = [{"name": name, "admissions": 1} for name in sorted(names)]
-    return set(tx.execute(statement.returning(USERS.c.name), rows).scalars())
+    statement = statements.count_users(tx.dialect.name)
+    return set(_many(tx, statement, USERS.c.name, names, most=limit).scalars())
 
 
 def set_admissions(tx: Connection, name: str, times: int) -> None:
     """Count a user as admitted so often, whether she ever was or not; her row is locked from here."""
-    statement = _insert(tx, USERS).values(name=name, admissions=times)
+    statement = statements.insert(tx.dialect.name, USERS).values(name=name, admissions=times)
     tx.execute(statement.on_conflict_do_update(index_elements=[USERS.c.name], set_={"admissions": times}))
 
 
 def count_admissions(tx: Connection, users: int) -> Any:
     """Count so many admissions; the clock's row after them, whose lock is held from here. Undo it if there was no room."""
-    advanced = {"admitted": DEPLOYMENT.c.admitted + users}
-    counted = sa.update(DEPLOYMENT).where(DEPLOYMENT.c.id == ONLY).values(**advanced)
-    return tx.execute(counted.returning(*DEPLOYMENT.c)).one()
+    return tx.execute(COUNT_ADMISSIONS, {"users": users}).one()
 
 
 def insert_episodes(tx: Connection, admitted: Sequence[tuple[str, str, int]], version: int, until: float) -> None:
     """Open the episodes of users who were admitted: id, user's name and number of the admission of each."""
-    rows = [
-        {"id": key, "user": name, "admission": number, "version": version, "expires_at": until, "state": "open"}
-        for key, name, number in admitted
-    ]
-    # With something to return, many rows are one statement and not many.
-    tx.execute(sa.insert(EPISODES).returning(EPISODES.c.admission), rows)
+    same = {"version": version, "until": until}
+    tx.execute(
+        statements.insert_episodes(tx.dialect.name), same | statements.parameters(tx, statements.OPENED, admitted)
+    )
 
 
 def change_deployment(tx: Connection, **values: Any) -> None:
@@ -188,11 +190,11 @@ def refer(tx: Connection, number: int, version: int) -> None:
 
 def set_total(tx: Connection, number: int, total: bytes) -> None:
     """Store the round's new sum; the caller holds its lock."""
-    tx.execute(sa.update(ROUNDS).where(ROUNDS.c.number == number).values(total=total))
+    tx.execute(SET_TOTAL, {"round": number, "sum": total})
 
 
 def mark_counted(tx: Connection, identities: Sequence[str]) -> None:
-    tx.execute(sa.update(EPISODES).where(EPISODES.c.id.in_(identities)).values(state="counted"))
+    _many(tx, statements.mark_counted(tx.dialect.name), EPISODES.c.id, identities)
 
 
 def seal_round(tx: Connection, number: int) -> None:
@@ -221,9 +223,9 @@ def expire_before(tx: Connection, now: float | None) -> int:
     return int(tx.execute(sa.update(EPISODES).where(due).values(state="expired")).rowcount)
 
 
-def _insert(tx: Connection, table: sa.Table) -> Any:
-    insert: Any = postgresql.insert if tx.dialect.name == "postgresql" else sqlite.insert
-    return insert(table)
+def _many(tx: Connection, statement: Any, column: sa.Column[Any], values: Sequence[Any], **more: Any) -> Any:
+    """The result of a statement about the rows with these values of a column."""
+    return tx.execute(statement, more | statements.parameters(tx, [column], [(value,) for value in values]))
 
 
 def _first(tx: Connection, statement: Any, lock: bool) -> Any:

@@ -63,6 +63,25 @@ def well_formed(sizes: Sizes, states: Any, actions: Any, rewards: Any, place: in
     )
 
 
+def all_well_formed(sizes: Sizes, episodes: Sequence[Any], places: Sequence[int | None]) -> list[Trajectory]:
+    """:func:`well_formed` of several episodes, each with ``states``, ``actions`` and ``rewards``, in one go.
+
+    Raises:
+      InvalidInput: one of them is not; ask :func:`well_formed` which.
+    """
+    count = len(episodes)
+    states, actions, rewards = (
+        plain_array(field, [getattr(one, field) for one in episodes]) for field in ("states", "actions", "rewards")
+    )
+    shapes = ((count, sizes.horizon + 1), (count, sizes.horizon), (count, sizes.horizon))
+    if (states.shape, actions.shape, rewards.shape) != shapes or not (
+        states.dtype.kind in "iu" and actions.dtype.kind in "iu" and rewards.dtype.kind in "iuf"
+    ):
+        raise InvalidInput("episodes", "some other form", "whole episodes of H steps", "send each by itself")
+    inside = (clip_index(states, sizes.states), clip_index(actions, sizes.actions), clip_reward(rewards))
+    return [Trajectory(*each) for each in zip(*inside, places, strict=True)]
+
+
 def plain_array(field: str, values: Any) -> NDArray[Any]:
     """``values`` as an array of whatever kind.
 

@@ -22,6 +22,9 @@ Answer = TypeVar("Answer")
 MOST = 256
 """Requests in one call, at most: a bound on how long a transaction holds its locks."""
 
+ENOUGH = 32
+"""Requests for which no more are waited for: most of what a transaction costs is shared between them by then."""
+
 TURN = 0.0005
 """Seconds after which a thread that wants the interpreter gets it."""
 
@@ -44,8 +47,8 @@ class _Waiting(NamedTuple, Generic[Item, Answer]):
 class Gathering(Generic[Item, Answer]):
     """Calls ``work`` with what has gathered; it answers each item with a result or an exception, in their order.
 
-    If ``work`` itself raises, that is everyone's answer. ``linger`` are the seconds that it waits for more, at most, after
-    a call that had more than one item.
+    If ``work`` itself raises, that is everyone's answer. ``linger`` are the seconds that it waits for more after a call that had
+    more than one item, unless there are :data:`ENOUGH`.
     """
 
     def __init__(
@@ -97,7 +100,7 @@ class Gathering(Generic[Item, Answer]):
                 self._arrived.wait_for(lambda: self._queue or self._closed)
                 if not self._queue:
                     return
-            if together and self._linger:
+            if together and self._linger and len(self._queue) < ENOUGH:
                 time.sleep(self._linger)
             group = [self._queue.popleft() for _ in range(min(len(self._queue), self._most))]
             together = len(group) > 1

@@ -5,11 +5,11 @@
     python benchmarks/service_crashes.py --kills 100 --database postgresql
     python benchmarks/service_crashes.py --kills 40 --database postgresql --victim planner
 
-Users come and submit all the time, each repeating a request until it is answered. In the local model a report is made
-of known integers, so what the store holds can be added up exactly: every acknowledged episode is in it once. In the
-joint model the digests of releases and the plans are looked at all the time: none may ever change, else noise was drawn
-twice. Deployments alternate between the two. With ``--victim`` one process of a service of two workers is killed, and the
-others go on: a worker, or the planner, which alone ends rounds.
+Users come and submit all the time, by themselves or several in one request, each repeating it until it is answered. In
+the local model a report is made of known integers, so what the store holds can be added up exactly: every acknowledged
+episode is in it once. In the joint model the digests of releases and the plans are looked at all the time: none may ever
+change, else noise was drawn twice. Deployments alternate between the two. With ``--victim`` one process of a service of
+two workers is killed, and the others go on: a worker, or the planner, which alone ends rounds.
 """
 
 from __future__ import annotations
@@ -43,6 +43,9 @@ from temporary_postgres import temporary_postgres
 
 WORLD = "random-blend:states=6,actions=3,horizon=6,d=3"
 USERS_AT_ONCE = 6
+"""Of whom every third is a backend with several users."""
+
+BEHIND_A_BACKEND = 3
 
 
 class Crowd:
@@ -59,7 +62,10 @@ class Crowd:
         self.problems: list[str] = []
         self.stop = threading.Event()
         self._lock = threading.Lock()
-        self._threads = [threading.Thread(target=self._users, args=(seed,)) for seed in range(USERS_AT_ONCE)]
+        self._threads = [
+            threading.Thread(target=self._backend if seed % 3 == 0 else self._users, args=(seed,))
+            for seed in range(USERS_AT_ONCE)
+        ]
         self._threads.append(threading.Thread(target=self._watch))
 
     def __enter__(self) -> Crowd:
@@ -112,6 +118,41 @@ class Crowd:
             if receipt is not None and receipt[0] == 200:
                 with self._lock:
                     self.acknowledged[identity] = amount
+        caller.close()
+
+    def _backend(self, seed: int) -> None:
+        """Users who come and submit in one request, a few at a time."""
+        draw, caller = random.Random(seed), Caller(self.port)
+        kind = {"local": "reports", "joint": "trajectories"}[self.trust]
+        while not self.stop.is_set():
+            amounts = {uuid.uuid4().hex: draw.randrange(1, 1_000_000) for _ in range(BEHIND_A_BACKEND)}
+            users = [{"user": identity, "episode": identity} for identity in amounts]
+            opened = self._insist(caller, "POST", "/v1/groups/episodes", {"users": users})
+            if opened is None or opened[0] >= 400:
+                continue
+            admitted = [one for one in opened[1]["opened"] if one.get("learning", False)]
+            with self._lock:
+                self.sent.update({one["episode"]: amounts[one["episode"]] for one in admitted})
+            members = [
+                {
+                    "episode": one["episode"],
+                    "token": one["token"],
+                    **self._contribution(draw, amounts[one["episode"]])[1],
+                }
+                for one in admitted
+            ]
+            waiting = {member["episode"]: member for member in members}
+            while waiting and not self.stop.is_set():
+                answer = self._insist(caller, "POST", f"/v1/groups/{kind}", {kind: list(waiting.values())})
+                for identity, receipt in zip(list(waiting), answer[1]["receipts"] if answer else (), strict=False):
+                    if receipt["status"] == 503:  # the next round is being prepared
+                        continue
+                    del waiting[identity]
+                    if receipt["status"] != "counted":
+                        self.problems.append(f"{identity} in a group: {receipt}")
+                        continue
+                    with self._lock:
+                        self.acknowledged[identity] = amounts[identity]
         caller.close()
 
     def _contribution(self, draw: random.Random, amount: int) -> tuple[str, dict[str, Any]]:

@@ -151,11 +151,11 @@ def count_admissions(tx: Connection, users: int) -> Any:
     return tx.execute(counted.returning(*DEPLOYMENT.c)).one()
 
 
-def insert_episodes(tx: Connection, admitted: Sequence[tuple[str, str, int]], version: int, until: float) -> None:
-    """Open the episodes of users who were admitted: id, user's name and number of the admission of each."""
+def insert_episodes(tx: Connection, admitted: Sequence[tuple[str, str, int, int]], until: float) -> None:
+    """Open the episodes of users who were admitted: id, user's name, number of the admission and version of each."""
     rows = [
         {"id": key, "user": name, "admission": number, "version": version, "expires_at": until, "state": "open"}
-        for key, name, number in admitted
+        for key, name, number, version in admitted
     ]
     # With something to return, many rows are one statement and not many.
     tx.execute(sa.insert(EPISODES).returning(EPISODES.c.admission), rows)

@@ -53,9 +53,7 @@ def test_the_number_of_controls_is_exact_and_they_are_evenly_spaced(
 def test_every_place_is_a_control_equally_often(size: int, data: st.DataObject) -> None:
     """Over all beginnings, each place m times of n: the probability m/n that an analysis divides by."""
     chosen = data.draw(st.integers(0, size))
-    times = [
-        sum(ControlPlaces(size, chosen, offset).has(place) for offset in range(size)) for place in range(size)
-    ]
+    times = [sum(ControlPlaces(size, chosen, offset).has(place) for offset in range(size)) for place in range(size)]
     assert times == [chosen] * size
 
 

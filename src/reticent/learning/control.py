@@ -59,7 +59,10 @@ class Control:
     def __post_init__(self) -> None:
         if not 0 < self.share < 1:
             raise InvalidInput(
-                "control.share", self.share, "above 0 and below 1", "leave control out, or use shadow, to serve one group"
+                "control.share",
+                self.share,
+                "above 0 and below 1",
+                "leave control out, or use shadow, to serve one group",
             )
 
     def places(self, schedule: Schedule, number: int, identity: str) -> ControlPlaces:
@@ -88,6 +91,4 @@ def _whole(share: float, users: int) -> int:
 @functools.lru_cache(maxsize=64)
 def _places(share: float, first: int, size: int, number: int, identity: str) -> ControlPlaces:
     drawn = hashlib.sha256(f"reticent control {identity} {number}".encode()).digest()
-    return ControlPlaces(
-        size, _whole(share, first + size) - _whole(share, first), int.from_bytes(drawn, "big") % size
-    )
+    return ControlPlaces(size, _whole(share, first + size) - _whole(share, first), int.from_bytes(drawn, "big") % size)

@@ -121,9 +121,7 @@ class Learner(abc.ABC, Generic[Seen, Report, Released]):
         del place
         return plan
 
-    def refer(
-        self, served: Plan, reference: Plan, users: Array | int, control: ControlGroup | None = None
-    ) -> Plan:
+    def refer(self, served: Plan, reference: Plan, users: Array | int, control: ControlGroup | None = None) -> Plan:
         """The plan to close a round of ``users`` users with, most of whom were ``served`` one plan while their
         contributions were formed under the ``reference`` of another: the former's choices, the latter's statistic.
 

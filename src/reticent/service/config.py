@@ -158,7 +158,10 @@ class Settings(BaseModel):
             raise InvalidInput("planning", "inline", "background with several workers", "drop the setting")
         if self.control is not None and self.shadow:
             raise InvalidInput(
-                "control", "beside shadow", "one of the two: in shadow everybody is served version 0", "drop one of them"
+                "control",
+                "beside shadow",
+                "one of the two: in shadow everybody is served version 0",
+                "drop one of them",
             )
         if self.control is not None:
             self.control.control.require_both_groups(self.episodes)

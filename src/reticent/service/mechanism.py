@@ -163,7 +163,9 @@ class Mechanism(Terms):
             group = None
             if control is not None:
                 board, places = control
-                group = ControlGroup(self.plan_of(board), ControlPlaces(*(jnp.asarray(one, jnp.int64) for one in places)))
+                group = ControlGroup(
+                    self.plan_of(board), ControlPlaces(*(jnp.asarray(one, jnp.int64) for one in places))
+                )
             plan = _refer(self.agent, plan, self.plan_of(reference), size, group)
         closed = _close(self.agent, state, plan, jnp.asarray(total * self.unit), 0 if lost else size, values)
         return closed, np.asarray(self.sums.released(closed.aggregate))

@@ -213,9 +213,7 @@ class ScoreLearner(Learner[Array, Array, Array]):
     def served(self, plan: Plan, place: Array | int) -> Plan:
         return serve(plan, place)
 
-    def refer(
-        self, served: Plan, reference: Plan, users: Array | int, control: ControlGroup | None = None
-    ) -> Plan:
+    def refer(self, served: Plan, reference: Plan, users: Array | int, control: ControlGroup | None = None) -> Plan:
         """The served plan's choices and explorers with the reference's statistic, and the moments that belong to both and
         to the control group."""
         own, chosen = served.extension, reference.extension

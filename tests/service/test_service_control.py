@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""An A/B share in the service: who is a control, what she is served, what is learned from her, and that nobody's data show."""
+"""An A/B share in the service: who is a control, what she is served, what is learned from her; nobody's data show in it."""
 
 from __future__ import annotations
 

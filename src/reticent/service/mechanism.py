@@ -28,9 +28,9 @@ import numpy as np
 
 from reticent.agents.registry import AGENTS, make_agent
 from reticent.errors import InvalidInput
+from reticent.learning.control import ControlPlaces
 from reticent.learning.insights import Insights
 from reticent.learning.learner import AgentState, AnyLearner
-from reticent.learning.control import ControlPlaces
 from reticent.learning.plan import ControlGroup, Plan
 from reticent.naming import join, split
 from reticent.privacy.accounting.gaussian import epsilon_of, mu_of

@@ -12,6 +12,8 @@ from hypothesis import strategies as st
 
 from reticent.errors import InvalidInput
 from reticent.inference import Contrast, Decisions, contributions, estimate, plan_effects, release, total_guarantee
+from reticent.learning.control import Control
+from reticent.learning.schedule import Schedule
 from reticent.privacy.accounting.gaussian import epsilon_of, mu_of
 from reticent.privacy.noise import SecureNoise
 from reticent.simulation import micro_study
@@ -117,3 +119,22 @@ def test_what_cannot_be_asked_is_refused() -> None:
     for wrong in ({"floor": 0.0}, {"floor": 0.6}, {"target": 1.0}, {"treatment": 0}, {"baseline": 2.0}):
         with pytest.raises(InvalidInput):
             Contrast(micro_study.GROUPS, **{"floor": 0.1, **wrong})
+
+
+def test_the_two_groups_of_an_ab_share_are_compared_as_two_actions() -> None:
+    """One decision a person, her group, whose chance her round's places say; intervals at four standard errors."""
+    schedule, control, draw = Schedule(9000, (1000, 3000, 5000)), Control(0.2), np.random.default_rng(5)
+    rounds = [control.places(schedule, number, "a deployment") for number in (1, 2)]  # in the first all act alike
+    chances = np.concatenate([np.full(one.size, one.controls / one.size) for one in rounds])
+    controls = np.concatenate([[one.has(place) for place in range(one.size)] for one in rounds])
+    outcomes = np.clip(draw.normal(np.where(controls, 0.45, 0.6), 0.1), 0, 1)
+    seen = Decisions(
+        np.zeros((8000, 1), int), (~controls)[:, None].astype(int), outcomes[:, None],
+        np.stack([chances, 1 - chances], axis=-1)[:, None],
+    )  # fmt: skip
+    question = Contrast(np.zeros((1, 1), int), floor=float(np.minimum(chances, 1 - chances).min()))
+    for epsilon, width in ((None, 0.02), (1.0, 0.06)):
+        plan = plan_effects(question, 8000, epsilon=epsilon)
+        found = estimate(plan, release(plan, contributions(question, seen), draw), confidence=0.99994)
+        assert found.low[0] <= 0.15 <= found.high[0]
+        assert found.high[0] - found.low[0] < 2 * width

@@ -49,9 +49,9 @@ def deployed(directory: Path, world: str, users: int, **given: object) -> Iterat
 
 @pytest.fixture(scope="module")
 def health(tmp_path_factory, window) -> Iterator[SimpleNamespace]:
-    """Greedy choices, 16 states, 300 users of whom 100 have come."""
-    agent = "private-linopt-vi:epsilon=10"
-    yield from deployed(tmp_path_factory.mktemp("health"), "mobile-health", 100, agent=agent, episodes=300)
+    """Greedy choices, 16 states, 300 users of whom 100 have come, a quarter of them controls."""
+    given = {"agent": "private-linopt-vi:epsilon=10", "episodes": 300, "control": {"share": 0.25}}
+    yield from deployed(tmp_path_factory.mktemp("health"), "mobile-health", 100, **given)
 
 
 @pytest.fixture(scope="module")
@@ -94,6 +94,7 @@ def test_the_page_shows_the_published_numbers(window, health):
         assert page.text("#version-note").startswith(
             f"Next after {status['round_ends'][2] - status['admitted']} more users"
         )
+        assert page.text("#control") == "25 % of every round’s places are controls: they are served v0 for ever."
         assert "one release only" in page.text("#budget-note")
         assert "more than 22,000 times" in page.text("#promise-plain")
         assert "1 in 100,000" in page.text("#promise-plain")

@@ -228,9 +228,11 @@ def silenced(monkeypatch: pytest.MonkeyPatch) -> list[np.ndarray]:
     sums: list[np.ndarray] = []
     close = Mechanism.close
 
-    def noted(self: Mechanism, number: int, state: Any, billboard: Any, total: np.ndarray, noise: Any) -> Any:
+    def noted(
+        self: Mechanism, number: int, state: Any, billboard: Any, total: np.ndarray, *more: Any, **named: Any
+    ) -> Any:
         sums.append(total)
-        return close(self, number, state, billboard, total, noise)
+        return close(self, number, state, billboard, total, *more, **named)
 
     def nothing(self: Mechanism, prefix: tuple[int, ...]) -> np.ndarray:
         return np.zeros(prefix + self.noise_scale.shape, np.int64)

@@ -60,6 +60,13 @@ def test_keys_are_kept_as_hashes(monkeypatch: pytest.MonkeyPatch) -> None:
         ({"world": "riverswim", "episodes": 0}, "episodes"),
         ({"world": "riverswim", "colour": "red"}, "colour"),
         ({"world": "riverswim", "app_key_sha256": ["plain text"]}, "app_key_sha256"),
+        ({"world": "riverswim", "control": {"share": 0}}, r"control\.share is 0.*greater than 0"),
+        ({"world": "riverswim", "control": {"share": 1}}, r"control\.share is 1.*less than 1"),
+        ({"world": "riverswim", "control": {"share": 0.2, "version": 1}}, r"control\.version is 1.*first user"),
+        ({"world": "riverswim", "control": {"share": 0.2, "arm": "b"}}, r"control\.arm"),
+        ({"world": "riverswim", "control": {}}, r"control\.share"),
+        ({"world": "riverswim", "control": {"share": 0.2}, "shadow": True}, "in shadow everybody"),
+        ({"world": "riverswim", "control": {"share": 0.001}, "episodes": 500}, "some controls and some others"),
     ],
 )
 def test_bad_settings_say_what_is_wrong(content: dict[str, Any], match: str) -> None:

@@ -20,6 +20,8 @@ import pytest
 from durable import deployment, episode
 from service_process import Caller, Service, serving
 
+from reticent.learning.control import Control
+from reticent.learning.schedule import Schedule
 from reticent.service.handover import from_json, to_json
 from reticent.service.line import answer_in_background, ask
 from reticent.service.mechanism import Mechanism
@@ -145,6 +147,26 @@ def test_workers_are_light_and_a_planner_that_is_killed_is_replaced(postgres: st
         assert service.processes()["planner"] != found["planner"]
         entries = line.ask("GET", "/v1/ledger")[1]["entries"]
         assert [entry["released"] for entry in entries[:3]] == [True, True, False]  # the next user seals the third
+
+
+@pytest.mark.verify
+def test_two_workers_serve_an_ab_share_without_being_told_who(postgres: str) -> None:
+    """Whichever of them answers, controls are at the places that follow from the public identity."""
+    control = Control(0.25)
+    with two_workers(postgres, control={"share": 0.25}) as (_, line):
+        play(line, 21)
+        until(lambda: line.ask("GET", "/v1/status")[1]["served_version"] == 1)
+        status, chain = line.ask("GET", "/v1/status")[1], line.ask("GET", "/v1/transparency")[1]
+        assert status["control_share"] == 0.25
+        ends = np.diff([0, *status["round_ends"], status["episodes"]])
+        schedule = Schedule(status["episodes"], tuple(int(size) for size in ends if size))
+        versions = []
+        for user in range(15):
+            opened = line.ask("POST", "/v1/episodes", {"user": f"user {user}"})[1]
+            places = control.places(schedule, opened["round"], chain["deployment"])
+            assert opened["version"] == (0 if places.has(opened["place"]) else 1)
+            versions.append(opened["version"])
+        assert set(versions) == {0, 1}
 
 
 @pytest.mark.verify

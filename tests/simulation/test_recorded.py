@@ -8,6 +8,7 @@ import polars as pl
 import pytest
 
 from reticent.agents import make_agent
+from reticent.learning.control import Control
 from reticent.privacy.noise import SecureNoise
 from reticent.service.embedded import DeployedAgent
 from reticent.service.recorded import meet_deployed
@@ -54,6 +55,24 @@ def test_learners_end_near_the_best_action(kind: str) -> None:
     assert deployed.finished
     assert len(met) == count
     assert met[-100:].mean() > 0.7
+
+
+@pytest.mark.verify
+def test_recorded_people_at_the_places_of_controls_act_by_version_0() -> None:
+    """It knows of no action that is better, and takes the first, which pays 0.1; the others learn as they do without."""
+    control, count = Control(0.5), 400
+    deployed = DeployedAgent("private-score-vi:epsilon=8,explore=0", model(), count, SecureNoise(), control)
+    order = np.random.default_rng(0).permutation(USERS)
+    met = meet_deployed(deployed, people("exact"), order, np.random.default_rng(0))
+    schedule, control_at, others = deployed.mechanism.agent.schedule, [], []
+    for user in range(count - 100, count):
+        number, place = schedule.round_and_place(user)
+        controls = control.places(schedule, number, deployed.identity).has(place)
+        (control_at if controls else others).append(met[user])
+    assert abs(len(control_at) - 50) <= 2
+    # Fifty means of 0.1 and of 0.9 each: 0.35 and 0.65 are passed with probability 10^-7.
+    assert np.mean(control_at) < 0.35
+    assert np.mean(others) > 0.65
 
 
 @pytest.mark.verify

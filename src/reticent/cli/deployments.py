@@ -142,7 +142,8 @@ def fallback(
 ) -> None:
     """Serve users an earlier published version, or the newest again. Learning goes on, and costs what it did.
 
-    Decide it by what was published, never by what you know of single users: the choice is public.
+    Decide it by what was published, never by what you know of single users: the choice is public. Controls of an A/B
+    share are served version 0 on.
     """
     from reticent.errors import InvalidInput
 

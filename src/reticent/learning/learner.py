@@ -23,7 +23,7 @@ from jax import Array
 from reticent.errors import InvalidInput
 from reticent.learning import plan as plans
 from reticent.learning.aggregator import Aggregator, Noise, PyTree
-from reticent.learning.plan import Plan
+from reticent.learning.plan import ControlGroup, Plan
 from reticent.learning.promise import NoPromise, Promise
 from reticent.learning.schedule import Schedule
 from reticent.runtime import scope_methods
@@ -121,13 +121,14 @@ class Learner(abc.ABC, Generic[Seen, Report, Released]):
         del place
         return plan
 
-    def refer(self, served: Plan, reference: Plan, users: Array | int) -> Plan:
+    def refer(self, served: Plan, reference: Plan, users: Array | int, control: ControlGroup | None = None) -> Plan:
         """The plan to close a round of ``users`` users with, most of whom were ``served`` one plan while their
         contributions were formed under the ``reference`` of another: the former's choices, the latter's statistic.
 
-        Only learners whose contributions refer to the round that counts them make a difference.
+        Those at the places of a ``control`` group were served that group's plan. Only learners whose contributions refer
+        to the round that counts them make a difference.
         """
-        del reference, users
+        del reference, users, control
         return served
 
     def act(self, plan: Plan, step: Array | int, state: Array | int, uniform: Array | float) -> Array:

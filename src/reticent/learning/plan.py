@@ -9,6 +9,8 @@ import jax
 import jax.numpy as jnp
 from jax import Array
 
+from reticent.learning.control import ControlPlaces
+
 
 class Plan(NamedTuple):
     """The billboard: everything published for the next users. A function of regularized statistics only.
@@ -43,6 +45,13 @@ class Plan(NamedTuple):
         if is_greedy(self.policy):
             return jax.nn.one_hot(self.policy, actions, dtype=self.values.dtype)
         return self.policy
+
+
+class ControlGroup(NamedTuple):
+    """The users of a round who were served another plan than the others: which one, and at which places."""
+
+    plan: Plan
+    places: ControlPlaces
 
 
 def is_greedy(policy: Array) -> bool:

@@ -20,6 +20,7 @@ from typing import Any, NamedTuple
 from sqlalchemy.engine import Connection
 from sqlalchemy.exc import IntegrityError
 
+from reticent.learning.control import Control
 from reticent.service.refusals import Refusal
 from reticent.service.returning import Returning
 from reticent.service.rounds import Rounds
@@ -81,9 +82,10 @@ class Admissions(Rounds):
         inline: bool = False,
         ticket_lifetime: float = 86_400.0,
         witness: Witness | None = None,
+        control: Control | None = None,
         clock: Callable[[], float] = time.time,
     ) -> None:
-        super().__init__(terms, store, secrets, witness)
+        super().__init__(terms, store, secrets, witness, control)
         self.returning = Returning(terms.promised.participation)
         self.contributions = self.returning.participation.contributions
         self.inline, self.ticket_lifetime = inline, ticket_lifetime
@@ -169,23 +171,28 @@ class Admissions(Rounds):
                 if self._is_full(number, admission):
                     self._seal(tx, number)
                     number += 1
-            records.insert_episodes(
-                tx, [(one.episode, one.user, first + index) for index, one in enumerate(new)], version, until
-            )
             places = [self.terms.schedule.round_and_place(first + index) for index in range(len(new))]
+            pinned = [self._pinned(version, *place) for place in places]
+            own = [(one.episode, one.user, first + index, pinned[index]) for index, one in enumerate(new)]
+            records.insert_episodes(tx, own, until)
             for one, (begun, place) in zip(new, places, strict=True):
                 if not self.returning.admits(tx, one.user, begun):
                     raise _TooSoon
                 self.returning.admitted(tx, one.user, one.episode, begun)
-                if place == 0:  # the first of a round fixes what it refers to
+                if place == 0:  # the first of a round fixes what it refers to, though she may be a control herself
                     records.refer(tx, begun, version)
             references = self._references(tx, (begun for begun, _ in places))
         if number > clock.open_round:
             self.sealed.set()
         return {
-            one: self._admitted(one.episode, version, until, place, references)
-            for one, place in zip(new, places, strict=True)
+            one: self._admitted(one.episode, served, until, place, references)
+            for one, served, place in zip(new, pinned, places, strict=True)
         }
+
+    def _pinned(self, version: int, number: int, place: int) -> int:
+        """What the user at this place is served, of whom ``version`` is served to all but controls."""
+        controls = self.control_places(number)
+        return version if self.control is None or controls is None or not controls.has(place) else self.control.version
 
     def _room(self, clock: Any, admitted: int) -> int:
         """How many users can be admitted in one transaction after ``admitted``; inline, a round's end comes between."""

@@ -129,6 +129,7 @@ def opened_with(kind: type[R], terms: Any, settings: Settings) -> R:
         terms, Store(settings.database, settings.processes), secrets, inline=settings.planning == "inline",
         ticket_lifetime=settings.ticket_lifetime, finish_after=settings.finish_after,
         witness=Witness(settings.witness_file, secrets), canaries=settings.canaries, shadow=settings.shadow,
+        control=None if settings.control is None else settings.control.control,
     )  # fmt: skip
 
 

@@ -21,6 +21,7 @@ import yaml
 from pydantic import BaseModel, ConfigDict, Field, PrivateAttr, ValidationError, model_validator
 
 from reticent.errors import InvalidInput
+from reticent.learning.control import Control
 
 Role = Literal["reader", "app", "shuffler", "admin"]
 ROLES: tuple[Role, ...] = get_args(Role)
@@ -51,6 +52,28 @@ class DevelopmentSecrets(UserWarning):
     """The service runs with well-known secrets, on a loopback address and by request."""
 
 
+class ControlShare(BaseModel):
+    """An A/B share: this ``share`` of every round's places is served this ``version``, 0, for ever."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    share: Annotated[float, Field(gt=0, lt=1)]
+    version: int = Control.version
+
+    @model_validator(mode="after")
+    def _made_of_public_numbers(self) -> ControlShare:
+        if self.version != Control.version:
+            raise InvalidInput(
+                "control.version", self.version, f"{Control.version}, the only one that there is from the first user on",
+                "leave it out; `reticent deployments fallback` serves the others an earlier version",
+            )  # fmt: skip
+        return self
+
+    @property
+    def control(self) -> Control:
+        return Control(self.share)
+
+
 class Settings(BaseModel):
     """Every setting of a deployment; only ``world`` or ``model_file`` has to be given.
 
@@ -67,6 +90,7 @@ class Settings(BaseModel):
       witness: a file outside the database that remembers what was released (:mod:`reticent.service.witness`); with SQLite
         by default beside it, with PostgreSQL to be given.
       shadow: whether all users act by version 0 while plans are learned and published that nobody acts by.
+      control: which share of every round's places is served version 0 for ever; None is no A/B share.
       planning: whether the admission that ends a round waits for the new plan (``inline``) or not (``background``).
       gather_seconds: how long admissions and submissions that come together wait for more to share a transaction with.
       ticket_lifetime: seconds until an open episode expires.
@@ -95,6 +119,7 @@ class Settings(BaseModel):
     canaries: Annotated[int, Field(ge=0, le=1000)] = 0
     pan_private: bool = False
     shadow: bool = False
+    control: ControlShare | None = None
     database: str = "sqlite:///reticent.db"
     witness: Path | None = None
     host: str = "127.0.0.1"
@@ -131,6 +156,15 @@ class Settings(BaseModel):
             raise InvalidInput("workers", self.workers, "1 with SQLite", "use a PostgreSQL URL for several workers")
         if self.workers > 1 and self.planning == "inline":
             raise InvalidInput("planning", "inline", "background with several workers", "drop the setting")
+        if self.control is not None and self.shadow:
+            raise InvalidInput(
+                "control",
+                "beside shadow",
+                "one of the two: in shadow everybody is served version 0",
+                "drop one of them",
+            )
+        if self.control is not None:
+            self.control.control.require_both_groups(self.episodes)
         return self
 
     @property

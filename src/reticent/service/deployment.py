@@ -2,7 +2,7 @@
 """The durable agent: the protocol of docs/delays.md, each of whose steps is one short transaction.
 
 * *Admission* (:mod:`reticent.service.admissions`) counts a user, seals the open round if it has had all its users, and
-  pins the newest published version. Users who come together are admitted together.
+  pins the newest published version, or version 0 at a control's place. Users who come together are admitted together.
 * *Submission* (:mod:`reticent.service.submissions`) marks the episode and adds its statistics to the open round, both or
   neither. With a shuffler nothing is submitted there: a sealed round gets one *batch*.
 * *Release* and *publication* are in :mod:`reticent.service.releases`.
@@ -24,6 +24,7 @@ from typing import Any
 
 from sqlalchemy.engine import Connection
 
+from reticent.learning.control import Control
 from reticent.service.billboards import Billboard
 from reticent.service.canaries import Canaries
 from reticent.service.insights import insights
@@ -51,12 +52,13 @@ class Deployment(Reception, Releases):
         witness: Witness | None = None,
         canaries: int = 0,
         shadow: bool = False,
+        control: Control | None = None,
         clock: Callable[[], float] = time.time,
         steady: Callable[[], float] = time.monotonic,
     ) -> None:
         super().__init__(
             mechanism, store, secrets, inline=inline, ticket_lifetime=ticket_lifetime, finish_after=finish_after,
-            witness=witness, canaries=canaries, shadow=shadow, clock=clock, steady=steady,
+            witness=witness, canaries=canaries, shadow=shadow, control=control, clock=clock, steady=steady,
         )  # fmt: skip
         self.mechanism, self.canaries = mechanism, Canaries(mechanism, canaries)
         self._advancing = threading.Lock()

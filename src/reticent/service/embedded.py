@@ -24,12 +24,14 @@ from __future__ import annotations
 
 import collections
 import dataclasses
+import uuid
 from collections.abc import Hashable
 from typing import Any
 
 import numpy as np
 
 from reticent.errors import InvalidInput
+from reticent.learning.control import Control, ControlPlaces
 from reticent.learning.plan import Plan
 from reticent.privacy.guarantee import Guarantee
 from reticent.privacy.ledger import Entry
@@ -67,19 +69,25 @@ class DeployedAgent:
 
     Memory does not grow with versions: a plan is kept while it is in force or a ticket of its version is out.
 
+    With a ``control`` that share of every round's places is served version 0 (:mod:`reticent.learning.control`), by an
+    ``identity`` of this object's own.
+
     Raises:
       InvalidInput: the agent cannot be deployed, or its users must send messages through a shuffler; nothing was spent.
     """
 
-    def __init__(self, spec: str, model: Model, episodes: int, source: SecureNoise) -> None:
+    def __init__(
+        self, spec: str, model: Model, episodes: int, source: SecureNoise, control: Control | None = None
+    ) -> None:
         self.mechanism = make_mechanism(spec, model, episodes, source)
         if self.mechanism.wire == "messages":
             raise InvalidInput(
                 "trust", self.guarantee.trust.name, "one without a shuffler in this object",
                 "users' messages must meet a shuffler: use the service",
             )  # fmt: skip
+        self.control, self.identity = control, uuid.uuid4().hex
         self._state = self.mechanism.agent.init()
-        self._board = self.mechanism.billboard(0, self._state)
+        self._first = self._board = self.mechanism.billboard(0, self._state)
         self._plan = self.mechanism.plan_of(self._board)
         self._open = self.mechanism.first_sum()
         self._users: set[Hashable] = set()
@@ -107,7 +115,18 @@ class DeployedAgent:
 
     def act(self, step: int, state: int, uniform: float | None = None) -> int:
         """In order: the action of the user who comes next; ``uniform`` as for a ticket."""
-        return self._board.published.choose(step, state, self.place, uniform)
+        return self._served.published.choose(step, state, self.place, uniform)
+
+    @property
+    def _served(self) -> Billboard:
+        """What the user who comes next is served: the plan in force, or the control's. After the K-th there is no place."""
+        if self.control is None or self.finished:
+            return self._board
+        number, place = self.mechanism.agent.schedule.round_and_place(self.users)
+        return self._first if self._controls_of(number, self.control).has(place) else self._board
+
+    def _controls_of(self, number: int, control: Control) -> ControlPlaces:
+        return control.places(self.mechanism.agent.schedule, number, self.identity)
 
     @property
     def version(self) -> int:
@@ -161,7 +180,7 @@ class DeployedAgent:
             self._submit_late(user, contribution, reference)
             return
         self._require_in_order(user)
-        report = self._reported(self._board, self.place, contribution, reference)
+        report = self._reported(self._formed_under(None), self.place, contribution, reference)
         self._users.add(user)
         self._count(report)
         self._end_full_round()
@@ -202,12 +221,13 @@ class DeployedAgent:
         self._require_admissible(user)
         self._overlapping = True
         self._end_full_round()
-        place = self.place
-        ticket = Ticket(user, self.version, self._board, self.mechanism.agent.served(self._plan, place), place)
+        place, board = self.place, self._served
+        plan = self._plan if board is self._board else self.mechanism.plan_of(board)
+        ticket = Ticket(user, board.version, board, self.mechanism.agent.served(plan, place), place)
         self._users.add(user)
         self._out[user] = ticket
-        self._out_by_version[self.version] += 1
-        self._versions[self.version] = self._board
+        self._out_by_version[board.version] += 1
+        self._versions[board.version] = board
         return ticket
 
     def expire(self, user: Hashable) -> None:
@@ -273,7 +293,9 @@ class DeployedAgent:
 
     def _formed_under(self, ticket: Ticket | None) -> Billboard:
         """What a contribution of now is made of: the open round's plan, or that which she was served."""
-        return self._board if ticket is None or self.mechanism.formed_when_counted else ticket.billboard
+        if self.mechanism.formed_when_counted:
+            return self._board
+        return self._served if ticket is None else ticket.billboard
 
     def _reported(self, board: Billboard, place: int, contribution: Any, reference: int | None) -> np.ndarray:
         """The integers to add: made here from an episode, or ready-made (and private already) in the local model."""
@@ -295,8 +317,13 @@ class DeployedAgent:
         schedule, closed = self.mechanism.agent.schedule, self.version
         if closed < schedule.releases and self.users >= schedule.ends[closed]:
             noise = self.mechanism.round_noise()
-            # In this object plans are made at once, so that a round refers to the plan made for it.
-            self._state, _ = self.mechanism.close(closed, self._state, self._board, self._open, noise)
+            # In this object plans are made at once, so that a round refers to the plan made for it, controls' too.
+            reference, group = None, None
+            if self.control is not None and closed and self.mechanism.formed_when_counted:
+                reference, group = self._board, (self._first, self._controls_of(closed, self.control))
+            self._state, _ = self.mechanism.close(
+                closed, self._state, self._board, self._open, noise, reference, control=group
+            )
             self._board = self.mechanism.billboard(closed + 1, self._state)
             self._plan = self.mechanism.plan_of(self._board)
             self._open = self.mechanism.first_sum()

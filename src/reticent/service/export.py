@@ -31,13 +31,14 @@ def stored_status(store: Store) -> dict[str, Any]:
     with _reading(store) as tx:
         clock, version = records.deployment(tx), records.learner_version(tx)
     facts = json.loads(clock.facts)
-    episodes = int(facts["round_ends"][-1])
+    episodes, control = int(facts["round_ends"][-1]), facts.get("control", {})
     return {
         "deployment": str(clock.identity), "layout": int(clock.format), "agent": facts["agent"],
         "trust": facts["trust"], "epsilon": facts["epsilon"], "delta": facts["delta"],
         "contributions": facts["contributions"], "admitted": int(clock.admitted), "episodes": episodes,
         "version": version, "served_version": int(clock.served_version), "releases": int(facts["releases"]),
-        "fallback": clock.fallback, "halted": clock.halted,
+        "fallback": clock.fallback, "control_share": control.get("share"), "control_version": control.get("version"),
+        "halted": clock.halted,
         "learning": bool(clock.admitted < episodes and clock.halted is None),
         "finished": bool(clock.finished and version >= min(facts["releases"], clock.open_round)),
     }  # fmt: skip
@@ -45,6 +46,8 @@ def stored_status(store: Store) -> dict[str, Any]:
 
 def choose_version(store: Store, version: int | None) -> int:
     """Serve users who come from now on a published version, None being the newest; says which that is.
+
+    Places of an A/B share's controls are served the control's version whatever is chosen.
 
     Raises:
       Refusal: it was never published, or the deployment is a shadow; nothing was changed.

@@ -196,11 +196,14 @@ def _deployed(
     if shuffled:
         agent = make_agent(settings.agent, model, settings.episodes)
         row = _simulated("deployed", agent, users, listed, seed, progress)
-        return dataclasses.replace(row, remark="simulated noise: messages would have to meet a shuffler")
+        without = "" if settings.control is None else ", and without its controls"
+        return dataclasses.replace(row, remark=f"simulated noise{without}: messages would have to meet a shuffler")
     began = time.perf_counter()
-    shell = DeployedAgent(settings.agent, model, settings.episodes, SecureNoise())
+    control = None if settings.control is None else settings.control.control
+    shell = DeployedAgent(settings.agent, model, settings.episodes, SecureNoise(), control)
     returns = meet_deployed(shell, users, listed[0], np.random.default_rng([seed, 10**6]), progress)
-    return _learner("deployed", [returns], time.perf_counter() - began, "real noise")
+    remark = "real noise" if control is None else f"real noise, {100 * control.share:g} % controls among its users"
+    return _learner("deployed", [returns], time.perf_counter() - began, remark)
 
 
 def _simulated(

@@ -28,9 +28,10 @@ import numpy as np
 
 from reticent.agents.registry import AGENTS, make_agent
 from reticent.errors import InvalidInput
+from reticent.learning.control import ControlPlaces
 from reticent.learning.insights import Insights
 from reticent.learning.learner import AgentState, AnyLearner
-from reticent.learning.plan import Plan
+from reticent.learning.plan import ControlGroup, Plan
 from reticent.naming import join, split
 from reticent.privacy.accounting.gaussian import epsilon_of, mu_of
 from reticent.privacy.counters import COUNTERS, make_counter
@@ -145,19 +146,27 @@ class Mechanism(Terms):
         noise: np.ndarray | None,
         reference: Billboard | None = None,
         lost: bool = False,
+        control: tuple[Billboard, ControlPlaces] | None = None,
     ) -> tuple[AgentState, np.ndarray]:
         """The state after round ``number`` with this sum, and the sums released with it, ``(H, D)``.
 
         ``served`` is what its users acted by, and ``reference`` what their contributions were formed under; None where the
-        latter is each user's own affair. ``lost``: the sum is of dummies alone, so that it is learned from nobody.
+        latter is each user's own affair. ``lost``: the sum is of dummies alone, so that it is learned from nobody. Those at
+        the places of ``control`` acted by its billboard instead.
         """
         if self._server_noises:  # what makes the release exact; elsewhere a sum may be what dishonest users made it
             whole(total)
         size = int(self.schedule.round_sizes[number])
         values = None if noise is None else jnp.asarray(noise * self.grid)
         plan = self.plan_of(served)
-        if reference is not None and {reference.version, served.version} != {number}:
-            plan = _refer(self.agent, plan, self.plan_of(reference), size)
+        if reference is not None and (control is not None or {reference.version, served.version} != {number}):
+            group = None
+            if control is not None:
+                board, places = control
+                group = ControlGroup(
+                    self.plan_of(board), ControlPlaces(*(jnp.asarray(one, jnp.int64) for one in places))
+                )
+            plan = _refer(self.agent, plan, self.plan_of(reference), size, group)
         closed = _close(self.agent, state, plan, jnp.asarray(total * self.unit), 0 if lost else size, values)
         return closed, np.asarray(self.sums.released(closed.aggregate))
 
@@ -345,8 +354,8 @@ def _close(agent: AnyLearner, state: AgentState, plan: Any, total: Any, users: A
 
 
 @jax.jit
-def _refer(agent: AnyLearner, served: Plan, reference: Plan, users: Any) -> Plan:
-    return agent.refer(served, reference, users)
+def _refer(agent: AnyLearner, served: Plan, reference: Plan, users: Any, control: ControlGroup | None) -> Plan:
+    return agent.refer(served, reference, users, control)
 
 
 def _unflatten(template: Any, leaves: Sequence[np.ndarray]) -> Any:

@@ -34,6 +34,8 @@ def status(deployment: Reception, world: str | None = None) -> dict[str, Any]:
         "version": releases,
         "served_version": int(clock.served_version),
         "fallback": None if clock.fallback is None else int(clock.fallback),
+        "control_share": None if deployment.control is None else deployment.control.share,
+        "control_version": None if deployment.control is None else deployment.control.version,
         "admitted": int(clock.admitted),
         "episodes": deployment.users,
         "rounds": schedule.rounds,

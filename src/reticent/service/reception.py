@@ -17,6 +17,7 @@ from typing import Any
 import numpy as np
 
 from reticent.errors import InvalidInput
+from reticent.learning.control import Control
 from reticent.naming import split
 from reticent.service.batches import overdue
 from reticent.service.refusals import Refusal
@@ -48,12 +49,14 @@ class Reception(Submissions):
         witness: Witness | None = None,
         canaries: int = 0,
         shadow: bool = False,
+        control: Control | None = None,
         clock: Callable[[], float] = time.time,
         steady: Callable[[], float] = time.monotonic,
     ) -> None:
         super().__init__(
-            terms, store, secrets, inline=inline, ticket_lifetime=ticket_lifetime, witness=witness, clock=clock
-        )
+            terms, store, secrets, inline=inline, ticket_lifetime=ticket_lifetime, witness=witness, control=control,
+            clock=clock,
+        )  # fmt: skip
         self.finish_after, self.canary_rounds, self.shadow = finish_after, canaries, shadow
         self._steady, self._ticked = steady, steady()
 
@@ -87,6 +90,7 @@ class Reception(Submissions):
             "ticket_lifetime": self.ticket_lifetime, "finish_after": self.finish_after,
             **({"canaries": self.canary_rounds} if self.canary_rounds else {}),
             **({"shadow": True} if self.shadow else {}),
+            **({} if self.control is None else {"control": {"share": self.control.share, "version": self.control.version}}),
             **({"participation": dataclasses.asdict(self.returning.participation)} if self.returning.active else {}),
             **{f"resolved {key}": value for key, value in promised.settings.items()},
             **{f"option {key}": value for key, value in terms.options.items()},

@@ -21,6 +21,7 @@ from typing import Any
 import numpy as np
 from sqlalchemy.engine import Connection
 
+from reticent.learning.control import ControlPlaces
 from reticent.service import batches, chain
 from reticent.service.billboards import Billboard
 from reticent.service.canaries import Canaries
@@ -99,6 +100,7 @@ class Releases(Rounds):
 
     def _release(self, number: int) -> None:
         served, reference = self._acted_by(number)
+        control = None if reference is None else self._control_group(number, served)
         noise = self.mechanism.round_noise()  # takes its time, so before the locks; thrown away unless it is stored
         canaries = self.canaries.release()  # likewise
         with self.store.write() as tx:
@@ -112,14 +114,15 @@ class Releases(Rounds):
             if lost:
                 LOG.warning("round %d is released without a batch: none came in time", number)
                 total = batches.dummies_alone(self.terms.batches, number)
-            closed, release = self.mechanism.close(number, state, served, total, noise, reference, lost)
+            closed, release = self.mechanism.close(number, state, served, total, noise, reference, lost, control)
             content = np.ascontiguousarray(release, "<f8").tobytes()
             sealed = self.secrets.seal(self.mechanism.to_bytes(closed), f"learner {number + 1}")
             records.release_round(tx, number, content, hashlib.sha256(content).hexdigest(), sealed)
             self.canaries.note(tx, number, canaries)
 
     def _acted_by(self, number: int) -> tuple[Billboard, Billboard | None]:
-        """The plan that a sealed round's users acted by, and that which their contributions refer to: public numbers.
+        """The plan that a sealed round's users acted by, but for controls, and that which their contributions refer to:
+        public numbers.
 
         Where contributions do not depend on the round that counts them, the plan made for the round and nothing else.
         """
@@ -129,8 +132,19 @@ class Releases(Rounds):
         with self.store.read() as tx:
             reference = records.round_of(tx, number).reference
             counts = records.versions_served(tx, int(ends[number - 1]) if number else 0, int(ends[number]))
-        most = max(counts, key=lambda version: (counts[version], version))
+        controls = self.control_places(number)
+        if self.control is not None and controls is not None:
+            counts[self.control.version] = counts.get(self.control.version, 0) - controls.controls
+        counts = {version: users for version, users in counts.items() if users > 0}
+        most = max(counts, key=lambda version: (counts[version], version), default=int(reference))
         return self.billboard(most), self.billboard(reference)
+
+    def _control_group(self, number: int, served: Billboard) -> tuple[Billboard, ControlPlaces] | None:
+        """The plan that a round's controls acted by, and where they are; None if it has none, or all acted by one plan."""
+        controls = self.control_places(number)
+        if self.control is None or controls is None or not controls.controls or served.version == self.control.version:
+            return None
+        return self.billboard(self.control.version), controls
 
     def _publish(self, version: int) -> bool:
         """Publish the plan after ``version`` releases, once it is witnessed; False if it must not be."""

@@ -17,6 +17,7 @@ from typing import Any
 import numpy as np
 from sqlalchemy.engine import Connection
 
+from reticent.learning.control import Control, ControlPlaces
 from reticent.service.billboards import Billboard
 from reticent.service.refusals import Refusal
 from reticent.service.secrets import Secrets
@@ -33,8 +34,15 @@ KEPT = 64
 class Rounds:
     """The part of a deployment that does not meet users; see the module docstring."""
 
-    def __init__(self, terms: Terms, store: Store, secrets: Secrets, witness: Witness | None = None) -> None:
-        self.terms, self.store, self.secrets, self.witness = terms, store, secrets, witness
+    def __init__(
+        self,
+        terms: Terms,
+        store: Store,
+        secrets: Secrets,
+        witness: Witness | None = None,
+        control: Control | None = None,
+    ) -> None:
+        self.terms, self.store, self.secrets, self.witness, self.control = terms, store, secrets, witness, control
         self.identity = ""
         """Of the deployment, once it is set up."""
         self.restores = 0
@@ -56,6 +64,12 @@ class Rounds:
     @property
     def releases(self) -> int:
         return int(self.terms.schedule.releases)
+
+    def control_places(self, number: int) -> ControlPlaces | None:
+        """Which places of a round are controls'; None without an A/B share. A function of public numbers."""
+        if self.control is None:
+            return None
+        return self.control.places(self.terms.schedule, number, self.identity)
 
     # -- from open to sealed ------------------------------------------------------------------------------------------
 

@@ -35,6 +35,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array
 
+from reticent.agents.score.arms import arms_of, moments_of
 from reticent.agents.score.beliefs import Belief, Beliefs, Fit, Summary, no_belief, no_surprise, summarize
 from reticent.agents.score.coordinates import Coordinates
 from reticent.agents.score.evidence import Evidence, evidence_of, learn, surprise
@@ -52,12 +53,11 @@ from reticent.agents.score.sweeps import (
     frame,
     plan_backward,
     sweep_forward,
-    sweep_uniform,
 )
 from reticent.agents.score.vector import Reference, tabulate, user_vector
 from reticent.learning.aggregator import Noise
 from reticent.learning.learner import AgentState, Learner
-from reticent.learning.plan import Plan
+from reticent.learning.plan import ControlGroup, Plan
 from reticent.worlds import Episode
 
 if TYPE_CHECKING:
@@ -213,22 +213,17 @@ class ScoreLearner(Learner[Array, Array, Array]):
     def served(self, plan: Plan, place: Array | int) -> Plan:
         return serve(plan, place)
 
-    def refer(self, served: Plan, reference: Plan, users: Array | int) -> Plan:
-        """The served plan's choices and explorers with the reference's statistic, and the moments that belong to both."""
+    def refer(self, served: Plan, reference: Plan, users: Array | int, control: ControlGroup | None = None) -> Plan:
+        """The served plan's choices and explorers with the reference's statistic, and the moments that belong to both and
+        to the control group."""
         own, chosen = served.extension, reference.extension
         count = jnp.asarray(users, self.noise_scale.dtype)
-        share = jnp.minimum(own.explorers, count) / count
         statistic = Statistic(self.coordinates, self.contrasts, chosen.reference.theta)
-        estimate = self.estimate_of(chosen)
-        exploring: Moments = jax.tree.map(
-            lambda random, chosen: jnp.where(own.at_random, random, chosen),
-            sweep_uniform(self.model, statistic, estimate, chosen.hoped, self.score),
-            self._sweep(statistic, estimate, own.curious, chosen.hoped),
-        )
-        exploiting = self._sweep(statistic, estimate, served.policy, reference.values)
+        arms = arms_of(served, reference, users, control)
+        moments = moments_of(self, arms, statistic, self.estimate_of(chosen), reference.values, chosen.hoped)
         extension = chosen._replace(
-            curious=own.curious, explorers=own.explorers, share=share, at_random=own.at_random,
-            moments=exploring.mixed(exploiting, share),
+            curious=own.curious, explorers=own.explorers, share=jnp.minimum(own.explorers, count) / count,
+            at_random=own.at_random, moments=moments, arms=arms,
         )  # fmt: skip
         return reference._replace(policy=served.policy, extension=extension)
 
@@ -289,12 +284,7 @@ class ScoreLearner(Learner[Array, Array, Array]):
             believed_starts(self.model, beliefs.starts),
         )
         statistic = Statistic(self.coordinates, self.contrasts, extension.reference.theta)
-        share = extension.share
-        curious = self._sweep(statistic, estimate, extension.curious, extension.hoped)
-        greedy = self._sweep(statistic, estimate, plan.policy, plan.values)
-        renewed: Moments = jax.tree.map(
-            lambda new, old: jnp.where(extension.at_random, old, new), curious.mixed(greedy, share), extension.moments
-        )
+        renewed = self._renewed(plan, statistic, estimate)
         beliefs = _learn(before, self._evidence(extension, renewed, summed, variance, effect, count))
         return after._replace(past=beliefs)
 
@@ -352,6 +342,20 @@ class ScoreLearner(Learner[Array, Array, Array]):
     def _sweep(self, statistic: Statistic, estimate: Estimate, choices: Array, values: Array) -> Moments:
         """The moments of a user who is served these choices, as randomised as they are."""
         return sweep_forward(self.model, statistic, estimate, choices, values, self.score, self.floor)
+
+    def _renewed(self, plan: Plan, statistic: Statistic, estimate: Estimate) -> Moments:
+        """The moments of a round's user by a new estimate."""
+        extension: ScorePlan = plan.extension
+        if extension.arms is not None:
+            return moments_of(self, extension.arms, statistic, estimate, plan.values, extension.hoped)
+        curious = self._sweep(statistic, estimate, extension.curious, extension.hoped)
+        greedy = self._sweep(statistic, estimate, plan.policy, plan.values)
+        renewed: Moments = jax.tree.map(
+            lambda new, old: jnp.where(extension.at_random, old, new),
+            curious.mixed(greedy, extension.share),
+            extension.moments,
+        )
+        return renewed
 
     def _remembered(self, beliefs: Beliefs, evidence: tuple[Evidence, Evidence], users: Array) -> Beliefs:
         """What is left of earlier beliefs when a round of so many users ends: less with time, nothing after an alarm."""

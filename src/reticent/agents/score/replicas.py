@@ -18,6 +18,7 @@ import jax
 import jax.numpy as jnp
 from jax import Array
 
+from reticent.agents.score.arms import Arms, served_as
 from reticent.agents.score.small import inverse
 from reticent.agents.score.sweeps import HIGHEST, Estimate, chosen_rows, group_of
 from reticent.learning.plan import Plan
@@ -28,7 +29,7 @@ if TYPE_CHECKING:
     from reticent.agents.score.learner import ScoreLearner
 
 REPLICAS = 200
-"""Of each kind: explorers, and users of the greedy plan."""
+"""Of each kind: explorers, and users of the greedy plan; or of each of a round's arms."""
 
 MOST_ROWS = 2**17
 """Numbers of all rows beyond which replicas form the rows they meet, and not all of them beforehand."""
@@ -64,17 +65,11 @@ def clip_effect(agent: ScoreLearner, plan: Plan, key: Array, blocks: Blocks) -> 
 @functools.partial(jax.jit, static_argnums=3)
 def _clip_effect(agent: ScoreLearner, plan: Plan, key: Array, blocks: Blocks) -> ClipEffect:
     agent, extension = agent.on_nodes(), plan.extension
-    share = extension.share
-    curious, greedy = agent.served(plan, -1), agent.served(plan, 2**30)
-    keys = jax.random.split(key, (2, REPLICAS))
     walk = _walk(agent, agent.estimate_of(extension))
-    vectors = jnp.concatenate(
-        [jax.vmap(lambda own, plan=plan: agent.see(plan, _replica(agent, plan, walk, own)))(part)
-         for plan, part in ((curious, keys[0]), (greedy, keys[1]))]
-    )  # fmt: skip
+    vectors, shares = _vectors(agent, plan, walk, key)
     if agent.starts:  # where she begins is sent apart, and its length is what it is
         vectors = vectors[:, : -agent.starts]
-    weights = jnp.repeat(jnp.stack([share, 1 - share]) / REPLICAS, REPLICAS)
+    weights = jnp.repeat(shares / REPLICAS, REPLICAS)
     length = jnp.sqrt((vectors**2).sum(axis=1))
     kept = jnp.minimum(1.0, 1.0 / jnp.maximum(length, 1e-12))
     start, parts, offsets, doubts = 0, [], [], []
@@ -87,6 +82,23 @@ def _clip_effect(agent: ScoreLearner, plan: Plan, key: Array, blocks: Blocks) ->
         doubts.append(doubt.ravel())
     radius = extension.reference.radius
     return ClipEffect(parts[0], parts[1], radius * jnp.concatenate(offsets), radius**2 * jnp.concatenate(doubts))
+
+
+def _vectors(agent: ScoreLearner, plan: Plan, walk: Walk, key: Array) -> tuple[Array, Array]:
+    """Vectors of replicas, ``(m, D)``, as many of each kind, and the kinds' shares of the round's users."""
+
+    def of_kind(served: Plan, keys: Array) -> Array:
+        return jax.vmap(lambda own: agent.see(served, _replica(agent, served, walk, own)))(keys)
+
+    arms: Arms | None = plan.extension.arms
+    if arms is None:
+        keys, share = jax.random.split(key, (2, REPLICAS)), plan.extension.share
+        kinds = agent.served(plan, -1), agent.served(plan, 2**30)
+        vectors = jnp.concatenate([of_kind(served, own) for served, own in zip(kinds, keys, strict=True)])
+        return vectors, jnp.stack([share, 1 - share])
+    keys = jax.random.split(key, (arms.share.shape[0], REPLICAS))
+    each = jax.lax.map(lambda arm: of_kind(served_as(plan, arm[0]), arm[1]), (arms, keys))
+    return each.reshape(-1, each.shape[-1]), arms.share
 
 
 def _of_blocks(vectors: Array, weights: Array, kept: Array) -> tuple[Array, Array, Array]:

@@ -13,6 +13,7 @@ import jax
 import jax.numpy as jnp
 from jax import Array
 
+from reticent.agents.score.arms import Arms
 from reticent.agents.score.sweeps import Moments
 from reticent.agents.score.vector import Reference, VectorTables
 from reticent.learning.plan import Plan
@@ -35,6 +36,7 @@ class ScorePlan(NamedTuple):
       exploring: in a plan as one user is served it, whether she explores.
       initial: where users are believed to begin, ``(S,)``; None where the model declares it.
       between: how the plans go on between the nodes of a model with real states; None for others.
+      arms: who acted how, where a round is closed whose users were served something else; None in what is published.
     """
 
     curious: Array
@@ -51,6 +53,7 @@ class ScorePlan(NamedTuple):
     exploring: Array | None = None
     initial: Array | None = None
     between: Between | None = None
+    arms: Arms | None = None
 
 
 def serve(plan: Plan, place: Array | int) -> Plan:

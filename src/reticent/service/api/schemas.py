@@ -239,6 +239,8 @@ class Status(BaseModel):
     version: int
     served_version: int
     fallback: int | None
+    control_share: float | None
+    control_version: int | None
     admitted: int
     episodes: int
     rounds: int

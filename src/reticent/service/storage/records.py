@@ -155,12 +155,10 @@ def count_admissions(tx: Connection, users: int) -> Any:
     return tx.execute(COUNT_ADMISSIONS, {"users": users}).one()
 
 
-def insert_episodes(tx: Connection, admitted: Sequence[tuple[str, str, int]], version: int, until: float) -> None:
-    """Open the episodes of users who were admitted: id, user's name and number of the admission of each."""
-    same = {"version": version, "until": until}
-    tx.execute(
-        statements.insert_episodes(tx.dialect.name), same | statements.parameters(tx, statements.OPENED, admitted)
-    )
+def insert_episodes(tx: Connection, admitted: Sequence[tuple[str, str, int, int]], until: float) -> None:
+    """Open the episodes of users who were admitted: id, user's name, number of the admission and version of each."""
+    given = statements.parameters(tx, statements.OPENED, admitted)
+    tx.execute(statements.insert_episodes(tx.dialect.name), given | {"until": until})
 
 
 def change_deployment(tx: Connection, **values: Any) -> None:

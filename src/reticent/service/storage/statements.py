@@ -68,15 +68,14 @@ def count_users(dialect: str) -> Any:
     )
 
 
-OPENED = (EPISODES.c.id, EPISODES.c.user, EPISODES.c.admission)
+OPENED = (EPISODES.c.id, EPISODES.c.user, EPISODES.c.admission, EPISODES.c.version)
 """What differs between episodes that are opened together."""
 
 
 @functools.cache
 def insert_episodes(dialect: str) -> Any:
-    """The given episodes, :data:`OPENED`, of one ``version``, open ``until`` a time."""
+    """The given episodes, :data:`OPENED`, open ``until`` a time."""
     same = {
-        "version": sa.bindparam("version", type_=sa.BigInteger),
         "expires_at": sa.bindparam("until", type_=sa.Float),
         "state": sa.literal("open"),
     }

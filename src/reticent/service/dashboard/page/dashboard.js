@@ -204,6 +204,9 @@ function drawStanding() {
   $("version-planned").textContent = `of ${whole(s.releases)}`;
   meter("version-meter", s.served_version, s.releases, `version ${s.served_version} of ${s.releases}`);
   $("version-note").textContent = nextVersion();
+  $("control").hidden = s.control_share === null;
+  $("control").textContent =
+    `${short(100 * s.control_share)} % of every round’s places are controls: they are served v${s.control_version} for ever.`;
 }
 
 function drawBanner() {

@@ -32,10 +32,10 @@ QUICK_TO_COMPILE = {
 }
 """Environment of the quick suite; the flags are of jaxlib 0.10, and XLA refuses to start with flags it does not know."""
 
-MUCH_MEMORY = 1_500 * 2**20
+MUCH_MEMORY = 1_800 * 2**20
 ROOM = 500 * 2**20
 """What a worker may always grow by before programs are dropped again: dropping takes a second, and compiling anew many."""
-MANY_MAPS = 35_000
+MANY_MAPS = 20_000
 MAPS, PAGES = Path("/proc/self/maps"), Path("/proc/self/statm")
 LARGEST = {"worker": MUCH_MEMORY}
 

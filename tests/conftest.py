@@ -20,6 +20,9 @@ from pathlib import Path
 
 import pytest
 
+# Importing makes much that lasts and no rubbish to speak of; the collector of cycles begins with the first test.
+gc.disable()
+
 # Before JAX is imported, and for the processes that tests start.
 CACHE = Path(__file__).parent.parent / ".pytest_cache" / "jax"
 os.environ.setdefault("JAX_COMPILATION_CACHE_DIR", str(CACHE))
@@ -54,6 +57,12 @@ def pytest_configure(config: pytest.Config) -> None:
     # Tests compute with arrays of their own beside the library's, in whose precision, and often before it does.
     jax.config.update("jax_enable_x64", True)
     wake_devices()
+
+
+def pytest_collection_finish() -> None:
+    """What is there before the first test stays, and the collector of cycles need not go through it again and again."""
+    gc.freeze()
+    gc.enable()
 
 
 @pytest.fixture(autouse=True)

@@ -8,6 +8,7 @@ import uuid
 from pathlib import Path
 from typing import Any
 
+import jax
 import numpy as np
 import pytest
 import sqlalchemy as sa
@@ -217,16 +218,17 @@ def test_devices_act_and_log_as_the_agent_does_with_a_floor(tmp_path: Path) -> N
     for user in range(9):
         send(service, admit(service, f"user {user}", 0), user)
     draw = np.random.default_rng(0)
+    serve, chances, act = jax.jit(agent.served), jax.jit(agent.action_probabilities), jax.jit(agent.act)
     for version in (0, 1, 2):
         board = service.billboard(version)
         for place in (0, 2, 100):
-            plan = agent.served(mechanism.plan_of(board), place)
-            probabilities = np.asarray(agent.action_probabilities(plan))
+            plan = serve(mechanism.plan_of(board), place)
+            probabilities = np.asarray(chances(plan))
             assert (probabilities >= 0.15 - 1e-12).all()
             for step in range(MODEL.horizon):
                 for state in range(MODEL.states):
                     own = [board.published.probability(step, state, place, action) for action in range(2)]
                     np.testing.assert_allclose(own, probabilities[step, state], rtol=1e-12)
                     for uniform in (*draw.random(3), 0.0, 0.2999999, 0.3):
-                        expected = int(agent.act(plan, step, state, float(uniform)))
+                        expected = int(act(plan, step, state, float(uniform)))
                         assert board.act(step, state, place, float(uniform)) == expected

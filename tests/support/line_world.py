@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+import functools
+
 import jax.numpy as jnp
 
 from reticent.worlds.continuous import Candidates, continuous_blend, legendre, truncated
@@ -40,6 +42,8 @@ def start(uniforms):
 CANDIDATES = Candidates(densities, sampler, rewards, initial, start, actions=3, horizon=4)
 
 
+@functools.cache
 def line_world(nodes=12, judge=40, **options):
+    """Made when it is first asked for, and then at hand."""
     grids = legendre(nodes, 0.0, 1.0), legendre(judge, 0.0, 1.0)
     return continuous_blend(CANDIDATES, WEIGHTS, REWARD_WEIGHTS, *grids, name="line", **options)

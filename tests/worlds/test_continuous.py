@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 import itertools
 
 import jax
@@ -72,8 +73,13 @@ def movers(nodes=14, judge=40, grid=None):
     )
 
 
-WORLD = movers()
-MODEL = WORLD.model
+@functools.cache
+def the_world():
+    return movers()
+
+
+def the_model():
+    return the_world().model
 
 
 # -- the model --------------------------------------------------------------------------------------------------------
@@ -81,33 +87,39 @@ MODEL = WORLD.model
 
 @pytest.mark.verify
 def test_on_the_nodes_it_is_a_finite_model():
-    finite = MODEL.on_nodes()
+    finite = the_model().on_nodes()
     assert type(finite) is Model
-    assert isinstance(MODEL, Model)
-    assert (MODEL.states, MODEL.actions, MODEL.d1, MODEL.d2, MODEL.dimension) == (14, 2, 2, 2, 1)
+    assert isinstance(the_model(), Model)
+    assert (the_model().states, the_model().actions, the_model().d1, the_model().d2, the_model().dimension) == (
+        14,
+        2,
+        2,
+        2,
+        1,
+    )
     values = jnp.sin(jnp.arange(14.0))
-    np.testing.assert_array_equal(MODEL.value_features(values), finite.value_features(values))
+    np.testing.assert_array_equal(the_model().value_features(values), finite.value_features(values))
     for node in (0, 5, 13):
         for action in (0, 1):
-            place = MODEL.nodes[node]
+            place = the_model().nodes[node]
             np.testing.assert_allclose(
-                MODEL.value_features_at(values, place, action),
+                the_model().value_features_at(values, place, action),
                 finite.value_features_at(values, node, action),
                 atol=1e-14,
             )
             np.testing.assert_allclose(
-                MODEL.reward_features_at(place, action), finite.reward_features_at(node, action), atol=1e-14
+                the_model().reward_features_at(place, action), finite.reward_features_at(node, action), atol=1e-14
             )
 
 
 def test_rows_are_distributions_at_every_real_state():
     states = jnp.linspace(0, 1, 37)[:, None]
-    rows = jax.vmap(MODEL.rows_at)(states)
+    rows = jax.vmap(the_model().rows_at)(states)
     assert rows.transition.shape == (37, 2, 2, 14)
     assert rows.reward.shape == (37, 2, 2)
     np.testing.assert_allclose(rows.transition.sum(axis=-1), 1, atol=1e-14)
     assert (rows.transition >= 0).all()
-    assert MODEL.transition_bound == pytest.approx(np.sqrt(2))
+    assert the_model().transition_bound == pytest.approx(np.sqrt(2))
     assert np.linalg.norm(rows.reward, axis=1).max() <= 1 + 1e-12
 
 
@@ -127,8 +139,8 @@ def value(x):
 @pytest.mark.parametrize("state", [0.0, 0.137, 0.5, 0.81, 1.0])
 def test_value_features_are_the_integrals(state):
     for action in (0, 1):
-        nodes_values = value(np.asarray(MODEL.nodes)[:, 0])
-        found = MODEL.value_features_at(jnp.asarray(nodes_values), jnp.array([state]), action)
+        nodes_values = value(np.asarray(the_model().nodes)[:, 0])
+        found = the_model().value_features_at(jnp.asarray(nodes_values), jnp.array([state]), action)
         np.testing.assert_allclose(found, exact_features(value, state, action), atol=3e-6)
 
 
@@ -233,14 +245,14 @@ def test_the_bound_on_value_features_is_a_bound_and_attained_by_distributions():
 
 def test_it_compiles_casts_and_is_one_program_for_equal_functions():
     compiled = jax.jit(lambda model, state: model.rows_at(state))
-    single = MODEL.astype(jnp.float32)
+    single = the_model().astype(jnp.float32)
     assert single.nodes.dtype == jnp.float32
     np.testing.assert_allclose(
         compiled(single, jnp.array([0.3], jnp.float32)).transition,
-        compiled(MODEL, jnp.array([0.3])).transition,
+        compiled(the_model(), jnp.array([0.3])).transition,
         atol=1e-5,
     )
-    assert jax.tree.structure(MOVERS.model(legendre(14, 0.0, 1.0))) == jax.tree.structure(MODEL)
+    assert jax.tree.structure(MOVERS.model(legendre(14, 0.0, 1.0))) == jax.tree.structure(the_model())
 
 
 # -- the world --------------------------------------------------------------------------------------------------------
@@ -269,9 +281,9 @@ def test_the_sampler_agrees_with_its_densities(state, action):
 @pytest.mark.verify
 def test_a_step_is_drawn_from_the_blend():
     """By the law of the mixture; and its rewards have the mean of theirs (both at a false-alarm rate of about 1e-6)."""
-    uniforms = jax.random.uniform(jax.random.key(5), (DRAWS, WORLD.step_draws))
+    uniforms = jax.random.uniform(jax.random.key(5), (DRAWS, the_world().step_draws))
     place = jnp.array([0.3])
-    following, reward = jax.vmap(lambda u: WORLD.step(1, place, 1, u))(uniforms)
+    following, reward = jax.vmap(lambda u: the_world().step(1, place, 1, u))(uniforms)
 
     def law(x):
         parts = [0.2 + 0.5 + 0.3 * (0.3 - 0.5), 0.25 + 0.5 * 0.3]
@@ -296,39 +308,41 @@ def test_rewards_can_be_paid_as_they_are():
 
 def test_values_agree_with_simulated_users():
     """The mean return of 4000 real walks under the uniform policy is its value by quadrature, within 4.9 deviations."""
-    uniforms = jax.random.uniform(jax.random.key(7), (DRAWS, WORLD.start_draws + 3 * (1 + WORLD.step_draws)))
+    uniforms = jax.random.uniform(
+        jax.random.key(7), (DRAWS, the_world().start_draws + 3 * (1 + the_world().step_draws))
+    )
 
     def walk(u):
-        place, total = WORLD.start(u[:1]), 0.0
+        place, total = the_world().start(u[:1]), 0.0
         for step in range(3):
             draw = u[1 + 4 * step : 5 + 4 * step]
-            place, reward = WORLD.step(step, place, (draw[0] < 0.5).astype(int), draw[1:])
+            place, reward = the_world().step(step, place, (draw[0] < 0.5).astype(int), draw[1:])
             total += reward
         return total
 
     returns = np.asarray(jax.jit(jax.vmap(walk))(uniforms))
-    assert abs(returns.mean() - WORLD.uniform_value) < 4.9 * returns.std() / np.sqrt(DRAWS)
-    assert WORLD.uniform_value < WORLD.optimal_value
+    assert abs(returns.mean() - the_world().uniform_value) < 4.9 * returns.std() / np.sqrt(DRAWS)
+    assert the_world().uniform_value < the_world().optimal_value
 
 
 @pytest.mark.verify
 def test_values_converge_in_the_nodes():
     fine = movers(judge=120)
-    assert WORLD.optimal_value == pytest.approx(fine.optimal_value, abs=1e-4)
-    assert WORLD.uniform_value == pytest.approx(fine.uniform_value, abs=1e-9)
-    assert WORLD.quadrature_error < 1e-3
+    assert the_world().optimal_value == pytest.approx(fine.optimal_value, abs=1e-4)
+    assert the_world().uniform_value == pytest.approx(fine.uniform_value, abs=1e-9)
+    assert the_world().quadrature_error < 1e-3
     assert movers(nodes=40).quadrature_error < 1e-12  # the judge's own nodes
     states = jnp.linspace(0, 1, 5)[:, None]
-    uniform = first_values(MODEL, WORLD.transition_theta, WORLD.reward_theta, states, jnp.mean)
+    uniform = first_values(the_model(), the_world().transition_theta, the_world().reward_theta, states, jnp.mean)
     finer = first_values(fine.model, fine.transition_theta, fine.reward_theta, states, jnp.mean)
     np.testing.assert_allclose(uniform, finer, atol=1e-9)
 
 
 def test_policies_are_judged_on_the_judging_grid():
-    assert WORLD.judged_states.shape == (40, 1)
-    assert float(WORLD.policy_value(WORLD.optimal_policy)) == pytest.approx(WORLD.optimal_value)
-    assert float(WORLD.policy_value(WORLD.uniform_policy)) == pytest.approx(WORLD.uniform_value)
-    assert WORLD.evaluate(WORLD.uniform_policy).shape == (4, 40)
+    assert the_world().judged_states.shape == (40, 1)
+    assert float(the_world().policy_value(the_world().optimal_policy)) == pytest.approx(the_world().optimal_value)
+    assert float(the_world().policy_value(the_world().uniform_policy)) == pytest.approx(the_world().uniform_value)
+    assert the_world().evaluate(the_world().uniform_policy).shape == (4, 40)
 
 
 @pytest.mark.parametrize(

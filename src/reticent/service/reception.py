@@ -8,6 +8,7 @@ or one of its own (:mod:`reticent.service.planner`), which a worker asks. Nothin
 
 from __future__ import annotations
 
+import abc
 import dataclasses
 import json
 import time
@@ -62,17 +63,17 @@ class Reception(Submissions):
 
     # -- what whoever has the agent says ------------------------------------------------------------------------------
 
+    @abc.abstractmethod
     def insights(self, version: int) -> dict[str, Any]:
         """What a published version's release says about its signal and its value, as plain values.
 
         Raises:
           Refusal: it was never published.
         """
-        raise NotImplementedError(f"{type(self).__name__} does not say what releases say")
 
+    @abc.abstractmethod
     def watched(self) -> dict[str, Any] | None:
         """The verdict on canaries as plain values; None without canaries."""
-        raise NotImplementedError(f"{type(self).__name__} does not say what canaries showed")
 
     # -- setting up ---------------------------------------------------------------------------------------------------
 

@@ -9,6 +9,7 @@ Any worker may do any of it at any time, several at once, and be killed in the m
 
 from __future__ import annotations
 
+import abc
 import collections
 import logging
 import threading
@@ -31,7 +32,7 @@ KEPT = 64
 """Versions kept in a worker's memory."""
 
 
-class Rounds:
+class Rounds(abc.ABC):
     """The part of a deployment that does not meet users; see the module docstring."""
 
     def __init__(
@@ -115,9 +116,9 @@ class Rounds:
         with self.store.write() as tx:
             records.expire_before(tx, None)
 
+    @abc.abstractmethod
     def advance(self) -> int:
         """Have every sealed round released and its plan published; says how many. Whoever has the agent does it."""
-        raise NotImplementedError(f"{type(self).__name__} does not say how rounds are ended")
 
     # -- a store that is not what it was ------------------------------------------------------------------------------
 

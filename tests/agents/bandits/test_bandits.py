@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import functools
 import math
 
 import audited
@@ -25,24 +26,28 @@ from reticent.agents.bandits.wishart import (
 from reticent.agents.linear_mixture.learner import LinOptLearner
 from reticent.errors import InvalidInput
 from reticent.simulation.simulate import simulate
-from reticent.worlds import Episode, make_world_from
+from reticent.worlds import Episode, World, make_world_from
 
-WORLD = make_world_from("contextual-bandit:contexts=6,actions=4,d=3")
 FALSE_ALARM = 1e-6
 
 
+@functools.cache
+def the_world() -> World:
+    return make_world_from("contextual-bandit:contexts=6,actions=4,d=3")
+
+
 def private(episodes: int = 8, **options) -> LinOptLearner:
-    return make_agent("private-linucb", WORLD.model, episodes, **options)
+    return make_agent("private-linucb", the_world().model, episodes, **options)
 
 
 # -- the world and the learners ---------------------------------------------------------------------------------------
 
 
 def test_the_world_is_a_bandit() -> None:
-    model = WORLD.model
+    model = the_world().model
     assert (model.horizon, model.states, model.actions, model.d1, model.d2) == (1, 6, 4, 1, 3)
-    means = np.einsum("dsa,d->sa", np.asarray(model.reward_features), np.asarray(WORLD.reward_theta)[0])
-    assert WORLD.optimal_value == pytest.approx(float(np.asarray(model.initial) @ means.max(axis=1)))
+    means = np.einsum("dsa,d->sa", np.asarray(model.reward_features), np.asarray(the_world().reward_theta)[0])
+    assert the_world().optimal_value == pytest.approx(float(np.asarray(model.initial) @ means.max(axis=1)))
     lengths = np.linalg.norm(model.reward_features, axis=0)
     assert lengths.min() >= 0.5
     assert lengths.max() <= 1 + 1e-12
@@ -54,8 +59,8 @@ def test_the_world_is_a_bandit() -> None:
 @pytest.mark.verify
 def test_linucb_is_what_its_authors_wrote() -> None:
     """The optimistic values after each of forty made-up users, against a transcription with NumPy."""
-    agent = make_agent("linucb", WORLD.model, 40)
-    features = np.moveaxis(np.asarray(WORLD.model.reward_features), 0, -1)
+    agent = make_agent("linucb", the_world().model, 40)
+    features = np.moveaxis(np.asarray(the_world().model.reward_features), 0, -1)
     gram, moment, state = np.eye(3), np.zeros(3), agent.init()
     draw = np.random.default_rng(5)
     for _ in range(40):
@@ -73,16 +78,18 @@ def test_linucb_is_what_its_authors_wrote() -> None:
 @pytest.mark.verify
 def test_linucb_is_ucrl_vtr_and_learns() -> None:
     runs = [
-        simulate(make_agent(f"{name}:bonus_scale=0.1", WORLD.model, 600), WORLD, range(4))
+        simulate(make_agent(f"{name}:bonus_scale=0.1", the_world().model, 600), the_world(), range(4))
         for name in ("linucb", "ucrl-vtr")
     ]
     np.testing.assert_array_equal(runs[0].regret, runs[1].regret)
-    gap = WORLD.optimal_value - WORLD.uniform_value
+    gap = the_world().optimal_value - the_world().uniform_value
     assert runs[0].tail_regret.mean() < 0.1 * gap
 
 
 def test_the_private_one_is_private_linopt_vi_with_a_tree() -> None:
-    ours, theirs = (make_agent(spec, WORLD.model, 64) for spec in ("private-linucb", "private-linopt-vi:counter=tree"))
+    ours, theirs = (
+        make_agent(spec, the_world().model, 64) for spec in ("private-linucb", "private-linopt-vi:counter=tree")
+    )
     np.testing.assert_array_equal(ours.aggregator.noise_scale, theirs.aggregator.noise_scale)
     scale = np.asarray(ours.aggregator.noise_scale)
     assert not scale[0, :2].any()  # nothing is spent on transitions that nobody learns
@@ -114,7 +121,7 @@ def test_the_running_code_keeps_the_promise(options) -> None:
     """False alarms: the audit's, one in a thousand."""
     agent = private(4, **options, epsilon=2.0)
     assert audited.replay_findings(agent, 4, 1) == ()
-    assert audited.attacked(agent, WORLD, trials=2000).verdict == "consistent"
+    assert audited.attacked(agent, the_world(), trials=2000).verdict == "consistent"
 
 
 # -- Wishart noise ----------------------------------------------------------------------------------------------------
@@ -203,7 +210,7 @@ def test_simulated_noise_has_the_calibrated_scale() -> None:
 def test_wishart_noise_is_for_trees_of_a_trusted_server() -> None:
     for options in ({"trust": "local"}, {"trust": "shuffle"}, {"counter": "epochs"}, {"counter": "tree-reduced"}):
         with pytest.raises(InvalidInput, match="wishart"):
-            make_agent("private-linucb:noise=wishart", WORLD.model, 16, **options)
+            make_agent("private-linucb:noise=wishart", the_world().model, 16, **options)
 
 
 def test_a_ledger_cannot_book_more_blocks_than_promised() -> None:

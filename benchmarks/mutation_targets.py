@@ -30,6 +30,8 @@ class Target:
 
 SENSITIVITY = "tests/privacy/test_sensitivity.py"
 CONTRIBUTIONS = f"{ON_DEVICES}/test_wire_contributions.py"
+NO_DRAWS = "not noise_of_the_published_scale"
+"""Of the contributions' tests those that draw no noise: that takes seconds, and is about the sampler."""
 LEDGER = "tests/privacy/test_ledger.py"
 PROTOCOL = "tests/privacy/trust/test_shuffle_protocol.py"
 TRUST_MODELS = "tests/privacy/trust/test_trust_models.py"
@@ -56,14 +58,16 @@ TARGETS = {
         f"{CLIENT}/wire/participation.py", (f"{ON_DEVICES}/test_device_budget.py", "tests/privacy/test_participation.py"),
         "allowed or asked_for",
     ),
-    "promise": Target(f"{CLIENT}/wire/promise.py", (CONTRIBUTIONS,), most=30),
-    "counts-form": Target(f"{CLIENT}/wire/forms/counts.py", (CONTRIBUTIONS, f"{ON_DEVICES}/test_wire_vectors.py"), most=25),
+    "promise": Target(f"{CLIENT}/wire/promise.py", (CONTRIBUTIONS,), NO_DRAWS, most=30),
+    "counts-form": Target(
+        f"{CLIENT}/wire/forms/counts.py", (CONTRIBUTIONS, f"{ON_DEVICES}/test_wire_vectors.py"), NO_DRAWS, most=25,
+    ),
     "regressions-form": Target(
         f"{CLIENT}/wire/forms/regressions.py", (CONTRIBUTIONS, f"{ON_DEVICES}/test_wire_vectors.py", SENSITIVITY),
-        "not clip and not pack", most=30,
+        f"not clip and not pack and {NO_DRAWS}", most=30,
     ),
     "score-form": Target(
-        f"{CLIENT}/wire/forms/score.py", (CONTRIBUTIONS, f"{ON_DEVICES}/test_wire_vectors.py"), most=30,
+        f"{CLIENT}/wire/forms/score.py", (CONTRIBUTIONS, f"{ON_DEVICES}/test_wire_vectors.py"), NO_DRAWS, most=30,
     ),
     "sampler": Target(f"{CLIENT}/discrete_gaussian.py", (f"{ON_DEVICES}/test_device_noise.py",), most=30),
     "budget": Target(f"{CLIENT}/budget.py", (f"{ON_DEVICES}/test_device_budget.py",)),
@@ -74,7 +78,7 @@ TARGETS = {
     # -- sensitivities, noise, accounts
     "sensitivity": Target(f"{PRIVACY}/sensitivity.py", (SENSITIVITY,), "not clip and not pack", most=30),
     "noise": Target(f"{PRIVACY}/noise.py", ("tests/privacy/test_noise.py",), "not forked", most=60),
-    "guarantee": Target(f"{PRIVACY}/guarantee.py", (LEDGER, "tests/privacy/test_origin_of_candidates.py"), most=30),
+    "guarantee": Target(f"{PRIVACY}/guarantee.py", (LEDGER, "tests/privacy/test_guarantee.py"), most=30),
     "ledger": Target(f"{PRIVACY}/ledger.py", (LEDGER,)),
     "participation": Target(f"{PRIVACY}/participation.py", ("tests/privacy/test_participation.py",), most=40),
     "arrivals": Target(f"{PRIVACY}/arrivals.py", ("tests/privacy/test_arrivals.py",)),
@@ -83,12 +87,20 @@ TARGETS = {
     "gaussian": Target(f"{PRIVACY}/accounting/gaussian.py", (f"{ACCOUNTS}/test_gaussian_accountant.py",), most=40),
     "binomial": Target(f"{PRIVACY}/accounting/binomial.py", (f"{ACCOUNTS}/test_binomial_account.py",), most=30),
     "guessing": Target(f"{PRIVACY}/accounting/guessing.py", (f"{ACCOUNTS}/test_guessing.py",), most=40),
+    "atoms": Target(f"{PRIVACY}/atoms.py", ("tests/privacy/test_atoms.py",), most=20),
     # -- counters and trust models
     "tree": Target(f"{PRIVACY}/counters/tree.py", (COUNTERS,), "tree", most=40),
     "epochs": Target(f"{PRIVACY}/counters/epochs.py", (COUNTERS,), "epochs", most=30),
     "toeplitz": Target(f"{PRIVACY}/counters/toeplitz.py", (COUNTERS,), "toeplitz", most=25),
-    "running-sum": Target(f"{PRIVACY}/counters/running_sum.py", (TRUST_MODELS, COUNTERS), "local or running"),
-    "separate": Target(f"{PRIVACY}/counters/separate.py", ("tests/privacy/test_participation.py",), "separate"),
+    "blt": Target(
+        f"{PRIVACY}/counters/blt.py", (COUNTERS,),
+        "(blt and not (table or fitted or million or single or 64 or 700 or 1000)) or damaged or unfitted", most=20,
+    ),
+    "running-sum": Target(f"{PRIVACY}/counters/running_sum.py", (TRUST_MODELS, COUNTERS), "local or running or frozen"),
+    "separate": Target(
+        f"{PRIVACY}/counters/separate.py",
+        ("tests/privacy/test_participation.py", f"{COUNTERS}/test_separate_rounds.py"), "separate",
+    ),
     "local": Target(f"{PRIVACY}/trust/local.py", (TRUST_MODELS,)),
     "shuffle": Target(f"{PRIVACY}/trust/shuffle.py", (TRUST_MODELS, PROTOCOL)),
     "trust": Target(f"{PRIVACY}/trust/trust.py", (TRUST_MODELS,)),
@@ -97,4 +109,7 @@ TARGETS = {
     "rounds": Target(f"{SERVICE}/rounds.py", (DEPLOYMENT,), NARROW, most=20),
     "admissions": Target(f"{SERVICE}/admissions.py", (DEPLOYMENT,), NARROW, most=20),
     "submissions": Target(f"{SERVICE}/submissions.py", (DEPLOYMENT,), NARROW, most=20),
+    "gathering": Target(
+        f"{SERVICE}/gathering.py", ("tests/service/test_service_groups.py",), "during_a_call or call_that_fails", most=20,
+    ),
 }  # fmt: skip

@@ -225,3 +225,6 @@ def test_a_running_sum_protects_nothing_and_says_so():
     assert not RunningSum(3).keeps_noisy_sums_only
     assert RunningSum(3).integer_strategy
     assert math.isinf(RunningSum(3).sensitivity)
+    np.testing.assert_array_equal(RunningSum(3).exposure(), np.full(3, math.inf))
+    np.testing.assert_array_equal(RunningSum(3).strategy(), np.diag(np.full(3, math.inf)))
+    assert RunningSum(3).weights() is None

@@ -207,7 +207,7 @@ def test_silent_places_send_the_value_zero_and_their_own_coins(places: list[int]
     np.testing.assert_array_equal(sent.messages, 2 * len(places) * RULES.reach + flipped)
     heads = sent.ones - len(places) * RULES.reach
     assert ((heads >= 0) & (heads <= flipped)).all()
-    monkeypatch.setattr(shuffle_rules, "secure_heads", lambda flips: 0)
+    monkeypatch.setattr(shuffle_rules, "secure_heads", lambda _: 0)
     np.testing.assert_array_equal(RULES.silent(0, places).ones, len(places) * RULES.reach)
 
 

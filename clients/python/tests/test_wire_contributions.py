@@ -189,6 +189,15 @@ def test_two_users_are_as_far_apart_as_the_account_says(form: str) -> None:
     assert strongest > (0.8 if form == "counts" else 0.1) * allowed
 
 
+@pytest.mark.parametrize("form", FORMS)
+def test_half_the_noise_tells_users_apart_twice_as_well(form: str) -> None:
+    model = example_model(form)
+    whole = model.rules.form.strength(model.sizes, model.rules)
+    for share in (0.5, 2.0**-8):
+        rules = dataclasses.replace(model.rules, noise_scale=share * model.rules.noise_scale)
+        assert rules.form.strength(model.sizes, rules) == pytest.approx(whole / share, rel=1e-12)
+
+
 def one_regression(which: str, gram: float, moment: float, grid: float = 2.0**-30, **given: Any) -> float:
     """μ of rules by which only one regression of the first step tells anything, with noise ``gram`` and ``moment``."""
     model = example_model("regressions")
@@ -213,14 +222,15 @@ def test_regressions_are_charged_for_what_rounding_adds(which: str, numbers: tup
 
 
 def test_regressions_are_charged_by_the_larger_end_of_an_interval() -> None:
+    """Also where a service has exchanged the ends: every number is clipped to the second then."""
+    assert clip_interval(0.0, -1.0, -3.0) == -3.0
     for which, bound, low, high in (
-        ("transition", "feature_bound", "target_low", "target_high"), ("reward", "reward_bound", "reward_low", "reward_high"),
-    ):  # fmt: skip
-        one, other = (
-            one_regression(which, 8.0, 2.0, **{bound: 1.0, low: ends[0], high: ends[1]})
-            for ends in ((-3.0, 1.0), (-1.0, 3.0))
-        )
-        assert one == other == pytest.approx(pair_distance(1.0, 3.0, 4.0) / 8.0, rel=1e-6)
+        ("transition", "feature_bound", "target_low", "target_high"),
+        ("reward", "reward_bound", "reward_low", "reward_high"),
+    ):
+        for ends in ((-3.0, 1.0), (-1.0, 3.0), (-1.0, -3.0)):
+            charged = one_regression(which, 8.0, 2.0, **{bound: 1.0, low: ends[0], high: ends[1]})
+            assert charged == pytest.approx(pair_distance(1.0, 3.0, 4.0) / 8.0, rel=1e-6)
 
 
 def test_signs_help_regressions_only_where_features_and_targets_have_them() -> None:
@@ -304,6 +314,20 @@ def test_what_does_not_fit_is_refused_when_it_is_read() -> None:
         board = dataclasses.replace(example_billboard(model), report=wrong)
         with pytest.raises(InvalidInput, match="framed_values"):
             model.contribution(board, example_trajectory(model, 1))
+
+
+@pytest.mark.parametrize(
+    ("form", "flags"), [("regressions", {}), ("counts", {}), ("score", {}), ("score", {"pooled": False})], ids=str
+)
+def test_a_billboard_carries_what_its_form_needs_or_is_refused(form: str, flags: dict[str, bool]) -> None:
+    model = example_model(form, **flags)
+    board = example_billboard(model)
+    model.rules.form.require_version(model, board)
+    for name, array in board.report.items():
+        for wrong in ({}, {name: np.zeros((*np.shape(array), 1))}):
+            kept = {other: value for other, value in board.report.items() if other != name}
+            with pytest.raises(InvalidInput, match=f"report.{name}"):
+                model.rules.form.require_version(model, dataclasses.replace(board, report={**kept, **wrong}))
 
 
 def test_one_number_is_never_noised_many_times_nor_many_numbers_by_one_draw() -> None:

@@ -43,6 +43,12 @@ NARROW = (
 )
 """Tests of a deployment on a file, of a second or so each."""
 
+
+def of_service(*names: str) -> tuple[str, ...]:
+    """Files of the service's tests."""
+    return tuple(f"tests/service/test_{name}.py" for name in names)
+
+
 TARGETS = {
     # -- what leaves a device
     "clipping": Target(
@@ -82,7 +88,7 @@ TARGETS = {
     "ledger": Target(f"{PRIVACY}/ledger.py", (LEDGER,)),
     "participation": Target(f"{PRIVACY}/participation.py", ("tests/privacy/test_participation.py",), most=40),
     "arrivals": Target(f"{PRIVACY}/arrivals.py", ("tests/privacy/test_arrivals.py",)),
-    "sums": Target(f"{PRIVACY}/sums.py", (TRUST_MODELS, PROTOCOL), most=25),
+    "sums": Target(f"{PRIVACY}/sums.py", ("tests/privacy/test_sums.py", TRUST_MODELS, PROTOCOL), most=25),
     "account": Target(f"{PRIVACY}/accounting/account.py", (LEDGER,)),
     "gaussian": Target(f"{PRIVACY}/accounting/gaussian.py", (f"{ACCOUNTS}/test_gaussian_accountant.py",), most=40),
     "binomial": Target(f"{PRIVACY}/accounting/binomial.py", (f"{ACCOUNTS}/test_binomial_account.py",), most=30),
@@ -105,11 +111,26 @@ TARGETS = {
     "shuffle": Target(f"{PRIVACY}/trust/shuffle.py", (TRUST_MODELS, PROTOCOL)),
     "trust": Target(f"{PRIVACY}/trust/trust.py", (TRUST_MODELS,)),
     # -- the deployed path
-    "mechanism": Target(f"{SERVICE}/mechanism.py", (DEPLOYMENT,), NARROW, most=25),
-    "rounds": Target(f"{SERVICE}/rounds.py", (DEPLOYMENT,), NARROW, most=20),
-    "admissions": Target(f"{SERVICE}/admissions.py", (DEPLOYMENT,), NARROW, most=20),
-    "submissions": Target(f"{SERVICE}/submissions.py", (DEPLOYMENT,), NARROW, most=20),
+    "mechanism": Target(
+        f"{SERVICE}/mechanism.py",
+        (DEPLOYMENT, *of_service("embedded", "deployed_noise", "service_returning", "service_shuffle")),
+        f"({NARROW}) or several_contributions or cannot_be_deployed or too_coarse or not_exact or pattern_is_said "
+        "or not_cover", most=25,
+    ),
+    "rounds": Target(
+        f"{SERVICE}/rounds.py", (DEPLOYMENT, *of_service("service_rollback")),
+        f"({NARROW}) or restored_backup or another_past or genuine_token or published_after or damaged_sum", most=20,
+    ),
+    "admissions": Target(
+        f"{SERVICE}/admissions.py", (DEPLOYMENT, *of_service("service_groups", "service_returning")),
+        f"({NARROW}) or ((as_if or more_admissions or bad_member or twice_in or pattern_of) and not postgres)", most=20,
+    ),
+    "submissions": Target(
+        f"{SERVICE}/submissions.py", (DEPLOYMENT, *of_service("service_groups", "service_rollback", "service_score")),
+        f"({NARROW}) or ((group_of_submissions or cannot_be_formed or reference_of or genuine_token or between_two "
+        "or another_reference) and not postgres)", most=20,
+    ),
     "gathering": Target(
-        f"{SERVICE}/gathering.py", ("tests/service/test_service_groups.py",), "during_a_call or call_that_fails", most=20,
+        f"{SERVICE}/gathering.py", of_service("service_groups"), "during_a_call or call_that_fails", most=20,
     ),
 }  # fmt: skip

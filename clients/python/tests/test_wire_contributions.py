@@ -18,7 +18,7 @@ from make_vectors import example_billboard, example_model, example_trajectory
 
 from reticent_client import InvalidInput
 from reticent_client.report import noised_report
-from reticent_client.wire import FORMS, Billboard, Model, Trajectory
+from reticent_client.wire import FORMS, Billboard, Dimensions, Model, Trajectory
 from reticent_client.wire.arrays import fits, to_json
 from reticent_client.wire.clipping import clip_interval, clip_norm
 from reticent_client.wire.forms.counts import table_slices
@@ -343,6 +343,18 @@ def test_one_number_is_never_noised_many_times_nor_many_numbers_by_one_draw() ->
     hostile = dataclasses.replace(board, report={**board.report, **narrow})
     with pytest.raises(InvalidInput, match="billboard"):
         noised_report(model, hostile, seen)
+
+
+@pytest.mark.parametrize(
+    ("horizon", "pooled", "numbers"),
+    [(1, True, 2), (2, True, 1 + 2), (3, True, 1 + 2), (1, False, 2), (2, False, 1 + 4), (3, False, 2 + 6)],
+)
+def test_a_score_has_transitions_of_all_steps_but_the_last_and_rewards_of_all(
+    horizon: int, pooled: bool, numbers: int
+) -> None:
+    rules = example_model("score", pooled=pooled).rules  # one direction of transitions, two of rewards
+    sizes = Dimensions(horizon, 4, 2, 2, 3)
+    assert rules.form.largest(sizes, rules.bounds).shape == (1, numbers)
 
 
 def test_a_share_that_leaves_one_part_without_a_bound_is_refused_when_read() -> None:

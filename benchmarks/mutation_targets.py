@@ -96,10 +96,14 @@ TARGETS = {
     "atoms": Target(f"{PRIVACY}/atoms.py", ("tests/privacy/test_atoms.py",), most=20),
     # -- counters and trust models
     "tree": Target(
-        f"{PRIVACY}/counters/tree.py", (COUNTERS,), "tree and not table and not plain_tree_is and not 64", most=40,
+        f"{PRIVACY}/counters/tree.py", (COUNTERS,), "every_name or (tree and not (table or plain_tree_is or 64))", most=40,
     ),
-    "epochs": Target(f"{PRIVACY}/counters/epochs.py", (COUNTERS,), "epochs and not schedule and not 64", most=30),
-    "toeplitz": Target(f"{PRIVACY}/counters/toeplitz.py", (COUNTERS,), "toeplitz and not table and not 64", most=25),
+    "epochs": Target(
+        f"{PRIVACY}/counters/epochs.py", (COUNTERS,), "every_name or (epochs and not (schedule or 64))", most=30,
+    ),
+    "toeplitz": Target(
+        f"{PRIVACY}/counters/toeplitz.py", (COUNTERS,), "every_name or (toeplitz and not (table or 64))", most=25,
+    ),
     "blt": Target(
         f"{PRIVACY}/counters/blt.py", (COUNTERS,),
         "(blt and not (table or fitted or million or single or 64 or 700 or 1000)) or damaged or unfitted", most=20,

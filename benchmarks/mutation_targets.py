@@ -119,13 +119,15 @@ TARGETS = {
     # -- the deployed path
     "mechanism": Target(
         f"{SERVICE}/mechanism.py",
-        (DEPLOYMENT, *of_service("embedded", "deployed_noise", "service_returning", "service_shuffle")),
+        (DEPLOYMENT, *of_service("embedded", "deployed_noise", "service_returning", "service_shuffle", "service_score")),
         f"({NARROW}) or several_contributions or cannot_be_deployed or too_coarse or not_exact or pattern_is_said "
-        "or not_cover", most=25,
+        "or not_cover or unless_it_was_lost or agents_memory or block_of_a_tree or somebody_who_returns or round_refers",
+        most=25,
     ),
     "rounds": Target(
-        f"{SERVICE}/rounds.py", (DEPLOYMENT, *of_service("service_rollback")),
-        f"({NARROW}) or restored_backup or another_past or genuine_token or published_after or damaged_sum", most=20,
+        f"{SERVICE}/rounds.py", (DEPLOYMENT, *of_service("service_rollback", "service_score")),
+        f"({NARROW}) or restored_backup or another_past or genuine_token or published_after or damaged or between_two",
+        most=20,
     ),
     "admissions": Target(
         f"{SERVICE}/admissions.py", (DEPLOYMENT, *of_service("service_groups", "service_returning")),

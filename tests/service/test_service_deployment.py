@@ -126,6 +126,23 @@ def test_a_second_contribution_and_a_retry_change_nothing(database: str) -> None
     assert service.clock()[0].admitted == 1
 
 
+def test_nobody_gets_the_token_of_somebody_elses_episode(tmp_path: Path) -> None:
+    """Neither who is new nor who was counted before, nor who comes when all places are taken."""
+    service = deployment(tmp_path, episodes=4)
+    ann = service.admit("ann")
+    service.admit("bob")
+    for thief in ("eve", "bob"):
+        with pytest.raises(Refusal, match="another user"):
+            service.admit(thief, ann.episode)
+    for user in range(2):
+        service.admit(f"user {user}")
+    for thief in ("eve", "bob"):
+        with pytest.raises(Refusal, match="another user"):
+            service.admit(thief, ann.episode)
+    assert service.admit("ann", ann.episode).token == ann.token
+    assert service.clock()[0].admitted == 4
+
+
 def test_expired_episodes_cost_nothing_and_are_refused(tmp_path: Path) -> None:
     now = [1000.0]
     service = deployment(tmp_path, ticket_lifetime=60.0, clock=lambda: now[0])

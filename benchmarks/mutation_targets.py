@@ -130,7 +130,8 @@ TARGETS = {
         most=20,
     ),
     "admissions": Target(
-        f"{SERVICE}/admissions.py", (DEPLOYMENT, *of_service("service_groups", "service_returning", "service_score", "erasure")),
+        f"{SERVICE}/admissions.py",
+        (DEPLOYMENT, *of_service("service_groups", "service_returning", "service_score", "erasure")),
         f"({NARROW}) or ((as_if or more_admissions or bad_member or twice_in or pattern_of or round_refers "
         "or somebody_elses or her_rows) and not postgres)", most=20,
     ),

@@ -138,7 +138,7 @@ TARGETS = {
     "submissions": Target(
         f"{SERVICE}/submissions.py", (DEPLOYMENT, *of_service("service_groups", "service_rollback", "service_score")),
         f"({NARROW}) or ((group_of_submissions or cannot_be_formed or reference_of or genuine_token or between_two "
-        "or another_reference) and not postgres)", most=20,
+        "or another_reference or empty_contribution) and not postgres) or same_time_counts_once", most=20,
     ),
     "gathering": Target(
         f"{SERVICE}/gathering.py", of_service("service_groups"), "during_a_call or call_that_fails", most=20,

@@ -126,6 +126,21 @@ def test_a_second_contribution_and_a_retry_change_nothing(database: str) -> None
     assert service.clock()[0].admitted == 1
 
 
+def test_an_empty_contribution_counts_and_adds_nothing(tmp_path: Path) -> None:
+    """In the joint model, where the service adds the noise; in the local one a user without noise would be seen."""
+    service = deployment(tmp_path)
+    serve(service, 0)
+    before, opened = open_sum(service), service.admit("ann")
+    assert service.submit_empty(opened.token, opened.episode) == 0
+    assert service.submit_trajectory(opened.token, opened.episode, **episode(1)) == 0  # too late: she was counted
+    np.testing.assert_array_equal(open_sum(service), before)
+    (tmp_path / "local").mkdir()
+    local = deployment(tmp_path / "local", "private-linopt-vi:first=16,growth=1,trust=local", 32)
+    opened = local.admit("ann")
+    with pytest.raises(Refusal, match="is noise; send that"):
+        local.submit_empty(opened.token, opened.episode)
+
+
 def test_nobody_gets_the_token_of_somebody_elses_episode(tmp_path: Path) -> None:
     """Neither who is new nor who was counted before, nor who comes when all places are taken."""
     service = deployment(tmp_path, episodes=4)

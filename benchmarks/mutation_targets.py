@@ -30,6 +30,8 @@ class Target:
 
 SENSITIVITY = "tests/privacy/test_sensitivity.py"
 CONTRIBUTIONS = f"{ON_DEVICES}/test_wire_contributions.py"
+NO_DRAWS = "not noise_of_the_published_scale"
+"""Of the contributions' tests those that draw no noise: that takes seconds, and is about the sampler."""
 LEDGER = "tests/privacy/test_ledger.py"
 PROTOCOL = "tests/privacy/trust/test_shuffle_protocol.py"
 TRUST_MODELS = "tests/privacy/trust/test_trust_models.py"
@@ -40,6 +42,12 @@ NARROW = (
     "and not postgres"
 )
 """Tests of a deployment on a file, of a second or so each."""
+
+
+def of_service(*names: str) -> tuple[str, ...]:
+    """Files of the service's tests."""
+    return tuple(f"tests/service/test_{name}.py" for name in names)
+
 
 TARGETS = {
     # -- what leaves a device
@@ -56,14 +64,16 @@ TARGETS = {
         f"{CLIENT}/wire/participation.py", (f"{ON_DEVICES}/test_device_budget.py", "tests/privacy/test_participation.py"),
         "allowed or asked_for",
     ),
-    "promise": Target(f"{CLIENT}/wire/promise.py", (CONTRIBUTIONS,), most=30),
-    "counts-form": Target(f"{CLIENT}/wire/forms/counts.py", (CONTRIBUTIONS, f"{ON_DEVICES}/test_wire_vectors.py"), most=25),
+    "promise": Target(f"{CLIENT}/wire/promise.py", (CONTRIBUTIONS,), NO_DRAWS, most=30),
+    "counts-form": Target(
+        f"{CLIENT}/wire/forms/counts.py", (CONTRIBUTIONS, f"{ON_DEVICES}/test_wire_vectors.py"), NO_DRAWS, most=25,
+    ),
     "regressions-form": Target(
         f"{CLIENT}/wire/forms/regressions.py", (CONTRIBUTIONS, f"{ON_DEVICES}/test_wire_vectors.py", SENSITIVITY),
-        "not clip and not pack", most=30,
+        f"not clip and not pack and {NO_DRAWS}", most=30,
     ),
     "score-form": Target(
-        f"{CLIENT}/wire/forms/score.py", (CONTRIBUTIONS, f"{ON_DEVICES}/test_wire_vectors.py"), most=30,
+        f"{CLIENT}/wire/forms/score.py", (CONTRIBUTIONS, f"{ON_DEVICES}/test_wire_vectors.py"), NO_DRAWS, most=30,
     ),
     "sampler": Target(f"{CLIENT}/discrete_gaussian.py", (f"{ON_DEVICES}/test_device_noise.py",), most=30),
     "budget": Target(f"{CLIENT}/budget.py", (f"{ON_DEVICES}/test_device_budget.py",)),
@@ -74,27 +84,63 @@ TARGETS = {
     # -- sensitivities, noise, accounts
     "sensitivity": Target(f"{PRIVACY}/sensitivity.py", (SENSITIVITY,), "not clip and not pack", most=30),
     "noise": Target(f"{PRIVACY}/noise.py", ("tests/privacy/test_noise.py",), "not forked", most=60),
-    "guarantee": Target(f"{PRIVACY}/guarantee.py", (LEDGER, "tests/privacy/test_origin_of_candidates.py"), most=30),
+    "guarantee": Target(f"{PRIVACY}/guarantee.py", (LEDGER, "tests/privacy/test_guarantee.py"), most=30),
     "ledger": Target(f"{PRIVACY}/ledger.py", (LEDGER,)),
     "participation": Target(f"{PRIVACY}/participation.py", ("tests/privacy/test_participation.py",), most=40),
     "arrivals": Target(f"{PRIVACY}/arrivals.py", ("tests/privacy/test_arrivals.py",)),
-    "sums": Target(f"{PRIVACY}/sums.py", (TRUST_MODELS, PROTOCOL), most=25),
+    "sums": Target(f"{PRIVACY}/sums.py", ("tests/privacy/test_sums.py", TRUST_MODELS, PROTOCOL), most=25),
     "account": Target(f"{PRIVACY}/accounting/account.py", (LEDGER,)),
     "gaussian": Target(f"{PRIVACY}/accounting/gaussian.py", (f"{ACCOUNTS}/test_gaussian_accountant.py",), most=40),
     "binomial": Target(f"{PRIVACY}/accounting/binomial.py", (f"{ACCOUNTS}/test_binomial_account.py",), most=30),
     "guessing": Target(f"{PRIVACY}/accounting/guessing.py", (f"{ACCOUNTS}/test_guessing.py",), most=40),
+    "atoms": Target(f"{PRIVACY}/atoms.py", ("tests/privacy/test_atoms.py",), most=20),
     # -- counters and trust models
-    "tree": Target(f"{PRIVACY}/counters/tree.py", (COUNTERS,), "tree", most=40),
-    "epochs": Target(f"{PRIVACY}/counters/epochs.py", (COUNTERS,), "epochs", most=30),
-    "toeplitz": Target(f"{PRIVACY}/counters/toeplitz.py", (COUNTERS,), "toeplitz", most=25),
-    "running-sum": Target(f"{PRIVACY}/counters/running_sum.py", (TRUST_MODELS, COUNTERS), "local or running"),
-    "separate": Target(f"{PRIVACY}/counters/separate.py", ("tests/privacy/test_participation.py",), "separate"),
+    "tree": Target(
+        f"{PRIVACY}/counters/tree.py", (COUNTERS,), "every_name or (tree and not (table or plain_tree_is or 64))", most=40,
+    ),
+    "epochs": Target(
+        f"{PRIVACY}/counters/epochs.py", (COUNTERS,), "every_name or (epochs and not (schedule or 64))", most=30,
+    ),
+    "toeplitz": Target(
+        f"{PRIVACY}/counters/toeplitz.py", (COUNTERS,), "every_name or (toeplitz and not (table or 64))", most=25,
+    ),
+    "blt": Target(
+        f"{PRIVACY}/counters/blt.py", (COUNTERS,),
+        "(blt and not (table or fitted or million or single or 64 or 700 or 1000)) or damaged or unfitted", most=20,
+    ),
+    "running-sum": Target(f"{PRIVACY}/counters/running_sum.py", (TRUST_MODELS, COUNTERS), "local or running or frozen"),
+    "separate": Target(
+        f"{PRIVACY}/counters/separate.py",
+        ("tests/privacy/test_participation.py", f"{COUNTERS}/test_separate_rounds.py"), "separate",
+    ),
     "local": Target(f"{PRIVACY}/trust/local.py", (TRUST_MODELS,)),
     "shuffle": Target(f"{PRIVACY}/trust/shuffle.py", (TRUST_MODELS, PROTOCOL)),
     "trust": Target(f"{PRIVACY}/trust/trust.py", (TRUST_MODELS,)),
     # -- the deployed path
-    "mechanism": Target(f"{SERVICE}/mechanism.py", (DEPLOYMENT,), NARROW, most=25),
-    "rounds": Target(f"{SERVICE}/rounds.py", (DEPLOYMENT,), NARROW, most=20),
-    "admissions": Target(f"{SERVICE}/admissions.py", (DEPLOYMENT,), NARROW, most=20),
-    "submissions": Target(f"{SERVICE}/submissions.py", (DEPLOYMENT,), NARROW, most=20),
+    "mechanism": Target(
+        f"{SERVICE}/mechanism.py",
+        (DEPLOYMENT, *of_service("embedded", "deployed_noise", "service_returning", "service_shuffle", "service_score")),
+        f"({NARROW}) or several_contributions or cannot_be_deployed or too_coarse or not_exact or pattern_is_said "
+        "or not_cover or unless_it_was_lost or agents_memory or block_of_a_tree or somebody_who_returns or round_refers",
+        most=25,
+    ),
+    "rounds": Target(
+        f"{SERVICE}/rounds.py", (DEPLOYMENT, *of_service("service_rollback", "service_score")),
+        f"({NARROW}) or restored_backup or another_past or genuine_token or published_after or damaged or between_two",
+        most=20,
+    ),
+    "admissions": Target(
+        f"{SERVICE}/admissions.py",
+        (DEPLOYMENT, *of_service("service_groups", "service_returning", "service_score", "erasure")),
+        f"({NARROW}) or ((as_if or more_admissions or bad_member or twice_in or pattern_of or round_refers "
+        "or somebody_elses or her_rows) and not postgres)", most=20,
+    ),
+    "submissions": Target(
+        f"{SERVICE}/submissions.py", (DEPLOYMENT, *of_service("service_groups", "service_rollback", "service_score")),
+        f"({NARROW}) or ((group_of_submissions or cannot_be_formed or reference_of or genuine_token or between_two "
+        "or another_reference or empty_contribution) and not postgres) or same_time_counts_once", most=20,
+    ),
+    "gathering": Target(
+        f"{SERVICE}/gathering.py", of_service("service_groups"), "during_a_call or call_that_fails", most=20,
+    ),
 }  # fmt: skip

@@ -182,7 +182,15 @@ def test_a_calibrated_agent_keeps_its_mu(options) -> None:
     assert 0.3 * mu < moved <= mu * (1 + 1e-9)
 
 
-@pytest.mark.parametrize("numbers", [(0.0, 1.0), (1.0, math.inf), (math.nan, 1.0)])
+def test_the_ratio_is_by_how_much_root_two_of_one_exceeds_two_apart() -> None:
+    for ratio in (1.0001, 1.1, math.sqrt(2), 7.0):
+        assert arrival_ratio(0.5 * math.sqrt(2) / ratio, 0.5) == pytest.approx(ratio, rel=1e-12)
+    for less in (1.0 + 1e-15, 1.0, 0.5):
+        assert arrival_ratio(0.5 * math.sqrt(2) / less, 0.5) == 1.0
+    assert arrival_ratio(0.5, 0.5, "zero-out") == 1.0  # one of the two is nothing anyway
+
+
+@pytest.mark.parametrize("numbers", [(1.0, 0.0), (-1.0, 1.0), (0.0, 1.0), (1.0, math.inf), (math.nan, 1.0)])
 def test_numbers_that_are_no_sensitivities_are_refused(numbers) -> None:
     with pytest.raises(InvalidInput, match="sensitivity"):
         arrival_ratio(*numbers)

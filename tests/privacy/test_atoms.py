@@ -8,7 +8,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from reticent.privacy.atoms import HonestNoise, count_atoms, make_reader
+from reticent.privacy.atoms import HonestNoise, count_atoms, make_reader, reader_of_units, tolerance
 
 ROUNDS, SHAPE, RUNS = 3, (2, 4), 2000
 SCALE = np.array([[0.5, 2.0, 1.0, 0.0], [3.0, 1.0, 1.0, 1.0]])
@@ -71,3 +71,48 @@ def test_on_a_grid_single_zeros_are_allowed_for_and_whole_ones_are_not() -> None
     assert honest.missing() == pytest.approx(2 * middle**6)
     coins = np.random.default_rng(0).binomial(256, 0.5, size=(20_000, 6)) - 128
     assert (coins == 0).mean() == pytest.approx(middle, rel=0.05)
+
+
+def test_directions_are_orthonormal_and_look_only_where_there_is_noise() -> None:
+    directions = np.asarray(make_reader(np.eye(ROUNDS), SCALE, 0).directions)
+    np.testing.assert_allclose(np.einsum("khd,lhd->kl", directions, directions), np.eye(2), atol=1e-12)
+    assert not directions[:, SCALE == 0].any()
+
+
+@pytest.mark.parametrize("apart", [-1.0, 1.0, -1e-8, 1e-8])
+@pytest.mark.parametrize("same", [0, 1])
+def test_noise_that_agrees_in_one_projection_only_is_no_repeat(same: int, apart: float) -> None:
+    """Neither within a run nor between two; and what agrees in both is one."""
+    reader = reader_of_units(2, SHAPE)
+    one, fresh = np.random.default_rng(3).normal(size=(2, *SHAPE))
+    other = one + apart * np.asarray(reader.directions[1 - same])
+    nothing = jnp.zeros((2, *SHAPE))
+    assert not reader.read(jnp.asarray([one, other]), nothing).repeated
+    assert reader.read(jnp.asarray([one, one]), nothing).repeated
+    honest = HonestNoise.of("gaussian", np.ones(SHAPE), 0.0, 2)
+    for last, hits in ((other, 0), (one, 1)):
+        runs = jax.vmap(lambda seen: reader.read(seen, nothing))(jnp.asarray([[one, fresh], [last, -fresh]]))
+        assert count_atoms([runs], honest)[2].hits == hits
+
+
+def test_noise_is_missing_where_it_is_a_million_roundings_or_less() -> None:
+    reader = reader_of_units(1, SHAPE)
+    for size, missing in ((0.0, True), (1e-10, True), (1e-9, False), (-1e-9, False)):
+        seen = reader.read(jnp.full((1, *SHAPE), size), jnp.zeros((1, *SHAPE)))
+        assert (bool(seen.missing), bool(seen.partly)) == (missing, missing)
+
+
+def test_chances_are_those_of_every_pair_and_number_and_never_above_one() -> None:
+    rounds, runs = 5, 7
+    honest = HonestNoise.of("gaussian", SCALE, 0.0, rounds)
+    near = 2 * tolerance(np.dtype(np.float64))
+    assert honest.each.size == int((SCALE > 0).sum()) == 7
+    assert honest.missing() == pytest.approx(rounds * near)
+    assert honest.partly() == pytest.approx(rounds * 7 * near)
+    pairs = runs + rounds * (rounds - 1) / 2  # with every other run, and within its own
+    assert pairs * near**2 <= honest.repeated(runs) <= (pairs + rounds) * near**2
+    silent = HonestNoise.of("gaussian", np.zeros(SHAPE), 0.0, rounds)
+    assert silent.missing() == 1.0
+    assert silent.partly() == 0.0
+    crowded = HonestNoise.of("binomial", np.full((1, 50), 0.5), 0.5, rounds)
+    assert crowded.partly() == 1.0

@@ -131,6 +131,23 @@ def test_shares_recompose(bound: float, target: float, weight: float, adjacency:
     assert share <= moment_sensitivity(bound, target, adjacency, nonnegative=nonneg) * (1 + 1e-12)
 
 
+@pytest.mark.parametrize("ratio", [0.01, 1.9, 2.0, 2.1, 3.0, 4.1, 9.0])
+def test_shares_recompose_on_either_side_of_the_bend(ratio: float) -> None:
+    """And signs are taken to help only where that is declared."""
+    bound, target = 1.3, 0.7
+    weight = float(np.sqrt(ratio)) * bound / target
+    share = accounted_moment_sensitivity(bound, target, weight, "replace")
+    joint = joint_sensitivity(bound, target, weight, "replace")
+    assert joint == pytest.approx(np.hypot(gram_sensitivity(bound, "replace"), weight * share), rel=1e-12)
+    for function, numbers in (
+        (moment_sensitivity, (bound, target)), (joint_sensitivity, (bound, target, weight)),
+        (accounted_moment_sensitivity, (bound, target, weight)),
+    ):  # fmt: skip
+        plain = function(*numbers, "replace")  # type: ignore[operator]
+        assert plain == function(*numbers, "replace", nonnegative=False)  # type: ignore[operator]
+        assert plain > function(*numbers, "replace", nonnegative=True)  # type: ignore[operator]
+
+
 @settings(deadline=None)
 @given(scales, scales, scales)
 def test_one_joint_release_never_costs_more_than_two(bound: float, target: float, weight: float) -> None:

@@ -19,6 +19,7 @@ from reticent.agents import make_agent
 from reticent.errors import InvalidInput
 from reticent.privacy.accounting.gaussian import delta_of, mu_of
 from reticent.privacy.noise import GRID_BITS, SecureNoise, discretization_delta, touched_draws
+from reticent.service import mechanism as mechanisms
 from reticent.service import published
 from reticent.service.deployment import Deployment
 from reticent.service.mechanism import Mechanism, make_mechanism
@@ -125,6 +126,38 @@ def test_a_second_contribution_and_a_retry_change_nothing(database: str) -> None
     assert service.clock()[0].admitted == 1
 
 
+def test_an_empty_contribution_counts_and_adds_nothing(tmp_path: Path) -> None:
+    """In the joint model, where the service adds the noise; in the local one a user without noise would be seen."""
+    service = deployment(tmp_path)
+    serve(service, 0)
+    before, opened = open_sum(service), service.admit("ann")
+    assert service.submit_empty(opened.token, opened.episode) == 0
+    assert service.submit_trajectory(opened.token, opened.episode, **episode(1)) == 0  # too late: she was counted
+    np.testing.assert_array_equal(open_sum(service), before)
+    (tmp_path / "local").mkdir()
+    local = deployment(tmp_path / "local", "private-linopt-vi:first=16,growth=1,trust=local", 32)
+    opened = local.admit("ann")
+    with pytest.raises(Refusal, match="is noise; send that"):
+        local.submit_empty(opened.token, opened.episode)
+
+
+def test_nobody_gets_the_token_of_somebody_elses_episode(tmp_path: Path) -> None:
+    """Neither who is new nor who was counted before, nor who comes when all places are taken."""
+    service = deployment(tmp_path, episodes=4)
+    ann = service.admit("ann")
+    service.admit("bob")
+    for thief in ("eve", "bob"):
+        with pytest.raises(Refusal, match="another user"):
+            service.admit(thief, ann.episode)
+    for user in range(2):
+        service.admit(f"user {user}")
+    for thief in ("eve", "bob"):
+        with pytest.raises(Refusal, match="another user"):
+            service.admit(thief, ann.episode)
+    assert service.admit("ann", ann.episode).token == ann.token
+    assert service.clock()[0].admitted == 4
+
+
 def test_expired_episodes_cost_nothing_and_are_refused(tmp_path: Path) -> None:
     now = [1000.0]
     service = deployment(tmp_path, ticket_lifetime=60.0, clock=lambda: now[0])
@@ -150,6 +183,60 @@ def test_nobody_is_taken_after_the_end(tmp_path: Path) -> None:
     with pytest.raises(Refusal, match="no longer"):
         service.submit_trajectory(tickets[0].token, tickets[0].episode, **episode(0))
     assert service.admit("late").version == 1
+
+
+@pytest.mark.parametrize("last", ["true", "false"])
+def test_no_round_is_open_after_the_end(tmp_path: Path, last: str) -> None:
+    """Nor is any sum left: not of the last round, and not of one that would come after it or is never released."""
+    service = deployment(tmp_path, f"{AGENT},final_release={last}", 8)
+    for user in range(8):
+        serve(service, user)
+    service.finish()
+    service.advance()
+    assert service.releases == (2 if last == "true" else 1)
+    with service.store.write() as tx:
+        assert records.open_round(tx) is None
+        assert records.unreleased(tx) == []
+    assert service.clock()[0].open_round == service.releases
+    assert service.open_round() == (service.releases, None)
+
+
+SCORE = "private-score-vi:first=0.4,growth=1,epsilon=15"
+
+
+def test_a_round_is_learned_from_unless_it_was_lost() -> None:
+    mechanism = make_mechanism(SCORE, MODEL, 12, SecureNoise())
+    state = mechanism.agent.init()
+    board, noise = mechanism.billboard(0, state), mechanism.round_noise()
+    total = np.zeros(mechanism.noise_scale.shape, np.int64)
+    after, counted, lost = (
+        mechanism.to_bytes(mechanism.close(0, state, board, total, noise, **given)[0])
+        for given in ({}, {"lost": False}, {"lost": True})
+    )
+    assert after == counted != lost
+
+
+def test_a_billboard_has_what_is_public_of_the_agents_memory() -> None:
+    mechanism = make_mechanism(SCORE, MODEL, 12, SecureNoise())
+    state = mechanism.agent.init()
+    known, told = mechanism.agent.public_memory(state), mechanism.memory_of(mechanism.billboard(0, state))
+    assert jax.tree.structure(known) == jax.tree.structure(told)
+    assert jax.tree.leaves(known)
+    for mine, theirs in zip(jax.tree.leaves(known), jax.tree.leaves(told), strict=True):
+        np.testing.assert_array_equal(mine, theirs)
+
+
+def test_discrete_draws_are_counted_for_every_block_of_a_tree(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A user is in one block of each of the ⌊log₂ 99⌋ + 1 levels, and each has noise of its own."""
+    counted: list[float] = []
+
+    def count(numbers: int, blocks: float) -> int:
+        counted.append(blocks)
+        return touched_draws(numbers, blocks)
+
+    monkeypatch.setattr(mechanisms, "touched_draws", count)
+    make_mechanism("private-linopt-vi:counter=tree", MODEL, 100, SecureNoise(), contributions=2)
+    assert counted == [pytest.approx(7.0, rel=1e-12)]
 
 
 def test_a_store_meets_only_its_own_deployment(tmp_path: Path) -> None:

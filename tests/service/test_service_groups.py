@@ -18,6 +18,7 @@ import sqlalchemy as sa
 from durable import deployment, episode
 from serving import APP, settings
 
+from reticent.service import gathering as gathering_module
 from reticent.service.admissions import Opened
 from reticent.service.app import create_app
 from reticent.service.deployment import Deployment
@@ -319,6 +320,43 @@ def test_a_call_that_fails_is_everyones_failure_and_the_next_goes_on() -> None:
         gathering.close()
 
     asyncio.run(ask())
+
+
+def test_who_comes_alone_during_a_call_is_kept_by_nobody_and_a_crowd_is_waited_for(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """The thread lingers after a group of several and at no other time; it ends when it is told to."""
+    lingered: list[float] = []
+    monkeypatch.setattr(gathering_module.time, "sleep", lingered.append)
+    going, groups = threading.Event(), []
+
+    def work(items: Any) -> list[int | Exception]:
+        groups.append(list(items))
+        if items == [2]:
+            going.wait(10)
+        return list(items)
+
+    async def crowd() -> threading.Thread:
+        gathering = Gathering(work, linger=0.25)
+        assert [await gathering.join(item) for item in (0, 1)] == [0, 1]
+        (thread,) = (one for one in threading.enumerate() if one.name == "reticent-gathering")
+        several = [asyncio.ensure_future(gathering.join(2))]
+        while len(groups) < 3:
+            await asyncio.sleep(0.001)
+        several += [asyncio.ensure_future(gathering.join(item)) for item in (3, 4)]
+        await asyncio.sleep(0)
+        going.set()
+        assert await asyncio.gather(*several) == [2, 3, 4]
+        assert lingered == []
+        assert [await gathering.join(item) for item in (5, 6)] == [5, 6]
+        gathering.close()
+        return thread
+
+    thread = asyncio.run(crowd())
+    assert groups == [[0], [1], [2], [3, 4], [5], [6]]
+    assert lingered == [0.25]
+    assert not thread.is_alive()
+    assert thread.daemon  # a process that forgets to close ends all the same
 
 
 def test_requests_at_once_share_transactions_and_get_their_own_answers(tmp_path: Path) -> None:

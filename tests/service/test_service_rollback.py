@@ -23,7 +23,7 @@ from reticent.service.app import create_app, make_deployment
 from reticent.service.deployment import Deployment
 from reticent.service.refusals import Refusal
 from reticent.service.secrets import Damaged, Secrets
-from reticent.service.storage import records
+from reticent.service.storage import records, tables
 from reticent.service.upkeep import Upkeep
 from reticent.service.witness import RolledBack, Witness
 from reticent_client import Connection
@@ -84,10 +84,28 @@ def test_a_store_with_another_past_is_noticed(tmp_path: Path) -> None:
     fork = deployment(tmp_path / "fork", witness=Witness(tmp_path / "service.witness", Secrets(SECRET)))
     serve(service, range(4, 5))
     assert fork.admit("user 4").learning is False
+    assert digests(fork) == {}  # its round was full, and has not been released
     assert published.status(fork)["halted"] is not None
     assert published.status(service)["halted"] is None
     assert service.advance() == 0  # the witness remembers that something was wrong, and tells everybody
     assert published.status(service)["halted"] is not None
+
+
+def test_a_store_with_another_past_is_noticed_also_if_it_went_further(tmp_path: Path) -> None:
+    """It has two releases of its own where the witness saw one: the first of them was another one."""
+    service = deployment(tmp_path)
+    serve(service, range(4))
+    copy(tmp_path, tmp_path / "fork")
+    fork = deployment(tmp_path / "fork", witness=None)
+    serve(fork, range(4, 9))
+    assert digests(fork).keys() == {0, 1}
+    fork.store.close()
+    serve(service, range(4, 5))
+    assert digests(service).keys() == {0}
+    assert published.status(service)["halted"] is None
+    fork = deployment(tmp_path / "fork", witness=Witness(tmp_path / "service.witness", Secrets(SECRET)))
+    assert fork.advance() == 0
+    assert published.status(fork)["halted"] is not None
 
 
 def test_a_genuine_token_of_an_unknown_episode_stops_learning(tmp_path: Path) -> None:
@@ -224,6 +242,16 @@ def test_a_damaged_sum_is_the_operators_problem(tmp_path: Path) -> None:
         assert client.get("/v1/health/ready").json() == {"status": "degraded", "version": 0, "problems": ["a test"]}
         client.app.state.upkeep.failing = True  # type: ignore[attr-defined]
         assert client.get("/v1/health/ready").status_code == 503
+
+
+def test_a_damaged_state_is_found_before_it_is_needed(tmp_path: Path) -> None:
+    service = deployment(tmp_path)
+    service.examine()
+    with service.store.write() as tx:
+        state = records.learner(tx).state
+        tx.execute(sa.update(tables.LEARNER).values(state=state[:-1] + bytes([state[-1] ^ 1])))
+    with pytest.raises(Damaged):
+        service.examine()
 
 
 # -- the chain --------------------------------------------------------------------------------------------------------

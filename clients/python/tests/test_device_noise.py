@@ -139,6 +139,12 @@ def test_impossible_scales_are_refused(scale: float) -> None:
         draw(np.array([scale]), 1.0)
 
 
+@pytest.mark.parametrize("grid", [0.0, -1.0, math.nan, math.inf])
+def test_impossible_grids_are_refused(grid: float) -> None:
+    with pytest.raises(InvalidInput, match="noise scale"):
+        draw(np.array([1.0]), grid)
+
+
 def test_sampling_is_free_of_floating_point_numbers() -> None:
     """From the law's making to the integer that comes out: no float literal, no math function, no true division."""
     for piece in (DiscreteGaussian.draw, discrete_laplace, exponential_coin, discrete_gaussian._short_coin):

@@ -18,9 +18,11 @@ from make_vectors import example_billboard, example_model, example_trajectory
 
 from reticent_client import InvalidInput
 from reticent_client.report import noised_report
-from reticent_client.wire import FORMS, Billboard, Model, Trajectory
+from reticent_client.wire import FORMS, Billboard, Dimensions, Model, Trajectory
 from reticent_client.wire.arrays import fits, to_json
 from reticent_client.wire.clipping import clip_interval, clip_norm
+from reticent_client.wire.forms.counts import table_slices
+from reticent_client.wire.forms.regressions import pair_distance
 from reticent_client.wire.grid import (
     LARGEST_SCALE,
     LARGEST_STEPS,
@@ -33,7 +35,7 @@ from reticent_client.wire.grid import (
     whole,
 )
 from reticent_client.wire.packing import pack_symmetric, unpack_symmetric
-from reticent_client.wire.promise import report_epsilon, require_promise
+from reticent_client.wire.promise import epsilon_of, report_epsilon, require_promise
 from reticent_client.wire.trajectory import well_formed
 
 anything = st.floats(allow_nan=True, allow_infinity=True)
@@ -77,6 +79,15 @@ def test_packing_is_an_isometry() -> None:
             pack_symmetric(wrong)
     with pytest.raises(InvalidInput, match="packed"):
         unpack_symmetric(np.zeros(5))
+
+
+@pytest.mark.parametrize("dimension", [1, 2, 16, 40])
+def test_packing_keeps_all_leading_axes_in_every_dimension(dimension: int) -> None:
+    matrix = np.random.default_rng(1).normal(size=(2, 3, dimension, dimension))
+    matrix = matrix + matrix.swapaxes(-1, -2)
+    packed = pack_symmetric(matrix.tolist())
+    assert packed.shape == (2, 3, dimension * (dimension + 1) // 2)
+    np.testing.assert_allclose(unpack_symmetric(packed.tolist()), matrix, rtol=1e-14)
 
 
 # -- the grid ---------------------------------------------------------------------------------------------------------
@@ -178,11 +189,81 @@ def test_two_users_are_as_far_apart_as_the_account_says(form: str) -> None:
     assert strongest > (0.8 if form == "counts" else 0.1) * allowed
 
 
+@pytest.mark.parametrize("form", FORMS)
+def test_half_the_noise_tells_users_apart_twice_as_well(form: str) -> None:
+    model = example_model(form)
+    whole = model.rules.form.strength(model.sizes, model.rules)
+    for share in (0.5, 2.0**-8):
+        rules = dataclasses.replace(model.rules, noise_scale=share * model.rules.noise_scale)
+        assert rules.form.strength(model.sizes, rules) == pytest.approx(whole / share, rel=1e-12)
+
+
+def one_regression(which: str, gram: float, moment: float, grid: float = 2.0**-30, **given: Any) -> float:
+    """μ of rules by which only one regression of the first step tells anything, with noise ``gram`` and ``moment``."""
+    model = example_model("regressions")
+    bounds = {**model.rules.bounds, "feature_bound": np.zeros(3), "reward_bound": np.zeros(3)}
+    for name, value in given.items():
+        bounds[name] = value if isinstance(value, bool) else np.array([value, 0.0, 0.0])
+    scale = np.zeros_like(model.rules.noise_scale)
+    columns = {"transition": (slice(0, 3), slice(3, 5)), "reward": (slice(5, 11), slice(11, 14))}[which]
+    for part, size in zip(columns, (gram, moment), strict=True):
+        scale[0, part] = size
+    rules = dataclasses.replace(model.rules, bounds=bounds, noise_scale=scale, grid=grid)
+    return rules.form.strength(model.sizes, rules)
+
+
+@pytest.mark.parametrize(("which", "numbers"), [("transition", (3, 2)), ("reward", (6, 3))])
+def test_regressions_are_charged_for_what_rounding_adds(which: str, numbers: tuple[int, int]) -> None:
+    """A step of the grid in every number, each over its own noise."""
+    bound = {"transition": "feature_bound", "reward": "reward_bound"}[which]
+    exact, coarse = (one_regression(which, 8.0, 2.0, grid, **{bound: 1.0}) for grid in (2.0**-60, 0.25))
+    moved = math.sqrt(numbers[0] * (0.25 / 8.0) ** 2 + numbers[1] * (0.25 / 2.0) ** 2)
+    assert coarse - exact == pytest.approx(moved, rel=1e-9)
+
+
+def test_regressions_are_charged_by_the_larger_end_of_an_interval() -> None:
+    """Also where a service has exchanged the ends: every number is clipped to the second then."""
+    assert clip_interval(0.0, -1.0, -3.0) == -3.0
+    for which, bound, low, high in (
+        ("transition", "feature_bound", "target_low", "target_high"),
+        ("reward", "reward_bound", "reward_low", "reward_high"),
+    ):
+        for ends in ((-3.0, 1.0), (-1.0, 3.0), (-1.0, -3.0)):
+            charged = one_regression(which, 8.0, 2.0, **{bound: 1.0, low: ends[0], high: ends[1]})
+            assert charged == pytest.approx(pair_distance(1.0, 3.0, 4.0) / 8.0, rel=1e-6)
+
+
+def test_signs_help_regressions_only_where_features_and_targets_have_them() -> None:
+    for low, signed in ((0.0, True), (0.5, True), (-0.25, False)):
+        given: dict[str, Any] = {"reward_bound": 1.0, "reward_low": low, "reward_high": 1.0}
+        helped = one_regression("reward", 4.0, 4.0, nonnegative_rewards=True, **given)
+        assert helped == pytest.approx(pair_distance(1.0, 1.0, 1.0, nonnegative=signed) / 4.0, rel=1e-6)
+        plain = one_regression("reward", 4.0, 4.0, nonnegative_rewards=False, **given)
+        assert plain == pytest.approx(pair_distance(1.0, 1.0, 1.0) / 4.0, rel=1e-6)
+
+
+def test_regressions_without_noise_or_bounds_promise_nothing() -> None:
+    assert one_regression("transition", 1.0, 1.0) == 0.0  # clipped to nothing
+    for gram, moment, bound in ((0.0, 1.0, 1.0), (1.0, 0.0, 1.0), (1.0, 1.0, math.inf), (1.0, 1.0, math.nan)):
+        assert one_regression("transition", gram, moment, feature_bound=bound) == math.inf
+    assert one_regression("transition", 1.0, 1.0, feature_bound=1.0, target_high=math.inf) == math.inf
+
+
 def test_counts_drop_steps_that_do_not_exist() -> None:
     model = example_model("counts")
     outside = Trajectory(np.array([0, 9, 1, 2]), np.array([0, 0, 5]), np.array([1.0, 1.0, 1.0]))
     table = model.contribution(example_billboard(model), outside)
     assert not table.any()
+    beyond = Trajectory(np.array([0, 4, 1, -1]), np.array([0, 1, -1]), np.ones(3))  # one more than there are, one less
+    assert not model.contribution(example_billboard(model), beyond).any()
+
+
+def test_counts_clip_rewards_whatever_a_caller_did_before() -> None:
+    model = example_model("counts")
+    for reward, counted in ((7.0, 1.0), (-3.0, 0.0), (math.nan, 0.0), (0.0, 0.0), (0.0625, 0.0625)):
+        seen = Trajectory(np.array([0, 1, 2, 3]), np.array([0, 1, 0]), np.full(3, reward))
+        rewards = model.contribution(example_billboard(model), seen)[:, table_slices(4, 2)["rewards"]]
+        np.testing.assert_array_equal(rewards.sum(axis=1), np.full(3, counted))
 
 
 def test_an_episode_of_another_form_is_refused_without_a_word_about_it() -> None:
@@ -235,6 +316,20 @@ def test_what_does_not_fit_is_refused_when_it_is_read() -> None:
             model.contribution(board, example_trajectory(model, 1))
 
 
+@pytest.mark.parametrize(
+    ("form", "flags"), [("regressions", {}), ("counts", {}), ("score", {}), ("score", {"pooled": False})], ids=str
+)
+def test_a_billboard_carries_what_its_form_needs_or_is_refused(form: str, flags: dict[str, bool]) -> None:
+    model = example_model(form, **flags)
+    board = example_billboard(model)
+    model.rules.form.require_version(model, board)
+    for name, array in board.report.items():
+        for wrong in ({}, {name: np.zeros((*np.shape(array), 1))}):
+            kept = {other: value for other, value in board.report.items() if other != name}
+            with pytest.raises(InvalidInput, match=f"report.{name}"):
+                model.rules.form.require_version(model, dataclasses.replace(board, report={**kept, **wrong}))
+
+
 def test_one_number_is_never_noised_many_times_nor_many_numbers_by_one_draw() -> None:
     """Differences of numbers under one draw are exact, and the mean of one number under many draws is nearly so."""
     model = example_model("score")
@@ -248,6 +343,18 @@ def test_one_number_is_never_noised_many_times_nor_many_numbers_by_one_draw() ->
     hostile = dataclasses.replace(board, report={**board.report, **narrow})
     with pytest.raises(InvalidInput, match="billboard"):
         noised_report(model, hostile, seen)
+
+
+@pytest.mark.parametrize(
+    ("horizon", "pooled", "numbers"),
+    [(1, True, 2), (2, True, 1 + 2), (3, True, 1 + 2), (1, False, 2), (2, False, 1 + 4), (3, False, 2 + 6)],
+)
+def test_a_score_has_transitions_of_all_steps_but_the_last_and_rewards_of_all(
+    horizon: int, pooled: bool, numbers: int
+) -> None:
+    rules = example_model("score", pooled=pooled).rules  # one direction of transitions, two of rewards
+    sizes = Dimensions(horizon, 4, 2, 2, 3)
+    assert rules.form.largest(sizes, rules.bounds).shape == (1, numbers)
 
 
 def test_a_share_that_leaves_one_part_without_a_bound_is_refused_when_read() -> None:
@@ -315,6 +422,46 @@ def test_rules_that_promise_too_little_are_refused(form: str) -> None:
             require_promise(dataclasses.replace(model, rules=rules), promised, 1e-5)
 
 
+def delta_by_definition(mu: float, epsilon: float) -> float:
+    """E(1 − exp(ε − L))₊ of the loss L = μZ + μ²/2 between unit normals μ apart, by adding up."""
+    first = max(epsilon / mu - mu / 2, -12.0)
+    z = np.linspace(first, first + 14.0, 200_001)
+    kept = -np.expm1(np.minimum(epsilon - mu * z - mu**2 / 2, 0.0))
+    return float(np.trapezoid(kept * np.exp(-(z**2) / 2), z)) / math.sqrt(2 * math.pi)
+
+
+@pytest.mark.parametrize("delta", [1e-9, 1e-5, 0.2])
+@pytest.mark.parametrize("mu", [0.02, 0.05, 0.5, 3.0, 30.0, 80.0])
+def test_a_devices_account_is_that_of_the_definition(mu: float, delta: float) -> None:
+    """Of the least ε: at it δ is used up, unless no ε is needed at all. Where a tail underflows, a little less is."""
+    epsilon = epsilon_of(mu, delta)
+    if delta_by_definition(mu, 0.0) <= delta:
+        assert epsilon == 0.0
+    else:
+        assert (0.9 if mu > 36 else 1 - 1e-4) * delta <= delta_by_definition(mu, epsilon) <= delta * (1 + 1e-4)
+
+
+def test_nothing_reveals_nothing_and_what_has_no_noise_everything() -> None:
+    assert epsilon_of(0.0, 1e-5) == 0.0
+    assert epsilon_of(math.inf, 1e-5) == epsilon_of(math.nan, 1e-5) == math.inf
+    model = example_model("score")
+    bare = dataclasses.replace(model, rules=dataclasses.replace(model.rules, noise_scale=0 * model.rules.noise_scale))
+    assert report_epsilon(bare, 1e-5) == math.inf
+    with pytest.raises(InvalidInput, match="finite"):
+        require_promise(bare, None, 1e-5)
+
+
+def test_strengths_of_several_reports_add_up_in_squares() -> None:
+    model = example_model("score")
+    strength = model.rules.form.strength(model.sizes, model.rules)
+    assert report_epsilon(model, 1e-5) == pytest.approx(epsilon_of(strength, 1e-5), rel=1e-9)
+    assert report_epsilon(model, 1e-5, 9) == pytest.approx(epsilon_of(3 * strength, 1e-5), rel=1e-9)
+    alone = report_epsilon(model, 1e-5)
+    require_promise(model, alone, 1e-5, 1)
+    with pytest.raises(InvalidInput, match="do not send"):
+        require_promise(model, alone, 1e-5, 2)
+
+
 @pytest.mark.parametrize("form", FORMS)
 @pytest.mark.parametrize(("grid", "match"), [(2.0**-6, "grid"), (2.0**-47, "noise scale|grid")])
 def test_a_grid_that_is_too_coarse_or_too_fine_is_refused(form: str, grid: float, match: str) -> None:
@@ -322,6 +469,14 @@ def test_a_grid_that_is_too_coarse_or_too_fine_is_refused(form: str, grid: float
     model = example_model(form)
     rules = dataclasses.replace(model.rules, grid=grid)
     with pytest.raises(InvalidInput, match=match):
+        require_promise(dataclasses.replace(model, rules=rules), None, 1e-5)
+
+
+def test_a_grid_on_which_sums_are_not_exact_is_refused_however_small_the_noise() -> None:
+    """2^54 steps are in a contribution of 1, and only 2^46 in the noise."""
+    model = example_model("counts")
+    rules = dataclasses.replace(model.rules, grid=2.0**-54, noise_scale=np.full_like(model.rules.noise_scale, 2.0**-8))
+    with pytest.raises(InvalidInput, match=r"2\^53"):
         require_promise(dataclasses.replace(model, rules=rules), None, 1e-5)
 
 

@@ -83,7 +83,19 @@ def test_the_numbers_of_the_theorem() -> None:
 def test_too_few_coins_are_refused() -> None:
     with pytest.raises(InvalidInput, match="coins"):
         account_of(np.array([20]), np.array([1.0]), 1e-6)
+    with pytest.raises(InvalidInput, match="coins"):
+        account_of(np.array([10**6, 0]), np.array([1.0, 0.5]), 1e-6)  # half a step and no coin: just not covered
 
 
 def test_no_movement_costs_nothing() -> None:
     assert BinomialAccount(1e-6, 0.1).epsilon_of(0.0, 1e-5) == 0.0
+    strengths = [2.0**-k for k in range(8)]
+    costs = [BinomialAccount(1e-6, 0.1).epsilon_of(mu, 1e-5) for mu in strengths]
+    assert costs == sorted(costs, reverse=True)
+    assert costs[-1] > 0
+
+
+@pytest.mark.parametrize("slope", [1.0, 50.0, 1e4])
+def test_the_budget_is_used_up_also_where_the_remainder_is_most_of_it(slope: float) -> None:
+    account = BinomialAccount(1e-6, slope)
+    assert account.epsilon_of(account.strength_of(1.0, 1e-5), 1e-5) == pytest.approx(1.0, rel=1e-9)

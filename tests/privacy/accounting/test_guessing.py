@@ -63,6 +63,12 @@ def test_the_best_guess_is_the_best_point_of_the_region(epsilon: float, delta: f
     assert right == pytest.approx(right_at_most(epsilon, delta), abs=1e-9)
 
 
+def test_no_promise_is_too_weak_to_be_said() -> None:
+    for epsilon in (650.0, 710.0, 1e4):
+        assert right_at_most(epsilon, 1e-5) == 1.0
+        assert caught_at_most(epsilon, 1e-5, 0.05) == 1.0
+
+
 def test_nothing_released_tells_nothing() -> None:
     assert right_guesses(0.0, 0.3) == 0.7
     assert caught(0.0, 0.05) == pytest.approx(0.05)

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from reticent.errors import InvalidInput
-from reticent.privacy.counters import BltCounter, ToeplitzCounter, TreeCounter
+from reticent.privacy.counters import BltCounter, ToeplitzCounter, TreeCounter, blt
 from reticent.privacy.counters.blt import column_norm, release_variance, verify
 from reticent.privacy.counters.blt_parameters import PARAMETERS
 from reticent.privacy.counters.toeplitz import square_root_coefficients
@@ -99,6 +99,16 @@ def test_unfitted_buffers_are_refused():
 def test_damaged_parameters_are_caught(decays, weights, complaint):
     with pytest.raises(InvalidInput, match=complaint):
         verify(1000, decays, weights)
+
+
+@pytest.mark.parametrize("off", [1e-8, -1e-8])
+def test_blt_columns_that_are_not_as_long_as_stated_are_caught(off, monkeypatch):
+    """The closed form is held to adding up: noise is calibrated by it."""
+    parameters = (0.5, 0.9), (0.2, 0.1)
+    verify.__wrapped__(12, *parameters)
+    monkeypatch.setattr(blt, "column_norm", lambda *given: column_norm(*given) * (1 + off))
+    with pytest.raises(InvalidInput, match="column norm error"):
+        verify.__wrapped__(12, *parameters)
 
 
 def test_square_root_squared_is_the_all_ones_triangle():

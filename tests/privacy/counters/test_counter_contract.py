@@ -48,6 +48,18 @@ def test_sensitivity_is_the_longest_column_of_the_strategy(counter):
 
 
 @pytest.mark.parametrize("counter", PROBED, ids=label)
+def test_a_stated_strategy_shows_of_items_what_the_noise_protects_or_more(counter):
+    """By inner products of its columns, which all that returning users cost is worked out from. A plain tree states all
+    of its blocks, also those that are never noised: as much of an item by itself, and no less of two together."""
+    stated, protected = (matrix.T @ matrix for matrix in (counter.strategy(), strategy(counter)))
+    assert stated.max() == pytest.approx(protected.max(), rel=1e-9)
+    if counter.name == "tree":
+        assert (stated >= protected - 1e-9).all()
+    else:
+        np.testing.assert_allclose(stated, protected, atol=1e-9)
+
+
+@pytest.mark.parametrize("counter", PROBED, ids=label)
 def test_strategy_never_looks_ahead(counter):
     """Adaptive streams are covered only if round t's noise protects no item that comes after it."""
     per_round = strategy(counter).reshape(counter.rounds, -1, counter.rounds)
@@ -225,3 +237,6 @@ def test_a_running_sum_protects_nothing_and_says_so():
     assert not RunningSum(3).keeps_noisy_sums_only
     assert RunningSum(3).integer_strategy
     assert math.isinf(RunningSum(3).sensitivity)
+    np.testing.assert_array_equal(RunningSum(3).exposure(), np.full(3, math.inf))
+    np.testing.assert_array_equal(RunningSum(3).strategy(), np.diag(np.full(3, math.inf)))
+    assert RunningSum(3).weights() is None

@@ -147,6 +147,7 @@ def test_all_coins_are_flipped_by_somebody(coins, users) -> None:
 )
 def test_honest_users_alone_flip_enough(sizes, needed, honest) -> None:
     factor = coin_excess(sizes, needed, honest)
+    assert factor <= 1 / honest + (max(sizes) + 1) / needed + 1e-9  # and no more than that takes
     for count in (needed, 3 * needed):
         flipped = round(factor * count)
         for size in sizes:

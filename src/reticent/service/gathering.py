@@ -47,8 +47,8 @@ class _Waiting(NamedTuple, Generic[Item, Answer]):
 class Gathering(Generic[Item, Answer]):
     """Calls ``work`` with what has gathered; it answers each item with a result or an exception, in their order.
 
-    If ``work`` itself raises, that is everyone's answer. ``linger`` are the seconds that it waits for more after a call that had
-    more than one item, unless there are :data:`ENOUGH`.
+    If ``work`` itself raises, that is everyone's answer. ``linger`` are the seconds that it waits for more after a call
+    that had more than one item, unless there are :data:`ENOUGH`.
     """
 
     def __init__(

@@ -29,6 +29,7 @@ from reticent.service.secrets import Secrets
 from reticent.service.storage import records, tables
 from reticent.service.storage.engine import Store
 from reticent.service.witness import Witness
+from reticent.service.worker import Attended
 from reticent.worlds import Episode
 
 SCORE = "private-score-vi:first=0.4,growth=1,epsilon=15"
@@ -114,7 +115,7 @@ def test_without_a_share_status_says_none_and_the_stored_settings_are_as_before(
 def test_workers_that_share_a_store_agree_and_so_do_groups(tmp_path: Path) -> None:
     """Two that meet users by turns, one of them without the agent, and a third deployment that admits all in one group."""
     first = deployment(tmp_path, REGRESSIONS, USERS, control=HALF, inline=False)
-    second = Reception(
+    second = Attended(
         first.mechanism.terms, first.store, Secrets(SECRET), control=HALF, witness=first.witness
     )  # fmt: skip
     second.set_up()

@@ -233,7 +233,7 @@ def test_referring_a_plan_to_itself_changes_nothing() -> None:
     agent, state = mechanism.agent, mechanism.agent.init()
     for number in range(2):
         plan = mechanism.plan_of(mechanism.billboard(number, state))
-        referred = agent.refer(plan, plan, 4)
+        referred = jax.jit(agent.refer)(plan, plan, 4)
         assert float(referred.extension.arms.share.sum()) == 1.0
         referred = referred._replace(extension=referred.extension._replace(arms=None))
         for mine, theirs in zip(jax.tree.leaves(referred), jax.tree.leaves(plan), strict=True):

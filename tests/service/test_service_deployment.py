@@ -27,6 +27,7 @@ from reticent.service.refusals import Refusal
 from reticent.service.secrets import Secrets
 from reticent.service.storage import records
 from reticent.worlds import Episode
+from reticent.worlds.registry import make_world_from
 
 H = MODEL.horizon
 
@@ -201,11 +202,13 @@ def test_no_round_is_open_after_the_end(tmp_path: Path, last: str) -> None:
     assert service.open_round() == (service.releases, None)
 
 
-SCORE = "private-score-vi:first=0.4,growth=1,epsilon=15"
+def small_mechanism() -> Mechanism:
+    model = make_world_from("random-blend:states=3,actions=2,horizon=2,d=2").model
+    return make_mechanism("private-score-vi:first=0.4,growth=1,epsilon=15", model, 12, SecureNoise())
 
 
 def test_a_round_is_learned_from_unless_it_was_lost() -> None:
-    mechanism = make_mechanism(SCORE, MODEL, 12, SecureNoise())
+    mechanism = small_mechanism()
     state = mechanism.agent.init()
     board, noise = mechanism.billboard(0, state), mechanism.round_noise()
     total = np.zeros(mechanism.noise_scale.shape, np.int64)
@@ -217,7 +220,7 @@ def test_a_round_is_learned_from_unless_it_was_lost() -> None:
 
 
 def test_a_billboard_has_what_is_public_of_the_agents_memory() -> None:
-    mechanism = make_mechanism(SCORE, MODEL, 12, SecureNoise())
+    mechanism = small_mechanism()
     state = mechanism.agent.init()
     known, told = mechanism.agent.public_memory(state), mechanism.memory_of(mechanism.billboard(0, state))
     assert jax.tree.structure(known) == jax.tree.structure(told)

@@ -119,9 +119,9 @@ TARGETS = {
     # -- the deployed path
     "mechanism": Target(
         f"{SERVICE}/mechanism.py",
-        (DEPLOYMENT, *of_service("embedded", "deployed_noise", "service_returning", "service_shuffle", "service_score")),
+        (DEPLOYMENT, *of_service("embedded", "deployed_noise", "service_returning", "service_shuffle")),
         f"({NARROW}) or several_contributions or cannot_be_deployed or too_coarse or not_exact or pattern_is_said "
-        "or not_cover or unless_it_was_lost or agents_memory or block_of_a_tree or somebody_who_returns or round_refers",
+        "or not_cover or unless_it_was_lost or agents_memory or block_of_a_tree or know_itself or that_refers_to",
         most=25,
     ),
     "rounds": Target(

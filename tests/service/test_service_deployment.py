@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import concurrent.futures
+import dataclasses
 import math
 import threading
 import uuid
@@ -27,6 +28,7 @@ from reticent.service.refusals import Refusal
 from reticent.service.secrets import Secrets
 from reticent.service.storage import records
 from reticent.worlds import Episode
+from reticent.worlds.registry import make_world_from
 
 H = MODEL.horizon
 
@@ -201,11 +203,28 @@ def test_no_round_is_open_after_the_end(tmp_path: Path, last: str) -> None:
     assert service.open_round() == (service.releases, None)
 
 
-SCORE = "private-score-vi:first=0.4,growth=1,epsilon=15"
+def small_mechanism(options: str = "") -> Mechanism:
+    model = make_world_from("random-blend:states=3,actions=2,horizon=2,d=2").model
+    return make_mechanism(f"private-score-vi:first=0.4,growth=1,epsilon=15{options}", model, 12, SecureNoise())
+
+
+def test_an_agent_may_know_itself_how_often_users_come() -> None:
+    assert small_mechanism(",contributions=2").guarantee.participation.contributions == 2
+
+
+def test_a_round_that_refers_to_the_plan_it_acted_by_is_closed_as_without_a_reference() -> None:
+    mechanism = small_mechanism()
+    state = mechanism.agent.init()
+    board, noise = mechanism.billboard(0, state), mechanism.round_noise()
+    total = np.zeros(mechanism.noise_scale.shape, np.int64)
+    alone, _ = mechanism.close(0, state, board, total, noise)
+    referred, _ = mechanism.close(0, state, board, total, noise, dataclasses.replace(board, version=7))
+    for mine, theirs in zip(jax.tree.leaves(referred), jax.tree.leaves(alone), strict=True):
+        np.testing.assert_allclose(mine, theirs, rtol=1e-9, atol=1e-12)
 
 
 def test_a_round_is_learned_from_unless_it_was_lost() -> None:
-    mechanism = make_mechanism(SCORE, MODEL, 12, SecureNoise())
+    mechanism = small_mechanism()
     state = mechanism.agent.init()
     board, noise = mechanism.billboard(0, state), mechanism.round_noise()
     total = np.zeros(mechanism.noise_scale.shape, np.int64)
@@ -217,7 +236,7 @@ def test_a_round_is_learned_from_unless_it_was_lost() -> None:
 
 
 def test_a_billboard_has_what_is_public_of_the_agents_memory() -> None:
-    mechanism = make_mechanism(SCORE, MODEL, 12, SecureNoise())
+    mechanism = small_mechanism()
     state = mechanism.agent.init()
     known, told = mechanism.agent.public_memory(state), mechanism.memory_of(mechanism.billboard(0, state))
     assert jax.tree.structure(known) == jax.tree.structure(told)

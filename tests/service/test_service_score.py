@@ -228,6 +228,7 @@ def test_in_the_background_a_round_refers_to_what_its_first_user_was_served(tmp_
     assert all(np.isfinite(leaf).all() for leaf in jax.tree.leaves(state))
 
 
+@pytest.mark.verify
 def test_referring_a_plan_to_itself_changes_nothing() -> None:
     mechanism = make_mechanism(AGENT, MODEL, USERS, SecureNoise())
     agent, state = mechanism.agent, mechanism.agent.init()

@@ -52,6 +52,7 @@ dependencies: $(VENV)/.dev
 soak: $(VENV)/.dev
 	$(BIN)/python -m pytest -m soak tests/service
 	$(BIN)/python benchmarks/service_load.py --clients 256 --acts device --seconds 30 $(if $(BEFORE),--against $(BEFORE))
+	$(BIN)/python benchmarks/service_load.py --clients 256 --acts device --seconds 30 --group 64
 
 # Every small change of the modules that privacy rests on, put to their tests; fails if fewer than 95 % are noticed. An hour or
 # two on one core; what it is doing is said as it goes: docs/audit.md has the last report.

@@ -19,7 +19,7 @@ serve-demo: $(VENV)/.service
 	$(BIN)/python examples/serve_demo.py
 
 test: $(VENV)/.dev
-	$(BIN)/python -m pytest -n 2
+	$(BIN)/python -m pytest -n 2 --dist worksteal
 
 # The device's client by itself, in an environment that has NumPy and the test tools only.
 client-test:
@@ -34,13 +34,13 @@ typescript-test:
 
 # The long privacy verification, with what `make test` has of it. Regrets are compared bit by bit with every pass of XLA.
 verify: $(VENV)/.dev
-	$(BIN)/python -m pytest -n 2 -m "not soak" tests/privacy tests/mutants tests/agents tests/audit tests/service
-	$(BIN)/python -m pytest -n 2 --optimized -m "not soak" tests/golden
+	$(BIN)/python -m pytest -n 2 --dist worksteal -m "not soak" tests/privacy tests/mutants tests/agents tests/audit tests/service
+	$(BIN)/python -m pytest -n 2 --dist worksteal --optimized -m "not soak" tests/golden
 
 # What `make verify` does beyond `make test`, and all other long tests.
 verify-rest: $(VENV)/.dev
-	$(BIN)/python -m pytest -n 2 -m verify --ignore tests/golden
-	$(BIN)/python -m pytest -n 2 --optimized -m verify tests/golden
+	$(BIN)/python -m pytest -n 2 --dist worksteal -m verify --ignore tests/golden
+	$(BIN)/python -m pytest -n 2 --dist worksteal --optimized -m verify tests/golden
 
 # What is known against the pinned versions; a package that cannot be looked up is listed as such.
 dependencies: $(VENV)/.dev

@@ -278,14 +278,16 @@ def watched(
         scale = self.noise_scale / self.grid
         return np.rint(generator.normal(size=prefix + scale.shape) * scale).astype(np.int64)
 
-    def closed(self: Mechanism, number: int, state: Any, served: Any, total: np.ndarray, noise: Any, *rest: Any) -> Any:
+    def closed(
+        self: Mechanism, number: int, state: Any, served: Any, total: np.ndarray, noise: Any, *rest: Any, **more: Any
+    ) -> Any:
         if hide is not None:
             noise = noise + (hide[len(totals)] - total)
         totals.append(np.array(total))
         if self.formed_when_counted and not np.array_equal(total, sum(formed, np.zeros_like(total))):
             findings.append("a round's sum is not the sum of its contributions")
         formed.clear()
-        after, release = close(self, number, state, served, total, noise, *rest)
+        after, release = close(self, number, state, served, total, noise, *rest, **more)
         releases.append(release)
         return after, release
 

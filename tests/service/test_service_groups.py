@@ -304,6 +304,22 @@ def test_whatever_comes_during_a_call_is_the_next_group() -> None:
     assert isinstance(answers[3], ValueError)
 
 
+def test_those_who_join_together_are_answered_in_their_order_refusals_and_all() -> None:
+    def work(items: Any) -> list[int | Exception]:
+        return [ValueError(str(item)) if item == 3 else item * 10 for item in items]
+
+    async def crowd() -> None:
+        gathering = Gathering(work, linger=0.0, most=2)
+        answers = await asyncio.wait_for(gathering.join_all([1, 2, 3, 4, 5]), 10)
+        assert [str(answer) for answer in answers] == ["10", "20", "3", "40", "50"]
+        assert isinstance(answers[2], ValueError)
+        await asyncio.sleep(0.1)  # its thread has nothing to do and waits to be called
+        assert await asyncio.wait_for(gathering.join(6), 10) == 60
+        gathering.close()
+
+    asyncio.run(crowd())
+
+
 def test_a_call_that_fails_is_everyones_failure_and_the_next_goes_on() -> None:
     failing = [True]
 

@@ -12,7 +12,19 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from real_path import AGENTS, KINDS, MODEL, Embedded, InOrder, Served, attack_scores, played, replay_path, strength_of
+from real_path import (
+    AGENTS,
+    KINDS,
+    MODEL,
+    Embedded,
+    InGroups,
+    InOrder,
+    Served,
+    attack_scores,
+    played,
+    replay_path,
+    strength_of,
+)
 
 from reticent.audit.bounds import lower_bounds
 from reticent.privacy.noise import SecureNoise
@@ -44,6 +56,15 @@ def test_users_in_order(agent: str, kind: str) -> None:
 def test_users_of_a_service_on_sqlite(tmp_path: Path, agent: str, kind: str) -> None:
     fresh = iter(range(10))
     assert replay_path(lambda: Served(AGENTS[agent], f"sqlite:///{tmp_path}/{next(fresh)}.db"), kind) == []
+
+
+@pytest.mark.parametrize(
+    "kind", [pytest.param(one, marks=[pytest.mark.verify] * (one != "malformed")) for one in KINDS]
+)
+@pytest.mark.parametrize("agent", BOTH)
+def test_users_behind_a_backend(tmp_path: Path, agent: str, kind: str) -> None:
+    fresh = iter(range(10))
+    assert replay_path(lambda: InGroups(AGENTS[agent], f"sqlite:///{tmp_path}/{next(fresh)}.db"), kind) == []
 
 
 @pytest.mark.verify

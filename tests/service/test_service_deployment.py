@@ -218,9 +218,13 @@ def test_a_round_that_refers_to_the_plan_it_acted_by_is_closed_as_without_a_refe
     board, noise = mechanism.billboard(0, state), mechanism.round_noise()
     total = np.zeros(mechanism.noise_scale.shape, np.int64)
     alone, _ = mechanism.close(0, state, board, total, noise)
+    itself, _ = mechanism.close(0, state, board, total, noise, board)
+    assert mechanism.to_bytes(itself) == mechanism.to_bytes(alone)
+    # Under another name it is referred to: the same but for the clip's effect, which other replicas say, to a few percent.
     referred, _ = mechanism.close(0, state, board, total, noise, dataclasses.replace(board, version=7))
+    assert mechanism.to_bytes(referred) != mechanism.to_bytes(alone)
     for mine, theirs in zip(jax.tree.leaves(referred), jax.tree.leaves(alone), strict=True):
-        np.testing.assert_allclose(mine, theirs, rtol=1e-9, atol=1e-12)
+        np.testing.assert_allclose(mine, theirs, rtol=0.25, atol=1e-9)
 
 
 def test_a_round_is_learned_from_unless_it_was_lost() -> None:

@@ -28,6 +28,7 @@ from reticent.service.mechanism import Mechanism
 from reticent.service.refusals import Refusal
 from reticent.service.secrets import Secrets
 from reticent.service.storage.engine import Store
+from reticent.service.submissions import Sent, Submission
 from reticent.worlds import Episode, make_world_from
 
 MODEL = make_world_from("random-blend:states=3,actions=2,horizon=2,d=2").model
@@ -229,6 +230,32 @@ class Served:
 
     def close(self) -> None:
         self.service.store.close()
+
+
+class InGroups(Served):
+    """A backend's groups: whoever comes or sends does so together with everybody who has before her, again."""
+
+    def __init__(self, spec: str, url: str) -> None:
+        super().__init__(spec, url)
+        self.sent: dict[int, Sent] = {}
+
+    def admit(self, user: int) -> None:
+        users = [*self.tokens, user]
+        answers = self.service.admit_all([(f"user {one}", f"{one:032x}") for one in users])
+        self.tokens |= dict(zip(users, answers, strict=True))
+
+    def send(self, user: int, episode: Episode) -> None:
+        self._submit({**self.sent, user: Sent(*episode)})
+        self.sent.setdefault(user, Sent(*episode))
+
+    def malformed(self, user: int) -> None:
+        """The others of her group are counted as ever."""
+        self._submit({user: Sent(*played(user)._replace(rewards=np.zeros(MODEL.horizon + 1))), **self.sent})
+
+    def _submit(self, sent: dict[int, Sent]) -> None:
+        members = [(self.tokens[user].token, self.tokens[user].episode, one) for user, one in sent.items()]
+        formed = self.service.trajectories(members)
+        self.service.count_all([one for one in formed if isinstance(one, Submission)])
 
 
 Make = Callable[[], Entry]

@@ -152,6 +152,7 @@ def test_targets_exist() -> None:
         assert all((mutation.ROOT / path).exists() for path in (target.module, *target.tests))
 
 
+@pytest.mark.verify
 @pytest.mark.parametrize("name", mutation.reasons())
 def test_reasons_are_of_mutants_that_there_are(name: str) -> None:
     possible = set(names((mutation.ROOT / TARGETS[name].module).read_text(encoding="utf-8")))

@@ -55,8 +55,6 @@ EPOCHS = replayed("private-ucb-vi", counter="epochs", first=1, growth=1.0)
 LOCAL_NOISE = distributed("ldp-obi", first=1)
 
 QUICK |= {
-    "pure-tree-without-its-levels",
-    "counts-repaired-from-raw-sums",
     "gaussian-for-laplace",
 }
 

@@ -74,7 +74,7 @@ def is_control(service: Reception, opened: Any) -> bool:
     return places.has(opened.place)
 
 
-@pytest.mark.parametrize("agent", [REGRESSIONS, SCORE])
+@pytest.mark.parametrize("agent", [REGRESSIONS, pytest.param(SCORE, marks=pytest.mark.verify)])
 def test_as_many_as_were_said_are_served_version_0_and_the_others_the_newest(tmp_path: Path, agent: str) -> None:
     chosen = settings(tmp_path, agent=agent, episodes=USERS, control={"share": 0.5, "version": 0})
     with TestClient(create_app(chosen, begin=True)) as client:

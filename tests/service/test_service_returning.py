@@ -208,6 +208,7 @@ def test_users_return_through_the_service_with_a_floor_under_their_actions(tmp_p
     assert abs(np.mean(rare) - 0.2) < 4.9 * np.sqrt(0.16 / len(rare))
 
 
+@pytest.mark.verify
 def test_devices_act_and_log_as_the_agent_does_with_a_floor(tmp_path: Path) -> None:
     """The same action for the same uniform number, the agent's own probabilities, for explorers and others."""
     service = deployment(

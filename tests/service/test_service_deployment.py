@@ -459,3 +459,21 @@ def test_secrets_seal_sign_and_name() -> None:
     coins = np.array([secrets.coin("e", step) for step in range(2000)])
     assert 0 <= coins.min() < coins.max() < 1
     assert abs(coins.mean() - 0.5) < 6 / math.sqrt(12 * 2000)  # false alarm: 2e-9, if it were random
+
+
+def test_users_are_admitted_while_programs_are_compiled(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The first round of a kind is closed beforehand with nobody in it: what is slow about it waits with no lock."""
+    service = deployment(tmp_path, inline=False)
+    real, met = Mechanism.rehearse, []
+
+    def slowly(self: Mechanism, number: int, *given: Any) -> None:
+        comer = threading.Thread(target=lambda: met.append(service.admit(f"comes during round {number}").learning))
+        comer.start()
+        comer.join(20)
+        real(self, number, *given)
+
+    monkeypatch.setattr(Mechanism, "rehearse", slowly)
+    for user in range(9):
+        service.admit(f"user {user}")
+    assert service.advance() == 2
+    assert met == [True]  # once for both rounds

@@ -62,6 +62,7 @@ class Deployment(Reception, Releases):
         )  # fmt: skip
         self.mechanism, self.canaries = mechanism, Canaries(mechanism, canaries)
         self._advancing = threading.Lock()
+        self._rehearsed = set()
 
     def set_up(self, *, begin: bool = True) -> None:
         """Check that the store is this deployment's; with ``begin``, begin the deployment if the store is empty.

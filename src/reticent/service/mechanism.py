@@ -156,6 +156,33 @@ class Mechanism(Terms):
         """
         if self._server_noises:  # what makes the release exact; elsewhere a sum may be what dishonest users made it
             whole(total)
+        closed = self._closed(number, state, served, total, noise, reference, lost, control)
+        return closed, np.asarray(self.sums.released(closed.aggregate))
+
+    def rehearse(
+        self,
+        number: int,
+        state: AgentState,
+        served: Billboard,
+        noise: np.ndarray | None,
+        reference: Billboard | None,
+        control: tuple[Billboard, ControlPlaces] | None,
+    ) -> None:
+        """:meth:`close` a round of this kind with nobody in it and forget it, so that its programs are compiled."""
+        nobody = np.zeros(self.noise_scale.shape, np.int64)
+        self._closed(number, state, served, nobody, noise, reference, False, control)
+
+    def _closed(
+        self,
+        number: int,
+        state: AgentState,
+        served: Billboard,
+        total: np.ndarray,
+        noise: np.ndarray | None,
+        reference: Billboard | None,
+        lost: bool,
+        control: tuple[Billboard, ControlPlaces] | None,
+    ) -> AgentState:
         size = int(self.schedule.round_sizes[number])
         values = None if noise is None else jnp.asarray(noise * self.grid)
         plan = self.plan_of(served)
@@ -167,8 +194,10 @@ class Mechanism(Terms):
                     self.plan_of(board), ControlPlaces(*(jnp.asarray(one, jnp.int64) for one in places))
                 )
             plan = _refer(self.agent, plan, self.plan_of(reference), size, group)
-        closed = _close(self.agent, state, plan, jnp.asarray(total * self.unit), 0 if lost else size, values)
-        return closed, np.asarray(self.sums.released(closed.aggregate))
+        closed: AgentState = _close(
+            self.agent, state, plan, jnp.asarray(total * self.unit), 0 if lost else size, values
+        )
+        return closed
 
     def billboard(self, version: int, state: AgentState) -> Billboard:
         """The plan after ``version`` releases."""

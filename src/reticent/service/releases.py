@@ -45,6 +45,7 @@ class Releases(Rounds):
     mechanism: Mechanism
     canaries: Canaries
     _advancing: threading.Lock
+    _rehearsed: set[tuple[bool, bool]]
 
     def advance(self) -> int:
         """Release every sealed round and publish its plan, in order; says how many. Any worker may, at any time."""
@@ -102,6 +103,7 @@ class Releases(Rounds):
         served, reference = self._acted_by(number)
         control = None if reference is None else self._control_group(number, served)
         noise = self.mechanism.round_noise()  # takes its time, so before the locks; thrown away unless it is stored
+        self._rehearse(number, served, noise, reference, control)  # likewise
         canaries = self.canaries.release()  # likewise
         with self.store.write() as tx:
             row = records.round_of(tx, number, lock=True)
@@ -119,6 +121,24 @@ class Releases(Rounds):
             sealed = self.secrets.seal(self.mechanism.to_bytes(closed), f"learner {number + 1}")
             records.release_round(tx, number, content, hashlib.sha256(content).hexdigest(), sealed)
             self.canaries.note(tx, number, canaries)
+
+    def _rehearse(
+        self,
+        number: int,
+        served: Billboard,
+        noise: np.ndarray | None,
+        reference: Billboard | None,
+        control: tuple[Billboard, ControlPlaces] | None,
+    ) -> None:
+        """Have programs compiled before the first round of a kind is released: users would wait for the locks meanwhile."""
+        kind = reference is not None and {reference.version, served.version} != {number}, control is not None
+        if kind in self._rehearsed:
+            return
+        with self.store.read() as tx:
+            current = records.learner(tx)
+        if current.version == number:  # else another worker was faster
+            self.mechanism.rehearse(number, self._state(current), served, noise, reference, control)
+            self._rehearsed.add(kind)
 
     def _acted_by(self, number: int) -> tuple[Billboard, Billboard | None]:
         """The plan that a sealed round's users acted by, but for controls, and that which their contributions refer to:

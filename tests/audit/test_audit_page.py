@@ -14,7 +14,8 @@ ROOT = Path(__file__).parents[2]
 PAGE = ROOT / "docs" / "audit.md"
 COLUMNS = ("entry point", "swap", "refusal", "silence", "lateness", "retries", "order")
 ENTRIES = (
-    "library (simulation)", "embedded agent, in order", "embedded agent, tickets", "service, SQLite", "service, PostgreSQL", "service, many users in one request",
+    "library (simulation)", "embedded agent, in order", "embedded agent, tickets", "service, SQLite", "service, PostgreSQL",
+    "service, many users in one request",
     "device, local", "device and shuffler",
 )  # fmt: skip
 

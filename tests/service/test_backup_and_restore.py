@@ -354,6 +354,7 @@ def test_with_a_shuffler_lost_rounds_count_as_nothing(tmp_path: Path) -> None:
     assert service.admit("user 5").learning
 
 
+@pytest.mark.verify
 def test_who_returns_after_a_restore_is_kept_to_her_pattern(tmp_path: Path, database: str) -> None:
     """Which round counted her is forgotten; the last that was released forbids at least as much of what is to come."""
     agent = "private-score-vi:contributions=3,gap=2,epsilon=12,first=0.4,growth=1,largest=4"

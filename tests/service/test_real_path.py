@@ -34,6 +34,12 @@ from reticent_client.messages import form_messages
 from reticent_client.report import noised_report
 from reticent_client.wire.trajectory import well_formed
 
+ALSO_WITH_TICKETS = [
+    pytest.param(kind, marks=[pytest.mark.verify] * (kind in ("malformed", "expiry", "lateness", "order")))
+    for kind in KINDS
+]
+"""The quick suite has the others of an embedded agent with tickets, and of groups."""
+
 BOTH = ["flagship", pytest.param("regressions", marks=pytest.mark.verify)]
 ONE_AFTER_ANOTHER = ("swap", "refusal", "malformed", "expiry", "retries")
 """Kinds that there are if nobody overlaps: a place is used up before the next user comes."""
@@ -51,7 +57,7 @@ def test_users_in_order(agent: str, kind: str) -> None:
     assert replay_path(lambda: InOrder(AGENTS[agent]), kind) == []
 
 
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("kind", ALSO_WITH_TICKETS)
 @pytest.mark.parametrize("agent", BOTH)
 def test_users_of_a_service_on_sqlite(tmp_path: Path, agent: str, kind: str) -> None:
     fresh = iter(range(10))

@@ -161,6 +161,7 @@ def test_a_regression_is_formed_under_what_its_own_user_was_served(tmp_path: Pat
 
 
 @pytest.mark.usefixtures("silent")
+@pytest.mark.verify
 def test_a_mixed_round_of_vectors_has_one_reference_and_is_closed_as_a_mixture(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

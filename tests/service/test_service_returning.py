@@ -153,7 +153,8 @@ def test_a_devices_budget_keeps_the_pattern_and_outlives_it(tmp_path: Path) -> N
             Budget(path, reports=3, **wrong)  # type: ignore[arg-type]
 
 
-@pytest.mark.parametrize("trust", ["joint", pytest.param("local", marks=pytest.mark.verify)])
+@pytest.mark.verify
+@pytest.mark.parametrize("trust", ["joint", "local"])
 def test_users_return_through_the_service_with_a_floor_under_their_actions(tmp_path: Path, trust: str) -> None:
     """End to end: a third of 120 visits by people who were there, devices with budgets and logs, a floor of 0.2.
 

@@ -206,6 +206,7 @@ def test_a_report_under_another_reference_counts_as_nothing(tmp_path: Path) -> N
     np.testing.assert_array_equal(open_sum(service), np.ones(shape))
 
 
+@pytest.mark.verify
 def test_in_the_background_a_round_refers_to_what_its_first_user_was_served(tmp_path: Path, silent: None) -> None:
     service = deployment(tmp_path, AGENT, USERS, inline=False)
     for user in range(5):

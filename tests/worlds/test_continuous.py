@@ -112,6 +112,7 @@ def test_on_the_nodes_it_is_a_finite_model():
             )
 
 
+@pytest.mark.verify
 def test_rows_are_distributions_at_every_real_state():
     states = jnp.linspace(0, 1, 37)[:, None]
     rows = jax.vmap(the_model().rows_at)(states)

@@ -141,6 +141,7 @@ TARGETS = {
         "or another_reference or empty_contribution) and not postgres) or same_time_counts_once", most=20,
     ),
     "gathering": Target(
-        f"{SERVICE}/gathering.py", of_service("service_groups"), "during_a_call or call_that_fails or join_together", most=20,
+        f"{SERVICE}/gathering.py", of_service("service_groups"), "during_a_call or call_that_fails or join_together",
+        most=20,
     ),
 }  # fmt: skip

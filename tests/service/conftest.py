@@ -7,6 +7,7 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 
+import numpy as np
 import pytest
 import sqlalchemy as sa
 
@@ -40,6 +41,14 @@ def _closed() -> Iterator[None]:
     yield
     while OPENED:
         OPENED.pop().store.close()
+
+
+@pytest.fixture
+def silent(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Noise taken away."""
+    from reticent.service.mechanism import Mechanism
+
+    monkeypatch.setattr(Mechanism, "_draw", lambda self, prefix: np.zeros(prefix + self.noise_scale.shape, np.int64))
 
 
 @pytest.fixture(params=["sqlite", "postgresql"])

@@ -10,7 +10,7 @@ from typing import Any
 import jax
 import numpy as np
 import pytest
-from durable import MODEL, SECRET, deployment, episode
+from durable import MODEL, SECRET, deployment, episode, open_sum, played
 from fastapi.testclient import TestClient
 from serving import ADMIN, APP, settings
 
@@ -22,7 +22,7 @@ from reticent.service.backup import back_up
 from reticent.service.deployment import Deployment
 from reticent.service.embedded import DeployedAgent
 from reticent.service.export import choose_version, stored_status
-from reticent.service.mechanism import Mechanism, make_mechanism
+from reticent.service.mechanism import make_mechanism
 from reticent.service.reception import Reception
 from reticent.service.restore import restore
 from reticent.service.secrets import Secrets
@@ -30,29 +30,12 @@ from reticent.service.storage import records, tables
 from reticent.service.storage.engine import Store
 from reticent.service.witness import Witness
 from reticent.service.worker import Attended
-from reticent.worlds import Episode
 
 SCORE = "private-score-vi:first=0.4,growth=1,epsilon=15"
 REGRESSIONS = "private-linopt-vi:first=4,growth=1"
 USERS = 12
 """Three rounds of four."""
 HALF = Control(0.5)
-
-
-@pytest.fixture
-def silent(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Noise taken away."""
-    monkeypatch.setattr(Mechanism, "_draw", lambda self, prefix: np.zeros(prefix + self.noise_scale.shape, np.int64))
-
-
-def played(seed: int) -> Episode:
-    return Episode(**{name: np.asarray(values) for name, values in episode(seed).items()})
-
-
-def open_sum(service: Deployment) -> np.ndarray:
-    with service.store.write() as tx:
-        row = records.open_round(tx)
-    return service._total(row.number, row.total)
 
 
 def serve(service: Reception, user: int) -> Any:

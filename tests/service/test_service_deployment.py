@@ -14,7 +14,7 @@ from typing import Any
 import jax
 import numpy as np
 import pytest
-from durable import AGENT, MODEL, SECRET, deployment, episode
+from durable import AGENT, MODEL, SECRET, deployment, episode, open_sum
 
 from reticent.agents import make_agent
 from reticent.errors import InvalidInput
@@ -38,12 +38,6 @@ def serve(service: Deployment, user: int, *, submits: bool = True) -> int:
     if submits:
         service.submit_trajectory(opened.token, opened.episode, **episode(user))
     return opened.version
-
-
-def open_sum(service: Deployment) -> np.ndarray:
-    with service.store.write() as tx:
-        row = records.open_round(tx)
-    return service._total(row.number, row.total)
 
 
 def plan_of(service: Deployment, version: int) -> Any:

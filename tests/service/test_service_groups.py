@@ -15,7 +15,7 @@ import httpx
 import numpy as np
 import pytest
 import sqlalchemy as sa
-from durable import deployment, episode
+from durable import deployment, episode, open_sum
 from serving import APP, settings
 
 from reticent.service import gathering as gathering_module
@@ -37,12 +37,6 @@ def gist(answer: Opened | Refusal) -> Any:
         return answer.kind
     version = answer.version if answer.learning else None
     return answer.episode, answer.learning, answer.reason, version, answer.round, answer.place
-
-
-def open_sum(service: Deployment) -> np.ndarray:
-    with service.store.write() as tx:
-        row = records.open_round(tx)
-    return service._total(row.number, row.total)
 
 
 def ones(service: Deployment) -> np.ndarray:

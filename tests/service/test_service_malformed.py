@@ -13,12 +13,11 @@ from typing import Any
 import numpy as np
 import pytest
 import sqlalchemy as sa
-from durable import MODEL, episode
+from durable import MODEL, episode, open_sum
 from fastapi.testclient import TestClient
 from serving import ADMIN, APP, settings
 
 from reticent.service.app import create_app
-from reticent.service.storage import records
 from reticent.service.storage.tables import METADATA
 
 JUNK: list[Any] = [
@@ -32,12 +31,6 @@ ELEMENTS: list[Any] = [None, True, -1, 2**31, 10**400, float("nan"), float("inf"
 def client(tmp_path: Path) -> Iterator[TestClient]:
     with TestClient(create_app(settings(tmp_path), begin=True)) as found:
         yield found
-
-
-def open_sum(service: Any) -> np.ndarray:
-    with service.store.write() as tx:
-        row = records.open_round(tx)
-    return service._total(row.number, row.total)
 
 
 def contents(client: TestClient) -> str:

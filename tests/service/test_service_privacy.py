@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 import sqlalchemy as sa
-from durable import AGENT, MODEL, deployment, episode
+from durable import AGENT, MODEL, deployment, episode, open_sum, played
 
 from reticent.audit.bounds import lower_bounds
 from reticent.errors import InvalidInput
@@ -19,7 +19,6 @@ from reticent.privacy.accounting.gaussian import mu_of
 from reticent.service.deployment import Deployment
 from reticent.service.storage import records
 from reticent.service.storage.tables import METADATA
-from reticent.worlds import Episode
 
 H = MODEL.horizon
 
@@ -33,16 +32,6 @@ def release_of(service: Deployment, number: int) -> np.ndarray:
     with service.store.read() as tx:
         content = records.round_of(tx, number).release
     return np.frombuffer(content, "<f8").reshape(service.mechanism.noise_scale.shape)
-
-
-def trajectory(seed: int) -> Episode:
-    return Episode(**{name: np.asarray(values) for name, values in episode(seed).items()})
-
-
-def open_sum(service: Deployment) -> np.ndarray:
-    with service.store.write() as tx:
-        row = records.open_round(tx)
-    return service._total(row.number, row.total)
 
 
 def test_no_name_and_no_trajectory_is_in_the_file(tmp_path: Path) -> None:
@@ -125,7 +114,7 @@ def test_honest_reports_are_within_the_limit(tmp_path: Path) -> None:
     mechanism, board = service.mechanism, service.billboard(0)
     largest = np.zeros(mechanism.noise_scale.shape)
     for seed in range(20):
-        clean = mechanism.published.contribution(board.published, trajectory(seed))
+        clean = mechanism.published.contribution(board.published, played(seed))
         largest = np.maximum(largest, np.abs(clean))
     assert (largest + 12.9 * mechanism.noise_scale <= mechanism.report_limit * mechanism.grid).all()
 
@@ -181,7 +170,7 @@ def test_releases_pass_the_audit(tmp_path: Path, pan_private: bool) -> None:
     """Against the worst pair of 40 episodes; a sound service is called violated in one of a thousand audits."""
     service = deployment(tmp_path, AGENT + ",epsilon=4", pan_private=pan_private)
     board, mechanism = service.billboard(0), service.mechanism
-    reports = [mechanism.contribution(board, trajectory(seed)) for seed in range(40)]
+    reports = [mechanism.contribution(board, played(seed)) for seed in range(40)]
     scale = np.where(mechanism.noise_scale > 0, mechanism.noise_scale, np.inf)
     pairs = [(one, other) for one in reports for other in reports]
     one, other = max(pairs, key=lambda pair: float((((pair[0] - pair[1]) / scale) ** 2).sum()))

@@ -10,7 +10,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from durable import MODEL, deployment, episode
+from durable import MODEL, deployment, episode, open_sum, played
 from fastapi.testclient import TestClient
 from serving import ADMIN, APP, settings
 
@@ -19,7 +19,7 @@ from reticent.privacy.noise import SecureNoise
 from reticent.service.app import create_app
 from reticent.service.deployment import Deployment
 from reticent.service.embedded import DeployedAgent
-from reticent.service.mechanism import Mechanism, make_mechanism
+from reticent.service.mechanism import make_mechanism
 from reticent.service.refusals import Refusal
 from reticent.service.storage import records
 from reticent.worlds import Episode
@@ -28,22 +28,6 @@ from reticent_client.wire.trajectory import well_formed
 AGENT = "private-score-vi:first=0.4,growth=1,epsilon=15"
 """Rounds of four users."""
 USERS = 12
-
-
-@pytest.fixture
-def silent(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Noise taken away."""
-    monkeypatch.setattr(Mechanism, "_draw", lambda self, prefix: np.zeros(prefix + self.noise_scale.shape, np.int64))
-
-
-def played(seed: int) -> Episode:
-    return Episode(**{name: np.asarray(values) for name, values in episode(seed).items()})
-
-
-def open_sum(service: Deployment) -> np.ndarray:
-    with service.store.write() as tx:
-        row = records.open_round(tx)
-    return service._total(row.number, row.total)
 
 
 def serve(service: Deployment, user: int) -> Any:

@@ -12,8 +12,10 @@ from reticent.privacy.noise import SecureNoise
 from reticent.service.deployment import Deployment
 from reticent.service.mechanism import make_mechanism
 from reticent.service.secrets import Secrets
+from reticent.service.storage import records
 from reticent.service.storage.engine import Store
 from reticent.service.witness import Witness
+from reticent.worlds import Episode
 from reticent.worlds.registry import make_world_from
 
 SECRET = "a secret of the tests, long enough"
@@ -50,3 +52,16 @@ def episode(seed: int, model: Any = MODEL) -> dict[str, Any]:
         "actions": draw.integers(0, model.actions, model.horizon).tolist(),
         "rewards": draw.random(model.horizon).tolist(),
     }
+
+
+def played(seed: int) -> Episode:
+    """The same as the library sees it."""
+    return Episode(**{name: np.asarray(values) for name, values in episode(seed).items()})
+
+
+def open_sum(service: Any) -> np.ndarray:
+    """What the round that takes reports has been sent so far, opened."""
+    with service.store.write() as tx:
+        row = records.open_round(tx)
+    found: np.ndarray = service._total(row.number, row.total)
+    return found

@@ -164,13 +164,21 @@ class Mechanism(Terms):
         number: int,
         state: AgentState,
         served: Billboard,
-        noise: np.ndarray | None,
         reference: Billboard | None,
         control: tuple[Billboard, ControlPlaces] | None,
     ) -> None:
-        """:meth:`close` a round of this kind with nobody in it and forget it, so that its programs are compiled."""
+        """:meth:`close` a round like this one with nobody in it and without noise, and forget it: its programs are compiled
+        then."""
         nobody = np.zeros(self.noise_scale.shape, np.int64)
-        self._closed(number, state, served, nobody, noise, reference, False, control)
+        prefix = self.sums.counter.noise_shape_prefix
+        silence = None if self.wire == "report" else np.zeros(prefix + nobody.shape, np.int64)
+        self._closed(number, state, served, nobody, silence, reference, False, control)
+
+    @staticmethod
+    def is_referred(number: int, served: Billboard, reference: Billboard | None, controls: bool) -> bool:
+        """Whether a round is closed with another plan than the one that was made for it: its users were served something
+        else, or some of them were (``controls``), and contributions refer to the round."""
+        return reference is not None and (controls or {reference.version, served.version} != {number})
 
     def _closed(
         self,
@@ -186,7 +194,7 @@ class Mechanism(Terms):
         size = int(self.schedule.round_sizes[number])
         values = None if noise is None else jnp.asarray(noise * self.grid)
         plan = self.plan_of(served)
-        if reference is not None and (control is not None or {reference.version, served.version} != {number}):
+        if reference is not None and self.is_referred(number, served, reference, control is not None):
             group = None
             if control is not None:
                 board, places = control

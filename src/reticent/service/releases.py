@@ -103,7 +103,7 @@ class Releases(Rounds):
         served, reference = self._acted_by(number)
         control = None if reference is None else self._control_group(number, served)
         noise = self.mechanism.round_noise()  # takes its time, so before the locks; thrown away unless it is stored
-        self._rehearse(number, served, noise, reference, control)  # likewise
+        self._rehearse(number, served, reference, control)  # likewise
         canaries = self.canaries.release()  # likewise
         with self.store.write() as tx:
             row = records.round_of(tx, number, lock=True)
@@ -126,18 +126,18 @@ class Releases(Rounds):
         self,
         number: int,
         served: Billboard,
-        noise: np.ndarray | None,
         reference: Billboard | None,
         control: tuple[Billboard, ControlPlaces] | None,
     ) -> None:
         """Have programs compiled before the first round of a kind is released: users would wait for the locks meanwhile."""
-        kind = reference is not None and {reference.version, served.version} != {number}, control is not None
+        controls = control is not None
+        kind = self.mechanism.is_referred(number, served, reference, controls), controls
         if kind in self._rehearsed:
             return
         with self.store.read() as tx:
             current = records.learner(tx)
         if current.version == number:  # else another worker was faster
-            self.mechanism.rehearse(number, self._state(current), served, noise, reference, control)
+            self.mechanism.rehearse(number, self._state(current), served, reference, control)
             self._rehearsed.add(kind)
 
     def _acted_by(self, number: int) -> tuple[Billboard, Billboard | None]:

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from reticent_client.client import Client
 
 MOST = 256
-"""Members of one request; a larger group has more requests."""
+"""Members of one request, there and here; a larger group has more requests."""
 
 TOGETHER: Mapping[Kind, str] = {"trajectory": "trajectories", "report": "reports"}
 """What is submitted in one request, and what it is called there; the rest goes by itself."""

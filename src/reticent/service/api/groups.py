@@ -2,8 +2,8 @@
 """Many users in one request: for an app's backend that has them anyway, a request each is most of what they cost.
 
 Members are independent: each gets, in her place, the answer that she would have got by herself, and whoever is refused
-keeps nobody from being admitted or counted. A group as a whole fails only if the store does; then it may be sent again, as
-every request may.
+keeps nobody from being admitted or counted. Only a body of another form and a store that fails concern the whole group; it
+may be sent again then, as every request may.
 """
 
 from __future__ import annotations

@@ -7,11 +7,10 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
+from reticent_client.group import MOST
+
 IDENTITY = r"^[0-9a-f]{32}$"
 INDEX = 2**31 - 1
-
-GROUP = 256
-"""Members of a group, at most: as many as share a transaction (:mod:`reticent.service.gathering`)."""
 
 Token = Annotated[str, Field(min_length=1, max_length=512)]
 Index = Annotated[int, Field(ge=0, le=INDEX)]
@@ -124,7 +123,7 @@ class Opened(BaseModel):
 class OpenAll(_Strict):
     """Users who come together."""
 
-    users: Annotated[list[Open], Field(min_length=1, max_length=GROUP)]
+    users: Annotated[list[Open], Field(min_length=1, max_length=MOST)]
 
 
 class TrajectoryOf(Trajectory):
@@ -136,7 +135,7 @@ class TrajectoryOf(Trajectory):
 class Trajectories(_Strict):
     """Episodes that are submitted together."""
 
-    trajectories: Annotated[list[TrajectoryOf], Field(min_length=1, max_length=GROUP)]
+    trajectories: Annotated[list[TrajectoryOf], Field(min_length=1, max_length=MOST)]
 
 
 class ReportOf(Report):
@@ -148,7 +147,7 @@ class ReportOf(Report):
 class Reports(_Strict):
     """Noised reports that are submitted together."""
 
-    reports: Annotated[list[ReportOf], Field(min_length=1, max_length=GROUP)]
+    reports: Annotated[list[ReportOf], Field(min_length=1, max_length=MOST)]
 
 
 class AllOpened(BaseModel):

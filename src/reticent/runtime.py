@@ -17,6 +17,8 @@ from pathlib import Path
 from typing import Any, ParamSpec, TypeVar
 
 import jax
+import numpy as np
+from jax import Array
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -24,6 +26,9 @@ C = TypeVar("C", bound=type)
 
 LEAST_THREADS = 8
 """Threads that XLA is asked for where this library is the first to use a device; see :func:`wake_devices`."""
+
+XLA_ALIGNMENT = 64
+"""Bytes; arrays of XLA's CPU client begin at a multiple of them."""
 
 
 def double_precision(function: Callable[P, R]) -> Callable[P, R]:
@@ -69,6 +74,21 @@ def scope_methods(kind: type, names: Iterable[str]) -> None:
         if getattr(member, "__isabstractmethod__", False):
             continue
         setattr(kind, name, changed)
+
+
+def on_device(array: np.ndarray) -> Array:
+    """An array of the host's as one of the device's, which later changes of the former do not reach.
+
+    ``jnp.asarray`` means the same, but jaxlib 0.10 compiles a program for every shape, 15 ms each, and copies twice, which
+    for a large model is gigabytes. ``device_put`` on a CPU adopts the very memory of an array that begins where XLA would
+    have put it, whatever ``may_alias`` says; so it is given a copy that begins there and that nobody else has.
+    """
+    room = np.empty(array.nbytes + XLA_ALIGNMENT, np.uint8)
+    begin = -room.ctypes.data % XLA_ALIGNMENT
+    copy = room[begin : begin + array.nbytes].view(array.dtype).reshape(array.shape)
+    copy[...] = array
+    moved: Array = jax.device_put(copy)
+    return moved
 
 
 @functools.cache

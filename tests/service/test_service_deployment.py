@@ -28,7 +28,6 @@ from reticent.service.refusals import Refusal
 from reticent.service.secrets import Secrets
 from reticent.service.storage import records
 from reticent.worlds import Episode
-from reticent.worlds.registry import make_world_from
 
 H = MODEL.horizon
 
@@ -198,8 +197,7 @@ def test_no_round_is_open_after_the_end(tmp_path: Path, last: str) -> None:
 
 
 def small_mechanism(options: str = "") -> Mechanism:
-    model = make_world_from("random-blend:states=3,actions=2,horizon=2,d=2").model
-    return make_mechanism(f"private-score-vi:first=0.4,growth=1,epsilon=15{options}", model, 12, SecureNoise())
+    return make_mechanism(f"private-score-vi:first=0.4,growth=1,epsilon=15{options}", MODEL, 12, SecureNoise())
 
 
 def test_an_agent_may_know_itself_how_often_users_come() -> None:

@@ -99,12 +99,12 @@ def test_it_is_the_algorithm_written_down_slowly(kind: str) -> None:
     assert np.ptp(np.array(trace.policy), axis=0).max() > 0.1  # or the comparison would say little
 
 
+@pytest.mark.verify
 @pytest.mark.parametrize(
     "spec",
-    ["oppo:contrasts=true,learning_rate=paper",
-     pytest.param("ucrl-vtr:contrasts=true", marks=pytest.mark.verify),
-     pytest.param("private-linopt-po:counter=tree,epsilon=5,learning_rate=paper", marks=pytest.mark.verify),
-     pytest.param("private-linopt-po:counter=blt,final_release=false,learning_rate=paper", marks=pytest.mark.verify)],
+    ["oppo:contrasts=true,learning_rate=paper", "ucrl-vtr:contrasts=true",
+     "private-linopt-po:counter=tree,epsilon=5,learning_rate=paper",
+     "private-linopt-po:counter=blt,final_release=false,learning_rate=paper"],
 )  # fmt: skip
 def test_rewards_that_stay_are_the_ordinary_simulation(spec: str) -> None:
     """One table for ever and every user a round: the stationary learner's regret, seed by seed."""

@@ -137,11 +137,14 @@ def value(x):
     return np.exp(-x) + np.sin(4 * x)
 
 
+features_at = jax.jit(lambda model, *place: model.value_features_at(*place))
+
+
 @pytest.mark.parametrize("state", [0.0, 0.137, 0.5, 0.81, 1.0])
 def test_value_features_are_the_integrals(state):
     for action in (0, 1):
         nodes_values = value(np.asarray(the_model().nodes)[:, 0])
-        found = the_model().value_features_at(jnp.asarray(nodes_values), jnp.array([state]), action)
+        found = features_at(the_model(), jnp.asarray(nodes_values), jnp.array([state]), action)
         np.testing.assert_allclose(found, exact_features(value, state, action), atol=3e-6)
 
 
@@ -150,7 +153,7 @@ def errors(rule, sizes):
     found = []
     for size in sizes:
         model = MOVERS.model(rule(size, 0.0, 1.0), largest_defect=np.inf)
-        features = model.value_features_at(jnp.asarray(value(np.asarray(model.nodes)[:, 0])), jnp.array([0.2]), 0)
+        features = features_at(model, jnp.asarray(value(np.asarray(model.nodes)[:, 0])), jnp.array([0.2]), 0)
         found.append(float(np.abs(features - np.array(exact_features(value, 0.2, 0))).max()))
     return found
 

@@ -23,7 +23,7 @@ from jax import Array
 from scipy.optimize import linprog
 
 from reticent.privacy.counters.counter import Counter
-from reticent.runtime import double_precision
+from reticent.runtime import double_precision, on_device
 
 __all__ = ["Response", "probe"]
 
@@ -108,5 +108,5 @@ def probe(counter: Counter) -> Response:
         return state, counter.release(state)
 
     start = counter.init((lanes,), jnp.float64)
-    seen = np.asarray(jax.lax.scan(a_round, start, (jnp.asarray(items), jnp.asarray(noise)))[1])
+    seen = np.asarray(jax.lax.scan(a_round, start, (on_device(items), on_device(noise)))[1])
     return Response(seen[:, :rounds], seen[:, rounds:].reshape(rounds, rounds, draws))

@@ -20,7 +20,6 @@ from pathlib import Path
 from typing import Any
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 from jax import Array
 
@@ -29,7 +28,7 @@ from reticent.agents import make_agent
 from reticent.errors import InvalidInput, ReticentError
 from reticent.experiments.storage import replacing
 from reticent.learning.learner import AgentState, AnyLearner
-from reticent.runtime import double_precision
+from reticent.runtime import double_precision, on_device
 from reticent.simulation.engine import Carry
 from reticent.worlds import Model, make_model
 from reticent.worlds.continuous import ContinuousModel
@@ -186,7 +185,7 @@ def _read(path: Path) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
 def _model(stated: dict[str, Any], about: About, arrays: dict[str, np.ndarray]) -> Model:
     declared: dict[str, Any] = {field: stated[field] for field in _DECLARED}
     stored = {field: arrays.get(f"agent.model.{field}") for field in _FEATURES}  # a dense model has no successors
-    features: dict[str, Any] = {field: jnp.asarray(array) for field, array in stored.items() if array is not None}
+    features: dict[str, Any] = {field: on_device(array) for field, array in stored.items() if array is not None}
     make_model(**features, **declared, names=about.names, provenance=about.provenance)
     # That was the check, which casts to double precision; the features stay in the precision they were saved in.
     return Model(**features, **declared, about=about)
@@ -223,7 +222,7 @@ def _filled(template: Any, name: str, arrays: dict[str, np.ndarray], close_to: s
         # Another machine's logarithm may differ in the last digit; a changed constant differs by more.
         if close_to is not None and not np.allclose(array, np.asarray(leaf), rtol=1e-9, atol=0, equal_nan=True):
             raise DamagedFile(close_to)
-        leaves.append(jnp.asarray(array))
+        leaves.append(on_device(array))
     return jax.tree.unflatten(structure, leaves)
 
 

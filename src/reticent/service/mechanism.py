@@ -39,7 +39,7 @@ from reticent.privacy.guarantee import Guarantee, guarantee_of
 from reticent.privacy.noise import SecureNoise, delta_for_gaussian, require_deployable, touched_draws
 from reticent.privacy.participation import ONCE
 from reticent.privacy.sums import PrivateSums, private_sums
-from reticent.runtime import double_precision, double_precision_methods
+from reticent.runtime import double_precision, double_precision_methods, on_device
 from reticent.service.batches import batch_rules
 from reticent.service.billboards import Billboard
 from reticent.service.fingerprint import fingerprint
@@ -125,6 +125,11 @@ class Mechanism(Terms):
     def sums(self) -> PrivateSums:
         return private_sums(self.agent)
 
+    @functools.cached_property
+    def _nameless(self) -> AnyLearner:
+        """The agent for compiled programs: a name is no reason for another one."""
+        return dataclasses.replace(self.agent, name="")
+
     # -- one round ----------------------------------------------------------------------------------------------------
 
     def round_noise(self) -> np.ndarray | None:
@@ -201,15 +206,15 @@ class Mechanism(Terms):
                 group = ControlGroup(
                     self.plan_of(board), ControlPlaces(*(jnp.asarray(one, jnp.int64) for one in places))
                 )
-            plan = _refer(self.agent, plan, self.plan_of(reference), size, group)
+            plan = _refer(self._nameless, plan, self.plan_of(reference), size, group)
         closed: AgentState = _close(
-            self.agent, state, plan, jnp.asarray(total * self.unit), 0 if lost else size, values
+            self._nameless, state, plan, jnp.asarray(total * self.unit), 0 if lost else size, values
         )
         return closed
 
     def billboard(self, version: int, state: AgentState) -> Billboard:
         """The plan after ``version`` releases."""
-        plan = _plan(self.agent, state)
+        plan = _plan(self._nameless, state)
         return Billboard(
             version,
             np.asarray(plan.policy),
@@ -397,7 +402,7 @@ def _refer(agent: AnyLearner, served: Plan, reference: Plan, users: Any, control
 
 def _unflatten(template: Any, leaves: Sequence[np.ndarray]) -> Any:
     """The tree of ``template``'s structure with these leaves."""
-    return jax.tree.unflatten(jax.tree.structure(template), [jnp.asarray(leaf) for leaf in leaves])
+    return jax.tree.unflatten(jax.tree.structure(template), [on_device(leaf) for leaf in leaves])
 
 
 @jax.jit

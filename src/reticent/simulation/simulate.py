@@ -24,7 +24,7 @@ import numpy as np
 
 from reticent.errors import InvalidInput
 from reticent.learning.learner import AnyLearner
-from reticent.runtime import double_precision
+from reticent.runtime import double_precision, on_device
 from reticent.simulation import engine
 from reticent.simulation.engine import Block, Carry
 from reticent.simulation.lanes import Lanes
@@ -158,7 +158,7 @@ def simulate_settings(
     # Where every user is a round, a last round that is never released is played but not learned from: nothing of it is
     # simulated but its regret, and the program need not ask at every user whether the round ends.
     learned = count - int(single and count == len(done_users) and not schedule.final_release)
-    first = Block(*(jnp.asarray(column[begin : begin + length]) for column in padded))
+    first = Block(*(on_device(column[begin : begin + length]) for column in padded))
     all_seeds.compile(first)
     compiled = time.perf_counter()
 

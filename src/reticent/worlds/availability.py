@@ -24,7 +24,7 @@ import numpy as np
 from jax import Array
 
 from reticent.errors import InvalidInput
-from reticent.runtime import double_precision
+from reticent.runtime import double_precision, on_device
 from reticent.worlds.model import About, Model
 from reticent.worlds.names import Names
 from reticent.worlds.unknown_start import require_known_start
@@ -53,7 +53,7 @@ def with_mask(model: Model, allowed: np.ndarray, *, instead: int = 0) -> Model:
             "instead", model.names.actions[instead], f"allowed in every state; it is not in {state!r}",
             "choose an action that is possible everywhere, such as doing nothing",
         )  # fmt: skip
-    taken = jnp.asarray(np.where(allowed, np.arange(model.actions), instead))
+    taken = on_device(np.where(allowed, np.arange(model.actions), instead))
 
     def followed(table: Array, axis: int) -> Array:
         """``table`` with pairs on ``axis`` − 1 and ``axis``, each pair as the one that is really taken."""

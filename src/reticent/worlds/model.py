@@ -27,7 +27,7 @@ import numpy as np
 from jax import Array
 
 from reticent.errors import InvalidInput
-from reticent.runtime import double_precision, double_precision_methods
+from reticent.runtime import double_precision, double_precision_methods, on_device
 from reticent.statement import Statement
 from reticent.worlds.names import Names
 from reticent.worlds.provenance import Provenance
@@ -156,7 +156,7 @@ class Model:
     @property
     def nonnegative_rewards(self) -> bool:
         """Whether all reward features are nonnegative, which lowers the sensitivity of the reward moments."""
-        return bool((self.reward_features >= 0).all())
+        return bool((np.asarray(self.reward_features) >= 0).all())
 
     def value_features(self, values: Array) -> Array:
         r"""All :math:`\phi_V(s,a)=\sum_{s'}\psi(s'\mid s,a)V(s')`, shape ``(d1, S, A)``, for ``values`` ``(S,)``."""
@@ -276,16 +276,16 @@ def make_model(
             "largest ‖ϕ(s,a)‖", f"{longest:.6g}", "at most 1", "divide the reward features by their largest norm"
         )
     return Model(
-        transition_features=jax.device_put(psi, may_alias=False),  # jnp.asarray would copy twice: gigabytes
-        reward_features=jnp.asarray(phi),
-        initial=jnp.asarray(start),
+        transition_features=on_device(psi),
+        reward_features=on_device(phi),
+        initial=on_device(start),
         horizon=int(horizon),
         transition_bound=bound,
         transition_theta_bound=math.sqrt(d1) if transition_theta_bound is None else float(transition_theta_bound),
         reward_theta_bound=math.sqrt(phi.shape[0]) if reward_theta_bound is None else float(reward_theta_bound),
         sums_to_one=bool(sums_to_one),
         stationary=bool(stationary),
-        successors=None if following is None else jnp.asarray(following),
+        successors=None if following is None else on_device(following),
         linear_features=None if linear_features is None else _check_linear(linear_features, (states, actions)),
         known_rewards=None if known_rewards is None else _check_rewards(known_rewards, (states, actions)),
         reward_total=None if reward_total is None else float(reward_total),
@@ -319,7 +319,7 @@ def _check_linear(features: Any, pairs: tuple[int, int]) -> Array:
         raise InvalidInput(
             "largest ‖φ(s,a)‖ of linear_features", f"{longest:.6g}", "at most 1", "divide them by their largest norm"
         )
-    return jnp.asarray(phi)
+    return on_device(phi)
 
 
 def _check_rewards(rewards: Any, pairs: tuple[int, int]) -> Array:
@@ -329,7 +329,7 @@ def _check_rewards(rewards: Any, pairs: tuple[int, int]) -> Array:
         raise InvalidInput("known_rewards.shape", table.shape, str(pairs), "give one mean reward per state and action")
     if not ((table >= 0) & (table <= 1)).all():  # written so that NaN fails
         raise InvalidInput("known_rewards", "out of range", "in [0, 1]", "rescale rewards")
-    return jnp.asarray(table)
+    return on_device(table)
 
 
 def _total_variation(psi: np.ndarray) -> float:

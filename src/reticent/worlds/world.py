@@ -18,7 +18,7 @@ import numpy as np
 from jax import Array
 
 from reticent.errors import InvalidInput
-from reticent.runtime import double_precision, double_precision_methods
+from reticent.runtime import double_precision, double_precision_methods, on_device
 from reticent.worlds.model import Model, cast
 
 RewardKind = Literal["bernoulli", "deterministic"]
@@ -87,12 +87,8 @@ class World:
                 "entries of transitions", f"{math.prod(shape):.3g}", f"at most {LARGEST_TABLE:.3g}",
                 "use world.rows, which are the probabilities of world.model.successors",
             )  # fmt: skip
-        rows = self.rows
-        if model.successors is not None:
-            state, action = jnp.ogrid[: model.states, : model.actions]
-            place = (slice(None), state[..., None], action[..., None], model.successors)
-            rows = jnp.zeros((len(rows), *shape[1:]), rows.dtype).at[place].add(rows)
-        return jnp.broadcast_to(rows, shape)
+        table: Array = _dense(self.rows, model.successors, shape)
+        return table
 
     @property
     def mean_rewards(self) -> Array:
@@ -148,7 +144,8 @@ class World:
 
     def policy_value(self, policy: Array) -> Array:
         r"""Expected return :math:`\mathbb E\,V_1^\pi(s_1)` of a policy; the expectation is over the first state."""
-        return self.initial @ self.evaluate(policy)[0]
+        value: Array = _expected_return(self.initial, self.evaluate(policy))
+        return value
 
     @property
     def optimal_action_values(self) -> Array:
@@ -175,7 +172,8 @@ class World:
 
     def optimal_policy_value(self) -> Array:
         """V* from the first state, as an array (for compiled programs)."""
-        return self.initial @ self.optimal_action_values[0].max(axis=-1)
+        value: Array = _best_return(self.initial, self.optimal_action_values)
+        return value
 
     @property
     def optimal_value(self) -> float:
@@ -256,6 +254,28 @@ def _optimal_action_values(rows: Array, means: Array, successors: Array | None, 
     return jax.lax.scan(backup, end, jnp.arange(horizon), reverse=True)[1]
 
 
+@jax.jit
+def _expected_return(initial: Array, values: Array) -> Array:
+    """V_1 ``(H + 1, S)`` where episodes begin."""
+    return initial @ values[0]
+
+
+@jax.jit
+def _best_return(initial: Array, table: Array) -> Array:
+    """V_1 of Q* ``(H, S, A)`` where episodes begin."""
+    return initial @ table[0].max(axis=-1)
+
+
+@functools.partial(jax.jit, static_argnames="shape")
+def _dense(rows: Array, successors: Array | None, shape: tuple[int, int, int, int]) -> Array:
+    """``rows`` with every state as a successor, of every step."""
+    if successors is not None:
+        state, action = jnp.ogrid[: shape[1], : shape[2]]
+        place = (slice(None), state[..., None], action[..., None], successors)
+        rows = jnp.zeros((len(rows), *shape[1:]), rows.dtype).at[place].add(rows)
+    return jnp.broadcast_to(rows, shape)
+
+
 def invert(cumulative: Array, uniform: Array) -> Array:
     """The index that ``uniform`` in [0, 1) selects under cumulative probabilities ``(n,)``; never past the last index."""
     if cumulative.shape[-1] > SHORT_ROW:
@@ -314,10 +334,10 @@ def make_world(
     means = np.einsum("hd,dsa->hsa", _once(theta_r), np.asarray(model.reward_features))
     return World(
         model=model,
-        transition_theta=jnp.asarray(theta_p),
-        reward_theta=jnp.asarray(theta_r),
+        transition_theta=on_device(theta_p),
+        reward_theta=on_device(theta_r),
         **checked_truth(rows, means),
-        first=jnp.asarray(_running_sum(np.asarray(model.initial))),
+        first=on_device(_running_sum(np.asarray(model.initial))),
         name=name,
         reward_kind=reward_kind,
     )
@@ -348,9 +368,9 @@ def checked_truth(rows: np.ndarray, means: np.ndarray) -> dict[str, Any]:
     rows = np.clip(rows, 0, None)
     rows /= rows.sum(axis=-1, keepdims=True)
     return {
-        "rows": jnp.asarray(rows),
-        "cumulative": jnp.asarray(_running_sum(rows)),
-        "reward_means": jnp.asarray(np.clip(means, 0, 1)),
+        "rows": on_device(rows),
+        "cumulative": on_device(_running_sum(rows)),
+        "reward_means": on_device(np.clip(means, 0, 1)),
     }
 
 

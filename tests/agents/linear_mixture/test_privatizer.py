@@ -67,6 +67,14 @@ def no_noise(one: Privatizer):
     return None if one.trust is LOCAL else jnp.zeros(one.counter.noise_shape_prefix + one.noise_scale.shape)
 
 
+# Compiled as wholes: operation by operation, each is a program of its own for every shape.
+clip, absorb, close, regularized, unpack = (
+    jax.jit(method)
+    for method in (Privatizer.clip, Privatizer.absorb, Privatizer.close, Privatizer.regularized, Privatizer.unpack)
+)
+
+
+@jax.jit
 def report(one: Privatizer, seen: Observation):
     return one.report(seen, jnp.zeros_like(one.noise_scale) if one.trust is LOCAL else None)
 
@@ -78,7 +86,7 @@ def report(one: Privatizer, seen: Observation):
 @given(hnp.arrays(float, privatizer().noise_scale.shape, elements=st.floats(-1e6, 1e6)))
 def test_unpack_and_pack_are_inverse_and_isometric(packed):
     one = privatizer()
-    sums = one.unpack(jnp.asarray(packed))
+    sums = unpack(one, jnp.asarray(packed))
     np.testing.assert_allclose(one.pack(sums), packed, rtol=1e-12, atol=1e-300)
     np.testing.assert_array_equal(sums.transition_gram, jnp.swapaxes(sums.transition_gram, -1, -2))
     length = sum(float((np.asarray(leaf) ** 2).sum()) for leaf in sums)
@@ -120,7 +128,7 @@ ANY = st.one_of(st.floats(allow_nan=True, allow_infinity=True, width=64), st.sam
 )  # fmt: skip
 def test_whatever_comes_in_what_is_counted_is_within_the_bounds(frame, phi, targets, varphi, rewards):
     one = privatizer(**frame)
-    seen = one.clip(Observation(*map(jnp.asarray, (phi, targets, varphi, rewards))))
+    seen = clip(one, Observation(*map(jnp.asarray, (phi, targets, varphi, rewards))))
     bound = np.asarray(one.feature_bound)
     assert all(np.isfinite(leaf).all() for leaf in seen)
     assert (np.linalg.norm(seen.value_features, axis=-1) <= bound * (1 + 1e-12)).all()
@@ -152,9 +160,9 @@ def played(one: Privatizer, sizes, noise):
     for index, size in enumerate(sizes):
         state = states[-1]
         for _ in range(size):
-            state = one.absorb(state, report(one, observation(user)))
+            state = absorb(one, state, report(one, observation(user)))
             user += 1
-        states.append(one.close(state, noise(index)))
+        states.append(close(one, state, noise(index)))
     return states
 
 
@@ -172,7 +180,7 @@ def test_without_noise_the_release_is_the_shifted_exact_sum(options):
     for rounds in range(len(sizes) + 1):
         users = sum(sizes[:rounds])
         row = min(rounds, one.transition_shift.shape[0] - 1)
-        found = one.regularized(states[rounds])
+        found = regularized(one, states[rounds])
         if users == 0:
             expected = Statistics(*(np.zeros(leaf.shape) for leaf in found))
         else:

@@ -51,6 +51,7 @@ from jax import Array
 
 from reticent.agents.evaluation.smooth_sensitivity import smooth_noise
 from reticent.errors import InvalidInput
+from reticent.runtime import on_device
 
 __all__ = ["Evaluation", "evaluate_lsl", "evaluate_lsw", "make_evaluation", "summarise"]
 
@@ -173,14 +174,14 @@ def make_evaluation(
     np.maximum.at(cosines, (group[:, None], group[None, :]), np.abs(unit @ unit.T))
     noise = smooth_noise(epsilon, delta, phi.shape[1])
     return Evaluation(
-        features=jnp.asarray(phi),
-        weights=jnp.asarray(w),
+        features=on_device(phi),
+        weights=on_device(w),
         bound=jnp.asarray(v),
         ridge=jnp.asarray(float(ridge or 0.0)),
         inverse=jnp.asarray(inverse * root.T),
         inverse_norm=jnp.asarray(np.linalg.norm(inverse, 2)),
         cosines=jnp.asarray(np.where(cosines > 1e-12, np.minimum(cosines, 1.0), 0.0)),
-        group=jnp.asarray(group),
+        group=on_device(group),
         twice=jnp.asarray(np.minimum(np.bincount(group), 2).astype(np.float64)),
         beta=jnp.asarray(noise.beta),
         multiplier=jnp.asarray(noise.multiplier),

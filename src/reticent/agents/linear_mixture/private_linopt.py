@@ -18,6 +18,7 @@ from reticent.agents.linear_mixture.privatizer import Privatizer
 from reticent.agents.registry import register_with_options
 from reticent.errors import InvalidInput
 from reticent.learning.learner import Method
+from reticent.runtime import on_device
 from reticent.worlds import Model
 
 
@@ -42,14 +43,14 @@ def assemble(model: Model, episodes: int, method: Method, plan: PrivacyPlan) -> 
     bounds, regularization = plan.frame.bounds(model), plan.regularization
     pays = reward_bounds(plan.rewards)
     privatizer = Privatizer(
-        noise_scale=jnp.asarray(coordinate_scales(plan.calibration, plan.d1, plan.d2)),
-        transition_shift=jnp.asarray(regularization.transition_shift),
-        reward_shift=jnp.asarray(regularization.reward_shift),
-        transition_floor=jnp.asarray(regularization.transition_floor),
-        reward_floor=jnp.asarray(regularization.reward_floor),
-        feature_bound=jnp.asarray(bounds.feature),
-        target_low=jnp.asarray(bounds.low),
-        target_high=jnp.asarray(bounds.high),
+        noise_scale=on_device(coordinate_scales(plan.calibration, plan.d1, plan.d2)),
+        transition_shift=on_device(regularization.transition_shift),
+        reward_shift=on_device(regularization.reward_shift),
+        transition_floor=on_device(regularization.transition_floor),
+        reward_floor=on_device(regularization.reward_floor),
+        feature_bound=on_device(bounds.feature),
+        target_low=on_device(bounds.low),
+        target_high=on_device(bounds.high),
         reward_bound=jnp.full(model.horizon, pays.bound),
         reward_low=jnp.full(model.horizon, pays.low),
         reward_high=jnp.full(model.horizon, pays.high),

@@ -28,6 +28,7 @@ from jax import Array
 from reticent.agents.linear_mixture.frame import Frame
 from reticent.agents.linear_mixture.regularizer import Certificate
 from reticent.errors import InvalidInput
+from reticent.runtime import on_device
 from reticent.worlds.model import Sizes
 
 
@@ -120,4 +121,4 @@ def radii(
         lambda_max=certificate.reward_lambda_max,
         nu=certificate.reward_nu,
     )
-    return Radii(jnp.asarray(transition), jnp.asarray(reward))
+    return Radii(on_device(transition), on_device(reward))

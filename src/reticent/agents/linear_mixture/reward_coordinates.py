@@ -38,6 +38,7 @@ import numpy as np
 from jax import Array
 
 from reticent.errors import InvalidInput
+from reticent.runtime import on_device
 from reticent.worlds import Model
 from reticent.worlds.continuous.model import ContinuousModel
 from reticent.worlds.model import Sizes
@@ -137,9 +138,7 @@ def _of_model(model: Model) -> RewardCoordinates | None:
     baseline = np.einsum("d,dsa->sa", centre, features)
     low, high = float(np.clip(-baseline.max(), -1, 0)), float(np.clip(1 - baseline.min(), 0, 1))
     theta_bound = longest * model.reward_total * math.sqrt(1 - 1 / d2)
-    return RewardCoordinates(
-        jnp.asarray(basis / longest), jnp.asarray(centre), RewardBounds(1.0, low, high), theta_bound
-    )
+    return RewardCoordinates(on_device(basis / longest), on_device(centre), RewardBounds(1.0, low, high), theta_bound)
 
 
 def _nothing_to_learn(centre: np.ndarray) -> RewardCoordinates:

@@ -18,6 +18,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array
 
+from reticent.runtime import on_device
 from reticent.worlds.model import Model
 
 
@@ -61,7 +62,7 @@ def transition_coordinates(model: Model) -> Coordinates:
     support = (np.abs(psi).sum(axis=0) > 0).sum(axis=-1, keepdims=True)
     contrasts = np.einsum("dk,dsan->ksan", basis, psi)
     variance = float((rows * (1 - rows) / (support + 1)).sum() / max(float((contrasts**2).sum()), 1e-12))
-    return Coordinates(jnp.asarray(centre), jnp.asarray(basis), jnp.asarray(variance), None)
+    return Coordinates(on_device(centre), on_device(basis), jnp.asarray(variance), None)
 
 
 def reward_coordinates(model: Model) -> Coordinates:
@@ -79,7 +80,7 @@ def simplex_coordinates(dimension: int, total: float) -> Coordinates:
     basis, _ = null_space(np.ones((1, dimension)))
     variance = total**2 / (dimension * (dimension + 1))
     return Coordinates(
-        jnp.full(dimension, total / dimension), jnp.asarray(basis), jnp.asarray(variance), float(total)
+        jnp.full(dimension, total / dimension), on_device(basis), jnp.asarray(variance), float(total)
     )  # fmt: skip
 
 

@@ -26,6 +26,7 @@ from reticent.privacy.accounting.gaussian import mu_of
 from reticent.privacy.participation import Participation
 from reticent.privacy.sensitivity import Adjacency
 from reticent.privacy.trust import Trust, TrustName, trust_named
+from reticent.runtime import on_device
 from reticent.worlds import Model
 from reticent.worlds.continuous.model import ContinuousModel
 
@@ -288,7 +289,7 @@ def _learner(
         coordinates=frame.transitions,
         reward_coordinates=frame.rewards,
         noise_scale=jnp.asarray(float(noise_scale)),
-        radii=jnp.asarray(radius),
+        radii=on_device(radius),
         sizes=jnp.asarray(schedule.round_sizes.astype(np.float64)),
         first_moments=jax.jit(moments_of_random_users, static_argnums=(3, 4))(
             model, frame.transitions, frame.rewards, options.score, options.floor

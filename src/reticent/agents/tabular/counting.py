@@ -14,6 +14,7 @@ from reticent.agents.tabular.count_privatizer import CountPrivatizer
 from reticent.agents.tabular.learner import CountingLearner
 from reticent.agents.tabular.rules import Rule
 from reticent.learning.learner import Method
+from reticent.runtime import on_device
 from reticent.worlds import Model
 
 
@@ -38,7 +39,7 @@ class Recipe:
         plan = plan_counts(model, episodes, self.method, options)
         options, calibration = plan.options, plan.calibration
         privatizer = CountPrivatizer(
-            noise_scale=jnp.asarray(plan.noise_scale),
+            noise_scale=on_device(plan.noise_scale),
             grid=jnp.asarray(calibration.grid),
             counter=calibration.counter,
             trust=calibration.trust,
@@ -54,7 +55,7 @@ class Recipe:
         return CountingLearner(
             model=model,
             aggregator=privatizer,
-            widths=jnp.asarray(plan.widths),
+            widths=on_device(plan.widths),
             iota=jnp.asarray(iota),
             bonus_scale=jnp.asarray(float(options.bonus_scale)),
             learning_rate=jnp.asarray(mirror.rate),

@@ -38,7 +38,7 @@ from jax import Array
 from jax.tree_util import Partial
 
 from reticent.errors import InvalidInput
-from reticent.runtime import double_precision, double_precision_methods
+from reticent.runtime import double_precision, double_precision_methods, on_device
 from reticent.worlds.continuous.quadrature import Grid
 from reticent.worlds.model import Model, make_model
 
@@ -253,8 +253,8 @@ def _check_mass(defect: np.ndarray, states: np.ndarray, largest: float) -> None:
 
 def _tables(densities: Partial, rewards: Partial, grid: Grid, states: np.ndarray, actions: int) -> tuple[Array, Array]:
     """Rows before normalisation ``(n, A, d1, S)`` and unscaled reward features ``(n, A, d2)`` at real states."""
-    nodes, weights = jnp.asarray(grid.nodes), jnp.asarray(grid.weights)
-    found: tuple[Array, Array] = _every(densities, rewards, nodes, weights, jnp.asarray(states), actions)
+    nodes, weights = on_device(grid.nodes), on_device(grid.weights)
+    found: tuple[Array, Array] = _every(densities, rewards, nodes, weights, on_device(states), actions)
     return found
 
 

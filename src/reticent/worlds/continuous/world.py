@@ -272,13 +272,17 @@ def _check_samplers(candidates: Candidates, model: ContinuousModel) -> None:
     extremes = jnp.stack([jnp.full(model.dimension, u) for u in (0.0, 0.5, 1 - 2**-24)])
     actions = jnp.arange(model.actions)
     draw = jax.vmap(jax.vmap(jax.vmap(candidates.sampler, (None, None, 0)), (None, 0, None)), (0, None, None))
-    samples = {"sampler": draw(model.nodes, actions, extremes), "start": jax.vmap(candidates.start)(extremes)}
+    samples = {
+        "sampler": np.asarray(jax.jit(draw)(model.nodes, actions, extremes)),
+        "start": np.asarray(jax.jit(jax.vmap(candidates.start))(extremes)),
+    }
+    low, high = np.asarray(model.low), np.asarray(model.high)
     expected = {"sampler": (model.states, model.actions, 3, model.d1, model.dimension), "start": (3, model.dimension)}
     for field, found in samples.items():
         if found.shape != expected[field]:
             wanted = "(d1, m)" if field == "sampler" else "(m,)"
             raise InvalidInput(f"{field}: shape", found.shape[-2:], wanted, "return one state per candidate")
-        if not bool(((found >= model.low) & (found <= model.high)).all()):  # written so that NaN fails
+        if not ((found >= low) & (found <= high)).all():  # written so that NaN fails
             raise InvalidInput(
                 field, f"from {found.min():.4g} to {found.max():.4g}", "inside the box", "truncate the distribution"
             )

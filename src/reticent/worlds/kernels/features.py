@@ -28,7 +28,7 @@ from jax import Array
 from jax.tree_util import Partial
 
 from reticent.errors import InvalidInput
-from reticent.runtime import double_precision, double_precision_methods
+from reticent.runtime import double_precision, double_precision_methods, on_device
 from reticent.worlds.continuous.quadrature import hermite, tensor
 
 # -- kernels ----------------------------------------------------------------------------------------------------------
@@ -187,8 +187,8 @@ def _cosines_and_sines(frequencies: np.ndarray, mass: np.ndarray) -> Fourier:
     """Both features of each frequency, with squared amplitudes ``mass``; no sine of the zero frequency."""
     moving = np.flatnonzero((frequencies != 0).any(axis=1))
     return Fourier(
-        frequencies=jnp.asarray(np.concatenate([frequencies, frequencies[moving]])),
-        phases=jnp.asarray(np.concatenate([np.zeros(len(frequencies)), np.full(len(moving), np.pi / 2)])),
+        frequencies=on_device(np.concatenate([frequencies, frequencies[moving]])),
+        phases=on_device(np.concatenate([np.zeros(len(frequencies)), np.full(len(moving), np.pi / 2)])),
         amplitudes=jnp.asarray(np.sqrt(np.concatenate([mass, mass[moving]]))),
     )
 

@@ -28,7 +28,7 @@ from jax import Array
 from jax.tree_util import Partial
 
 from reticent.errors import InvalidInput
-from reticent.runtime import double_precision
+from reticent.runtime import double_precision, on_device
 from reticent.worlds.continuous.model import ContinuousModel, Rewards, largest_value_feature, make_continuous_model
 from reticent.worlds.continuous.quadrature import Grid
 from reticent.worlds.kernels.features import FeatureMap
@@ -170,7 +170,7 @@ class _Join:
     def make(
         cls, features: FeatureMap, dimension: int, actions: int, points: Any | None, low: np.ndarray, high: np.ndarray
     ) -> _Join:
-        placed = None if points is None else jnp.asarray(points, dtype=jnp.float64)
+        placed = None if points is None else on_device(np.asarray(points, dtype=np.float64))
         if placed is not None and (placed.ndim != 2 or placed.shape[0] != actions):
             raise InvalidInput("action_points.shape", placed.shape, f"({actions}, p)", "give one point per action")
         size = 2 * dimension + (0 if placed is None else placed.shape[1])

@@ -27,6 +27,9 @@ C = TypeVar("C", bound=type)
 LEAST_THREADS = 8
 """Threads that XLA is asked for where this library is the first to use a device; see :func:`wake_devices`."""
 
+UNROLLED = 8
+"""Loops of so many steps at most are written out in programs for accelerators."""
+
 XLA_ALIGNMENT = 64
 """Bytes; arrays of XLA's CPU client begin at a multiple of them."""
 
@@ -128,6 +131,15 @@ def _environment(name: str, value: str) -> Iterator[None]:
             del os.environ[name]
         else:
             os.environ[name] = before
+
+
+def unrolling(steps: int) -> int:
+    """How many turns of a loop over steps to write out.
+
+    On an accelerator a turn costs more than a step of a small world. On a CPU it costs nothing, and a written-out loop
+    takes longer to compile.
+    """
+    return steps if 1 <= steps <= UNROLLED and jax.default_backend() != "cpu" else 1
 
 
 def enable_compilation_cache(directory: Path | None = None) -> None:

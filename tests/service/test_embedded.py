@@ -14,7 +14,7 @@ from reticent.errors import InvalidInput
 from reticent.privacy.accounting.gaussian import mu_of
 from reticent.privacy.noise import SecureNoise
 from reticent.privacy.simulation_noise import SimulationNoise
-from reticent.service import mechanism as mechanisms
+from reticent.service import deployable
 from reticent.service.embedded import DeployedAgent
 from reticent.service.mechanism import Mechanism
 from reticent.worlds import Episode
@@ -119,13 +119,13 @@ def test_simulated_noise_cannot_deploy() -> None:
 
 
 def test_noise_that_covers_users_in_order_only_is_not_deployed(monkeypatch: pytest.MonkeyPatch) -> None:
-    made = mechanisms.make_agent
+    made = deployable.make_agent
 
     def short(*arguments: Any, **options: Any) -> Any:
         agent = made(*arguments, **options)
         return dataclasses.replace(agent, promise=dataclasses.replace(agent.promise, arrival_ratio=1.2))
 
-    monkeypatch.setattr(mechanisms, "make_agent", short)
+    monkeypatch.setattr(deployable, "make_agent", short)
     with pytest.raises(InvalidInput, match=r"arrival_ratio is 1\.2"):
         deployed()
 

@@ -20,14 +20,14 @@ from reticent.agents import make_agent
 from reticent.errors import InvalidInput
 from reticent.privacy.accounting.gaussian import delta_of, mu_of
 from reticent.privacy.noise import GRID_BITS, SecureNoise, discretization_delta, touched_draws
-from reticent.service import mechanism as mechanisms
-from reticent.service import published
+from reticent.service import deployable, published
 from reticent.service.deployment import Deployment
 from reticent.service.mechanism import Mechanism, make_mechanism
 from reticent.service.refusals import Refusal
 from reticent.service.secrets import Secrets
 from reticent.service.storage import records
 from reticent.worlds import Episode
+from reticent.worlds.registry import make_world_from
 
 H = MODEL.horizon
 
@@ -197,7 +197,8 @@ def test_no_round_is_open_after_the_end(tmp_path: Path, last: str) -> None:
 
 
 def small_mechanism(options: str = "") -> Mechanism:
-    return make_mechanism(f"private-score-vi:first=0.4,growth=1,epsilon=15{options}", MODEL, 12, SecureNoise())
+    model = make_world_from("random-blend:states=3,actions=2,horizon=2,d=2").model
+    return make_mechanism(f"private-score-vi:first=0.4,growth=1,epsilon=15{options}", model, 12, SecureNoise())
 
 
 def test_an_agent_may_know_itself_how_often_users_come() -> None:
@@ -207,7 +208,7 @@ def test_an_agent_may_know_itself_how_often_users_come() -> None:
 def test_a_round_that_refers_to_the_plan_it_acted_by_is_closed_as_without_a_reference() -> None:
     mechanism = small_mechanism()
     state = mechanism.agent.init()
-    board, noise = mechanism.billboard(0, state), mechanism.round_noise()
+    board, noise = mechanism.billboard(0, state), np.zeros_like(mechanism.round_noise())  # the same at every run
     total = np.zeros(mechanism.noise_scale.shape, np.int64)
     alone, _ = mechanism.close(0, state, board, total, noise)
     itself, _ = mechanism.close(0, state, board, total, noise, board)
@@ -249,7 +250,7 @@ def test_discrete_draws_are_counted_for_every_block_of_a_tree(monkeypatch: pytes
         counted.append(blocks)
         return touched_draws(numbers, blocks)
 
-    monkeypatch.setattr(mechanisms, "touched_draws", count)
+    monkeypatch.setattr(deployable, "touched_draws", count)
     make_mechanism("private-linopt-vi:counter=tree", MODEL, 100, SecureNoise(), contributions=2)
     assert counted == [pytest.approx(7.0, rel=1e-12)]
 

@@ -26,26 +26,24 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from reticent.agents.registry import AGENTS, make_agent
+from reticent.agents.registry import AGENTS
 from reticent.errors import InvalidInput
 from reticent.learning.control import ControlPlaces
 from reticent.learning.insights import Insights
 from reticent.learning.learner import AgentState, AnyLearner
 from reticent.learning.plan import ControlGroup, Plan
-from reticent.naming import join, split
-from reticent.privacy.accounting.gaussian import epsilon_of, mu_of
-from reticent.privacy.counters import COUNTERS, make_counter
-from reticent.privacy.guarantee import Guarantee, guarantee_of
-from reticent.privacy.noise import SecureNoise, delta_for_gaussian, require_deployable, touched_draws
+from reticent.naming import split
+from reticent.privacy.guarantee import Guarantee
+from reticent.privacy.noise import SecureNoise, require_deployable
 from reticent.privacy.participation import ONCE
 from reticent.privacy.sums import PrivateSums, private_sums
 from reticent.runtime import double_precision, double_precision_methods, on_device
 from reticent.service.batches import batch_rules
 from reticent.service.billboards import Billboard
+from reticent.service.deployable import make_deployable, promise_of
 from reticent.service.fingerprint import fingerprint
 from reticent.service.terms import Promised, Terms
 from reticent.worlds import Model
-from reticent.worlds.continuous import ContinuousModel
 from reticent_client.wire import arrays
 from reticent_client.wire.forms import form_named
 from reticent_client.wire.grid import TAIL, require_exact, require_fine, whole
@@ -290,17 +288,17 @@ def make_mechanism(
     """
     require_deployable(source)
     agent = make_deployable(spec, model, episodes, 1.0)
-    trust = _guarantee(agent).trust
-    if contributions > 1 and _guarantee(agent).participation != ONCE:
+    trust = promise_of(agent).trust
+    if contributions > 1 and promise_of(agent).participation != ONCE:
         raise InvalidInput(
             "contributions", contributions, "1 with an agent that has an option of this name",
             "say it in one place: the agent's own knows rounds, and needs less noise",
         )  # fmt: skip
     if trust.wire == "messages":
-        _require_shuffled_once(_guarantee(agent), contributions, pan_private)
+        _require_shuffled_once(promise_of(agent), contributions, pan_private)
     halves = pan_private and trust.wire == "trajectory"
     factor = contributions * (math.sqrt(2) if halves else 1.0)
-    promised = _guarantee(agent).epsilon
+    promised = promise_of(agent).epsilon
     if factor > 1:
         agent = make_deployable(spec, model, episodes, factor)
     if halves and not private_sums(agent).counter.keeps_noisy_sums_only:
@@ -308,70 +306,13 @@ def make_mechanism(
             "counter", private_sums(agent).counter.name, "epochs in pan-private mode",
             "a tree keeps exact sums of past rounds",
         )  # fmt: skip
-    guarantee = _guarantee(agent).for_contributions(
+    guarantee = promise_of(agent).for_contributions(
         promised, factor, contributions=contributions,
         also_seen=", together with one look into the sums in the server's store in every round," if halves else "",
     )  # fmt: skip
     mechanism = Mechanism.of(agent, guarantee, factor, pan_private, source)
     mechanism.require_exact_sums()
     return mechanism
-
-
-def make_deployable(spec: str, model: Model, episodes: int, factor: float) -> AnyLearner:
-    """The agent of ``spec`` on an integer grid, calibrated to 1/``factor`` of the strength that its promise allows.
-
-    Raises:
-      InvalidInput: it cannot be deployed; the message says why.
-    """
-    import reticent.agents  # noqa: F401  (registers every agent)
-
-    if isinstance(model, ContinuousModel):
-        raise InvalidInput("model", "one with real states", "one with finitely many", "deploy model.on_nodes()")
-    name, raw = split(spec)
-    entry = AGENTS.find(name)
-    if "deployment" not in entry.options:
-        _guarantee(make_agent(spec, model, episodes))  # that it promises nothing is the better reason
-        raise InvalidInput(
-            "agent", name, "one whose noise can be drawn on an integer grid",
-            f"deploy one of {', '.join(other.name for other in AGENTS.entries() if 'deployment' in other.options)}",
-        )  # fmt: skip
-    chosen = entry.read(raw)
-    if factor > 1:
-        epsilon, delta = (chosen.get(key, entry.options[key].default) for key in ("epsilon", "delta"))
-        # What discrete noise costs is reserved at her own ε and for all her draws, of which there are at most factor² times
-        # those that the agent itself has in mind (g contributions, in two halves each where the store is pan-private).
-        once = make_agent(join(name, {**chosen, "deployment": True}), model, episodes)
-        sums, visits = private_sums(once), _guarantee(once).participation.contributions
-        blocks = sums.trust.sensitivity(sums.counter) ** 2
-        draws = touched_draws(int(np.size(sums.noise_scale)), blocks) * visits * math.ceil(factor**2)
-        kept = delta_for_gaussian(delta, epsilon, draws)
-        chosen["epsilon"] = epsilon_of(mu_of(epsilon, kept) / factor, delta)
-    agent = make_agent(join(name, {**chosen, "deployment": True}), model, episodes)
-    agent = dataclasses.replace(agent, name=spec)
-    guarantee, sums = _guarantee(agent), private_sums(agent)
-    if guarantee.calibration != "exact":
-        raise InvalidInput(
-            "calibration", guarantee.calibration, "'exact' in a deployment", "an author's noise has no integer grid"
-        )
-    if not sums.counter.integer_strategy:
-        whole = [other for other in COUNTERS if make_counter(other, (1,)).integer_strategy]
-        raise InvalidInput(
-            "counter", sums.counter.name, f"one of {', '.join(whole)} in a deployment",
-            "its factorization leaves the integer grid that secure noise needs",
-        )  # fmt: skip
-    if guarantee.arrival_ratio > 1:
-        raise InvalidInput(
-            "arrival_ratio", guarantee.arrival_ratio, "1 for users who overlap",
-            "the noise covers users in order only; see reticent.privacy.arrivals",
-        )  # fmt: skip
-    return agent
-
-
-def _guarantee(agent: AnyLearner) -> Guarantee:
-    guarantee = guarantee_of(agent)
-    if guarantee is None:
-        raise InvalidInput("agent", agent.name, "one that promises privacy", "serve real users privately")
-    return guarantee
 
 
 def _require_shuffled_once(guarantee: Guarantee, contributions: int, pan_private: bool) -> None:

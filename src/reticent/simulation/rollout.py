@@ -14,9 +14,9 @@ from jax import Array
 
 from reticent.learning.learner import AnyLearner
 from reticent.learning.plan import Plan
+from reticent.runtime import unrolling
 from reticent.worlds import Episode, World
 from reticent.worlds.continuous import ContinuousWorld
-from reticent.worlds.world import unrolling
 
 AnyWorld: TypeAlias = World | ContinuousWorld
 

@@ -8,7 +8,6 @@ uses the truth (optimal values, regret) is for simulation.
 from __future__ import annotations
 
 import dataclasses
-import functools
 import math
 from typing import Any, Literal
 
@@ -19,15 +18,13 @@ from jax import Array
 
 from reticent.errors import InvalidInput
 from reticent.runtime import double_precision, double_precision_methods, on_device
+from reticent.worlds import exact_solutions
 from reticent.worlds.model import Model, cast
 
 RewardKind = Literal["bernoulli", "deterministic"]
 
 LARGEST_TABLE = 10**8
 """Most entries of a table with two state axes that :attr:`World.transitions` writes out: 800 MB."""
-
-UNROLLED, LARGEST_UNROLLED = 8, 10**5
-"""Horizons up to the first, of worlds with so many entries at most, are written out in programs for accelerators."""
 
 SHORT_ROW = 256
 """Rows up to this length are searched by counting, which vectorises; longer ones by bisection."""
@@ -87,7 +84,7 @@ class World:
                 "entries of transitions", f"{math.prod(shape):.3g}", f"at most {LARGEST_TABLE:.3g}",
                 "use world.rows, which are the probabilities of world.model.successors",
             )  # fmt: skip
-        table: Array = _dense(self.rows, model.successors, shape)
+        table: Array = exact_solutions.dense(self.rows, model.successors, shape)
         return table
 
     @property
@@ -113,10 +110,10 @@ class World:
 
     def step(self, step: Array, state: Array, action: Array, uniforms: Array) -> tuple[Array, Array]:
         """Next state and reward at 0-based ``step``, from two uniform draws (transition, reward)."""
-        following = invert(self.cumulative[_row(self.cumulative, step), state, action], uniforms[0])
+        following = invert(self.cumulative[exact_solutions.row_of(self.cumulative, step), state, action], uniforms[0])
         if self.model.successors is not None:
             following = self.model.successors[state, action, following].astype(following.dtype)
-        mean = self.reward_means[_row(self.reward_means, step), state, action]
+        mean = self.reward_means[exact_solutions.row_of(self.reward_means, step), state, action]
         reward = mean if self.reward_kind == "deterministic" else (uniforms[1] < mean).astype(mean.dtype)
         return following, reward
 
@@ -139,19 +136,21 @@ class World:
             raise InvalidInput(
                 "policy.shape", policy.shape, f"{wanted}, {kind}", "choices are integers, the rest floats"
             )
-        values: Array = _evaluate(self.rows, self.reward_means, model.successors, policy)
+        values: Array = exact_solutions.evaluate(self.rows, self.reward_means, model.successors, policy)
         return values
 
     def policy_value(self, policy: Array) -> Array:
         r"""Expected return :math:`\mathbb E\,V_1^\pi(s_1)` of a policy; the expectation is over the first state."""
-        value: Array = _expected_return(self.initial, self.evaluate(policy))
+        value: Array = exact_solutions.expected_return(self.initial, self.evaluate(policy))
         return value
 
     @property
     def optimal_action_values(self) -> Array:
         """Q*, shape ``(H, S, A)``."""
         model = self.model
-        table: Array = _optimal_action_values(self.rows, self.reward_means, model.successors, model.horizon)
+        table: Array = exact_solutions.optimal_action_values(
+            self.rows, self.reward_means, model.successors, model.horizon
+        )
         return table
 
     @property
@@ -172,7 +171,7 @@ class World:
 
     def optimal_policy_value(self) -> Array:
         """V* from the first state, as an array (for compiled programs)."""
-        value: Array = _best_return(self.initial, self.optimal_action_values)
+        value: Array = exact_solutions.best_return(self.initial, self.optimal_action_values)
         return value
 
     @property
@@ -184,96 +183,6 @@ class World:
     def uniform_value(self) -> float:
         """The uniform policy's value from the first state."""
         return float(self.policy_value(self.uniform_policy))
-
-
-def unrolling(steps: int) -> int:
-    """How many turns of a loop over steps to write out.
-
-    On an accelerator a turn costs more than a step of a small world. On a CPU it costs nothing, and a written-out loop
-    takes longer to compile.
-    """
-    return steps if 1 <= steps <= UNROLLED and jax.default_backend() != "cpu" else 1
-
-
-def _row(array: Array, step: Array) -> Array | int:
-    """Where ``step`` is found on the leading axis of rows that may be the same at every step."""
-    return step if array.shape[0] > 1 else 0
-
-
-def _action_values(rows: Array, means: Array, successors: Array | None, step: Array, following: Array) -> Array:
-    """One backup: Q_h ``(S, A)`` from V_{h+1} ``(S,)``."""
-    chances, reward = rows[_row(rows, step)], means[_row(means, step)]
-    if successors is None:
-        return reward + chances @ following
-    return reward + (chances * following[successors]).sum(axis=-1)
-
-
-# Compiled functions of arrays, not methods: a scan over a closure would be compiled anew for every call, and a world's name
-# is no reason for another program.
-
-
-@jax.jit
-def _evaluate(rows: Array, means: Array, successors: Array | None, policy: Array) -> Array:
-    """V^π ``(H + 1, S)`` of choices ``(H, S)`` or probabilities ``(H, S, A)``."""
-    everywhere = jnp.arange(rows.shape[1])
-
-    def chosen(following: Array, at: tuple[Array, Array]) -> tuple[Array, Array]:
-        step, action = at
-        chances, reward = (array[_row(array, step), everywhere, action] for array in (rows, means))
-        if successors is None:
-            values = reward + (chances * following).sum(axis=-1)
-        else:
-            values = reward + (chances * following[successors[everywhere, action]]).sum(axis=-1)
-        return values, values
-
-    def averaged(following: Array, at: tuple[Array, Array]) -> tuple[Array, Array]:
-        step, weights = at
-        values = (_action_values(rows, means, successors, step, following) * weights).sum(axis=-1)
-        return values, values
-
-    if policy.ndim == 2:
-        backup, steps = chosen, policy
-    else:
-        backup, steps = averaged, policy.astype(rows.dtype)
-    end = jnp.zeros(rows.shape[1], rows.dtype)
-    # Not a sparse world: XLA would compute a value anew for each of the n gathers that read it, n^H times in all.
-    unroll = unrolling(len(steps)) if successors is None and rows[0].size <= LARGEST_UNROLLED else 1
-    _, values = jax.lax.scan(backup, end, (jnp.arange(len(steps)), steps), reverse=True, unroll=unroll)
-    return jnp.concatenate([values, end[None]])
-
-
-@functools.partial(jax.jit, static_argnames="horizon")
-def _optimal_action_values(rows: Array, means: Array, successors: Array | None, horizon: int) -> Array:
-    """Q* ``(H, S, A)`` by value iteration."""
-
-    def backup(following: Array, step: Array) -> tuple[Array, Array]:
-        table = _action_values(rows, means, successors, step, following)
-        return table.max(axis=-1), table
-
-    end = jnp.zeros(rows.shape[1], rows.dtype)
-    return jax.lax.scan(backup, end, jnp.arange(horizon), reverse=True)[1]
-
-
-@jax.jit
-def _expected_return(initial: Array, values: Array) -> Array:
-    """V_1 ``(H + 1, S)`` where episodes begin."""
-    return initial @ values[0]
-
-
-@jax.jit
-def _best_return(initial: Array, table: Array) -> Array:
-    """V_1 of Q* ``(H, S, A)`` where episodes begin."""
-    return initial @ table[0].max(axis=-1)
-
-
-@functools.partial(jax.jit, static_argnames="shape")
-def _dense(rows: Array, successors: Array | None, shape: tuple[int, int, int, int]) -> Array:
-    """``rows`` with every state as a successor, of every step."""
-    if successors is not None:
-        state, action = jnp.ogrid[: shape[1], : shape[2]]
-        place = (slice(None), state[..., None], action[..., None], successors)
-        rows = jnp.zeros((len(rows), *shape[1:]), rows.dtype).at[place].add(rows)
-    return jnp.broadcast_to(rows, shape)
 
 
 def invert(cumulative: Array, uniform: Array) -> Array:

@@ -32,8 +32,8 @@ from reticent.agents.linear_mixture.frame import Frame
 from reticent.agents.linear_mixture.reward_coordinates import RewardCoordinates
 from reticent.learning.plan import Plan
 from reticent.learning.ridge import Estimate, width
+from reticent.runtime import unrolling
 from reticent.worlds import Model
-from reticent.worlds.world import unrolling
 
 MOST_FEATURES = 2**21
 """Numbers that a planner's features of one step may take (16 MB): beyond, it goes through the states in blocks."""

@@ -20,7 +20,7 @@ import jax.numpy as jnp
 from jax import Array
 
 from reticent.learning.plan import Plan
-from reticent.worlds.world import unrolling
+from reticent.runtime import unrolling
 
 
 class Widths(NamedTuple):

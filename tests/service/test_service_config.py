@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 from durable import MODEL
 
-from reticent.errors import InvalidInput
+from reticent.errors import InvalidInput, ReticentError, UnknownName
 from reticent.service.config import DevelopmentSecrets, Settings, make_settings, read_settings
 from reticent.service.fingerprint import fingerprint
 from reticent.service.models import deployment_model
@@ -57,20 +57,51 @@ def test_keys_are_kept_as_hashes(monkeypatch: pytest.MonkeyPatch) -> None:
         ({}, "exactly one"),
         ({"world": "riverswim", "model_file": "x.npz"}, "exactly one"),
         ({"world": "riverswim", "workers": 4}, "PostgreSQL"),
-        ({"world": "riverswim", "episodes": 0}, "episodes"),
-        ({"world": "riverswim", "colour": "red"}, "colour"),
-        ({"world": "riverswim", "app_key_sha256": ["plain text"]}, "app_key_sha256"),
-        ({"world": "riverswim", "control": {"share": 0}}, r"control\.share is 0.*greater than 0"),
-        ({"world": "riverswim", "control": {"share": 1}}, r"control\.share is 1.*less than 1"),
-        ({"world": "riverswim", "control": {"share": 0.2, "version": 1}}, r"control\.version is 1.*first user"),
-        ({"world": "riverswim", "control": {"share": 0.2, "arm": "b"}}, r"control\.arm"),
-        ({"world": "riverswim", "control": {}}, r"control\.share"),
-        ({"world": "riverswim", "control": {"share": 0.2}, "shadow": True}, "in shadow everybody"),
+        ({"world": "riverswim", "episodes": 0}, r"episodes is 0, but must be at least 1; docs/service\.md"),
+        ({"world": "riverswim", "episodes": "many"}, r"episodes is 'many', but must be a whole number"),
+        ({"world": "riverswim", "episodes": 1.5}, r"episodes is 1\.5, but must be a whole number"),
+        ({"world": "riverswim", "pan_private": "perhaps"}, r"pan_private is 'perhaps', but must be true or false"),
+        ({"world": "riverswim", "hosts": "here"}, r"hosts is 'here', but must be a list"),
+        ({"world": ["riverswim"]}, r"world is a list, but must be text"),
+        ({"world": "riverswim", "port": 70_000}, r"port is 70000, but must be at most 65535"),
+        ({"world": "riverswim", "planning": "now"}, r"planning is 'now', but must be 'background' or 'inline'"),
+        ({"world": "riverswim", "rate_limit": None}, r"rate_limit is empty, but must be a number"),
+        ({"world": "riverswim", "witness": 3}, r"witness is not accepted, but must be a path"),
+        (
+            {"world": "riverswim", "app_key_sha256": ["plain text"]},
+            r"app_key_sha256\.0 is not accepted, but must be text that",
+        ),
+        ({"world": "riverswim", "control": {"share": 0}}, r"control\.share is 0, but must be above 0"),
+        ({"world": "riverswim", "control": {"share": 1}}, r"control\.share is 1, but must be below 1"),
+        ({"world": "riverswim", "control": {"share": 0.2, "version": 1}}, r"^control\.version is 1.*first user"),
+        ({"world": "riverswim", "control": {}}, r"control\.share is missing, but must be given"),
+        ({"world": "riverswim", "control": 0.2}, r"control is 0\.2, but must be a mapping, such as \{share: …"),
+        (
+            {"world": "riverswim", "control": {"share": 0.2}, "shadow": True},
+            "^control is beside shadow.*in shadow everybody",
+        ),
         ({"world": "riverswim", "control": {"share": 0.001}, "episodes": 500}, "some controls and some others"),
     ],
 )
 def test_bad_settings_say_what_is_wrong(content: dict[str, Any], match: str) -> None:
-    with pytest.raises(InvalidInput, match=match):
+    with pytest.raises(InvalidInput, match=match) as refused:
+        make_settings(content)
+    assert not any(word in str(refused.value) for word in ("Input should", "Value error", "Field required"))
+
+
+@pytest.mark.parametrize(
+    ("content", "match"),
+    [
+        ({"world": "riverswim", "colour": "red"}, r"unknown setting 'colour' \(known: world, model_file, agent"),
+        ({"world": "riverswim", "episode": 5, "port": -1}, r"unknown setting 'episode'; did you mean 'episodes'\?"),
+        (
+            {"world": "riverswim", "control": {"shre": 0.2}},
+            r"unknown setting 'control\.shre'; did you mean 'control\.share'\? \(known: control\.share, control\.version\)",
+        ),
+    ],
+)
+def test_misspelled_settings_are_told_from_what_is_missing_without_them(content: dict[str, Any], match: str) -> None:
+    with pytest.raises(UnknownName, match=match):
         make_settings(content)
 
 
@@ -83,7 +114,7 @@ def test_no_message_repeats_the_database_password() -> None:
         {"world": "riverswim", "database": url, "colour": "red"},
         {"world": "riverswim", "database": {"url": url}},
     ):
-        with pytest.raises(InvalidInput) as refused:
+        with pytest.raises(ReticentError) as refused:
             make_settings(content)
         assert "hunter2" not in str(refused.value)
 

@@ -22,6 +22,7 @@ from pydantic import BaseModel, ConfigDict, Field, PrivateAttr, ValidationError,
 
 from reticent.errors import InvalidInput
 from reticent.learning.control import Control
+from reticent.service.setting_errors import explained
 
 Role = Literal["reader", "app", "shuffler", "admin"]
 ROLES: tuple[Role, ...] = get_args(Role)
@@ -42,10 +43,6 @@ SECRET_LENGTH = 32
 """Least length of a secret, but with ``--dev``."""
 
 Digest = Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")]
-
-
-SECRETIVE = ("database", "witness", "settings")
-"""Settings whose value no message repeats."""
 
 
 class DevelopmentSecrets(UserWarning):
@@ -302,13 +299,12 @@ def read_settings(
 
 
 def make_settings(content: dict[str, Any]) -> Settings:
-    """Settings from plain values, with this library's errors."""
+    """Settings from plain values.
+
+    Raises:
+      ReticentError: a setting is unknown, missing or outside its domain.
+    """
     try:
         return Settings(**content)
     except ValidationError as problem:
-        first = problem.errors()[0]
-        field = ".".join(str(part) for part in first["loc"]) or "settings"
-        # Only a plain value of a field that can hold no password is repeated: a database's URL may, and so may the whole.
-        given = first.get("input")
-        shown = given if isinstance(given, int | float | str) and field not in SECRETIVE else "not accepted"
-        raise InvalidInput(field, shown, first["msg"], "see docs/service.md") from None
+        raise explained(problem, Settings, {"control": ControlShare}) from None

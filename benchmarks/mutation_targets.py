@@ -119,15 +119,17 @@ TARGETS = {
     # -- the deployed path
     "mechanism": Target(
         f"{SERVICE}/mechanism.py",
-        (DEPLOYMENT, *of_service("embedded", "deployed_noise", "service_returning", "service_shuffle")),
+        (DEPLOYMENT, *of_service("embedded", "deployed_noise", "service_returning", "service_shuffle", "service_privacy")),
         f"({NARROW}) or several_contributions or too_coarse or not_exact or pattern_is_said "
-        "or not_cover or unless_it_was_lost or agents_memory or know_itself or that_refers_to",
+        "or not_cover or unless_it_was_lost or agents_memory or know_itself or that_refers_to "
+        "or cannot_deploy or within_delta or proof_says or half_of_the_noise",
         most=25,
     ),
     "deployable": Target(
         f"{SERVICE}/deployable.py",
         (DEPLOYMENT, *of_service("embedded", "deployed_noise", "service_returning")),
-        f"({NARROW}) or several_contributions or cannot_be_deployed or not_exact or block_of_a_tree or in_order_only",
+        f"({NARROW}) or several_contributions or cannot_be_deployed or not_exact or block_of_a_tree or in_order_only "
+        "or within_delta or proof_says or real_states_are_not",
     ),
     "rounds": Target(
         f"{SERVICE}/rounds.py", (DEPLOYMENT, *of_service("service_rollback", "service_score")),

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from line_world import line_world
 
 from reticent.agents.tabular.learner import CountingLearner
 from reticent.errors import InvalidInput
@@ -109,6 +110,11 @@ def test_it_deploys_the_agent_that_it_names(spec: str, trust: str, method: str, 
 def test_what_cannot_be_deployed_is_refused_with_the_reason(spec: str, reason: str) -> None:
     with pytest.raises(ValueError, match=reason):
         DeployedAgent(spec, RIVER, 40, SecureNoise())
+
+
+def test_real_states_are_not_deployed() -> None:
+    with pytest.raises(InvalidInput, match=r"real states, but must be one with finitely many; deploy model\.on_nodes"):
+        DeployedAgent("private-score-vi", line_world().model, 40, SecureNoise())
 
 
 def test_simulated_noise_cannot_deploy() -> None:

@@ -19,7 +19,7 @@ from durable import AGENT, MODEL, SECRET, deployment, episode, open_sum
 from reticent.agents import make_agent
 from reticent.errors import InvalidInput
 from reticent.privacy.accounting.gaussian import delta_of, mu_of
-from reticent.privacy.noise import GRID_BITS, SecureNoise, discretization_delta, touched_draws
+from reticent.privacy.noise import GRID_BITS, SecureNoise, delta_for_gaussian, discretization_delta, touched_draws
 from reticent.service import deployable, published
 from reticent.service.deployment import Deployment
 from reticent.service.mechanism import Mechanism, make_mechanism
@@ -253,6 +253,31 @@ def test_discrete_draws_are_counted_for_every_block_of_a_tree(monkeypatch: pytes
     monkeypatch.setattr(deployable, "touched_draws", count)
     make_mechanism("private-linopt-vi:counter=tree", MODEL, 100, SecureNoise(), contributions=2)
     assert counted == [pytest.approx(7.0, rel=1e-12)]
+
+
+@pytest.mark.parametrize(
+    ("settings", "visits", "times"),
+    [({"contributions": 3}, 1, 9), ({"pan_private": True}, 1, 2), ({"contributions": 3, "pan_private": True}, 1, 18),
+     ({"pan_private": True}, 3, 6)],
+    ids=str,
+)  # fmt: skip
+def test_as_many_discrete_draws_are_paid_for_as_the_proof_says(
+    settings: dict[str, Any], visits: int, times: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """g² for g contributions, twice that in two halves, and for every visit that the agent itself knows of; and all of it
+    twice, because a late report touches another round than its replacement would."""
+    model = make_world_from("random-blend:states=3,actions=2,horizon=2,d=2").model
+    spec = f"private-score-vi:first=0.4,growth=1,epsilon=15,contributions={visits}"
+    asked: list[float] = []
+
+    def ask(delta: float, epsilon: float, draws: float) -> float:
+        asked.append(draws)
+        return delta_for_gaussian(delta, epsilon, draws)
+
+    monkeypatch.setattr(deployable, "delta_for_gaussian", ask)
+    made = make_mechanism(spec, model, 12, SecureNoise(), **settings)
+    assert asked == [2 * np.size(made.noise_scale) * times]
+    assert made.name == made.agent.name == spec  # and not the agent of another ε that keeps the promise
 
 
 def test_a_store_meets_only_its_own_deployment(tmp_path: Path) -> None:

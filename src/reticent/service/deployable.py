@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 import dataclasses
-import math
 
 import numpy as np
 
@@ -47,7 +46,7 @@ def make_deployable(spec: str, model: Model, episodes: int, factor: float) -> An
         once = make_agent(join(name, {**chosen, "deployment": True}), model, episodes)
         sums, visits = private_sums(once), promise_of(once).participation.contributions
         blocks = sums.trust.sensitivity(sums.counter) ** 2
-        draws = touched_draws(int(np.size(sums.noise_scale)), blocks) * visits * math.ceil(factor**2)
+        draws = touched_draws(int(np.size(sums.noise_scale)), blocks) * visits * round(factor**2)
         kept = delta_for_gaussian(delta, epsilon, draws)
         chosen["epsilon"] = epsilon_of(mu_of(epsilon, kept) / factor, delta)
     agent = make_agent(join(name, {**chosen, "deployment": True}), model, episodes)

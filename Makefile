@@ -79,19 +79,19 @@ $(BIN)/python:
 	$(PYTHON) -m venv $(VENV)
 
 $(VENV)/.core: $(PACKAGES) constraints.txt | $(BIN)/python
-	$(PIP) -e clients/python -e '.[plots,people]'
+	$(PIP) -e '.[plots,people]'
 	@touch $@
 
 $(VENV)/.service: $(PACKAGES) constraints.txt | $(BIN)/python
-	$(PIP) -e clients/python -e '.[plots,people,service]'
+	$(PIP) -e '.[plots,people,service]'
 	@touch $@ $(VENV)/.core
 
 $(VENV)/.dev: $(PACKAGES) constraints.txt | $(BIN)/python
-	$(PIP) -e clients/python -e '.[dev]'
+	$(PIP) -e '.[dev]'
 	@touch $@ $(VENV)/.core
 
 $(VENV)/.docs: $(PACKAGES) constraints.txt | $(BIN)/python
-	$(PIP) -e clients/python -e '.[docs]'
+	$(PIP) -e '.[docs]'
 	@touch $@ $(VENV)/.core
 
 clean:

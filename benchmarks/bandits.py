@@ -19,7 +19,7 @@ from reticent.agents import make_agent
 from reticent.reports.plots import COLOURS, DPI, INK
 from reticent.runtime import enable_compilation_cache
 from reticent.simulation.simulate import simulate
-from reticent.worlds.registry import default_episodes, make_world_from
+from reticent.worlds.registry import default_episodes, make_world
 
 WORLD = "contextual-bandit"
 SHOWN = {
@@ -39,7 +39,7 @@ def main() -> None:
     parser.add_argument("--out", default="bandits.png")
     arguments = parser.parse_args()
     enable_compilation_cache()
-    world, users = make_world_from(WORLD), default_episodes(WORLD)
+    world, users = make_world(WORLD), default_episodes(WORLD)
     gap = world.optimal_value - world.uniform_value
     figure = Figure(figsize=(8.5, 4.8), dpi=DPI, layout="constrained")
     FigureCanvasAgg(figure)

@@ -26,7 +26,7 @@ from reticent.reports.plots import COLOURS, DPI, FAINT, INK, band, band_words
 from reticent.reports.progress import reporter
 from reticent.simulation.changing_rewards import Expects, simulate_changing_rewards
 from reticent.worlds.changing_rewards import StreamKind, reward_stream
-from reticent.worlds.registry import make_world_from
+from reticent.worlds.registry import make_world
 
 WORLD, SWING = "random-blend:states=5,actions=4,horizon=3,d=3", 0.6
 ALIKE = "contrasts=true,centred=true,span=seen,pool=true,normalize=true"
@@ -45,7 +45,7 @@ Row = dict[str, Any]
 
 def measure(episodes: int, seeds: int) -> list[Row]:
     """One row per stream, learner and length."""
-    world = make_world_from(WORLD)
+    world = make_world(WORLD)
     work = [
         (kind, name, length)
         for kind in get_args(StreamKind)

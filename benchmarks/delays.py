@@ -21,7 +21,7 @@ from reticent.agents import make_agent
 from reticent.reports.plots import COLOURS, DPI, INK
 from reticent.runtime import enable_compilation_cache
 from reticent.simulation.delayed import Delay, FixedDelay, GeometricDelay, Lost, simulate_delayed
-from reticent.worlds.registry import make_world_from
+from reticent.worlds.registry import make_world
 
 MEANS = (0, 100, 1000, 5000)
 LOSSES = (0.0, 0.5, 0.9)
@@ -38,7 +38,7 @@ Row = dict[str, float | str]
 
 def measure(world_spec: str, episodes: int, seeds: int) -> list[Row]:
     """One row per agent and delay; regret as a share of the uniform policy's."""
-    world = make_world_from(world_spec)
+    world = make_world(world_spec)
     uniform = episodes * (world.optimal_value - world.uniform_value)
     delays: list[tuple[float, float, Delay]] = [
         (mean, 0.0, GeometricDelay(mean) if mean else FixedDelay(0)) for mean in MEANS

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Streams without end and users who change: regret of the endless schedule beside known K, and through a change of season.
+"""Streams without end and users who change: regret of the endless schedule beside known K, and through a change of phase.
 
     python benchmarks/endless.py --seeds 4 --out docs/pictures/endless.png --rows endless.json
 
@@ -19,10 +19,10 @@ from matplotlib.figure import Figure
 
 from reticent.agents import make_agent
 from reticent.reports.plots import COLOURS, DPI, INK
-from reticent.simulation.seasons import simulate_seasons
+from reticent.simulation.non_stationary import simulate_non_stationary
 from reticent.simulation.simulate import Curves, simulate
-from reticent.worlds.registry import make_world_from
-from reticent.worlds.seasons import seasons_of
+from reticent.worlds.non_stationary import phases_of
+from reticent.worlds.registry import make_world
 
 KNOWN = (1_000, 10_000, 100_000, 1_000_000)
 WORLD, TURNING = "random-blend:states=8,actions=4,horizon=4,d=4", "random-blend:states=4,actions=3,horizon=3,d=3"
@@ -38,17 +38,17 @@ def row(curves: Curves) -> dict[str, Any]:
 
 def measure(seeds: int) -> dict[str, Any]:
     """Curves of the endless schedule, final regrets of known K, and curves through a change after 4 000 users."""
-    world, lanes = make_world_from(WORLD), list(range(seeds))
+    world, lanes = make_world(WORLD), list(range(seeds))
     endless = make_agent("private-score-vi:endless=true", world.model, KNOWN[-1])
     found: dict[str, Any] = {"endless": row(simulate(endless, world, lanes, width=1024))}
     for episodes in KNOWN:
         agent = make_agent("private-score-vi", world.model, episodes)
         found[str(episodes)] = simulate(agent, world, lanes, width=1024).regret[:, -1].tolist()
-    turning = make_world_from(TURNING)
-    seasons = seasons_of(turning, [4_000], seed=SEASON)
+    turning = make_world(TURNING)
+    phases = phases_of(turning, [4_000], seed=SEASON)
     for name, options in WATCHED.items():
         spec = f"private-score-vi:epsilon=2,endless=true,largest=400{options}"
-        curves = simulate_seasons(make_agent(spec, turning.model, 10_000), seasons, list(range(2 * seeds)))
+        curves = simulate_non_stationary(make_agent(spec, turning.model, 10_000), phases, list(range(2 * seeds)))
         found[name] = {**row(curves), "alarms": np.asarray(curves.carry.state.past.alarms).tolist()}
     return found
 

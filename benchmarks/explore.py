@@ -103,7 +103,7 @@ def main() -> None:
     parser.add_argument("--seeds", type=int, default=32)
     chosen = parser.parse_args()
 
-    from reticent.worlds import make_world_from
+    from reticent.worlds import make_world
 
     settings = {"users": chosen.users, "seeds": chosen.seeds, "delta": DELTA, "target": TARGET, "alarms": ALARMS}
     worlds = kept(chosen.out, settings)
@@ -113,7 +113,7 @@ def main() -> None:
         for epsilon in EPSILONS
     }
     for spec in WORLDS:
-        world = make_world_from(spec)
+        world = make_world(spec)
         found = worlds.setdefault(spec, {"curves": {}})
         found["random"] = float(f"{world.optimal_value - world.uniform_value:.5g}")
         for key, agent in names.items():

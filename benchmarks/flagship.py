@@ -72,11 +72,11 @@ def measure(job: Job) -> dict[str, Any]:
     from reticent.agents import make_agent
     from reticent.runtime import double_precision
     from reticent.simulation.simulate import simulate
-    from reticent.worlds import make_world_from
+    from reticent.worlds import make_world
 
     part, spec, agent_spec, users, seeds = job
     started = time.perf_counter()
-    world = make_world_from(spec)
+    world = make_world(spec)
     agent = make_agent(agent_spec, world.model, users)
     curves = double_precision(simulate)(agent, world, range(seeds))
     scale = world.optimal_value - world.uniform_value

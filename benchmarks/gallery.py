@@ -33,7 +33,7 @@ from reticent.experiments.reach import in_words, median_users_until
 from reticent.reports.plots import COLOURS, DPI, FAINT, INK, band, band_words, gaps
 from reticent.runtime import double_precision, enable_compilation_cache
 from reticent.simulation.simulate import Curves, simulate
-from reticent.worlds import WORLDS, World, default_episodes, make_world_from
+from reticent.worlds import WORLDS, World, default_episodes, make_world
 from reticent.worlds.registry import load_zoo
 from reticent.worlds.zoo import hard_instance, keyboard, mobile_health, tutor
 
@@ -68,7 +68,7 @@ class Shown(NamedTuple):
 
 def measure(spec: str, seeds: int, episodes: int | None) -> Shown:
     """Run both learners in the world."""
-    world = make_world_from(spec)
+    world = make_world(spec)
     users = default_episodes(spec) if episodes is None else episodes
     names = ("private-linucb", "linucb") if world.model.horizon == 1 else ("private-score-vi", "score-vi")
     options: tuple[dict[str, float], dict[str, float]] = ({"epsilon": 1.0, "delta": 1e-5}, {})

@@ -18,11 +18,11 @@ from rich.console import Console
 from rich.table import Table
 
 from reticent.agents import make_agent
+from reticent.agents.score.diagnostics import fit_of
 from reticent.agents.score.evidence import Fit
-from reticent.agents.score.insights import fit_of
 from reticent.agents.score.learner import ScoreLearner
 from reticent.simulation.simulate import simulate
-from reticent.worlds import make_world_from, misspecified
+from reticent.worlds import make_world, misspecified
 
 WORLDS = ("random-blend", "mobile-health", "tutor")
 AMOUNTS = (0.0, 0.1, 0.3)
@@ -31,7 +31,7 @@ AGENTS = ("score-vi", "private-score-vi:epsilon=1", "private-score-vi:epsilon=3"
 
 def probabilities(world_name: str, amount: float, agent_name: str, users: int, seeds: int) -> np.ndarray:
     """The probability, one per seed, of a misfit as large if the candidates were right."""
-    base = make_world_from(world_name)
+    base = make_world(world_name)
     world = dataclasses.replace(misspecified(base, amount), name=base.name) if amount else base
     agent = make_agent(agent_name, world.model, users)
     assert isinstance(agent, ScoreLearner)

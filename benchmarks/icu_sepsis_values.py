@@ -13,13 +13,13 @@ import argparse
 import jax.numpy as jnp
 import numpy as np
 
-from reticent.worlds import World, make_world
+from reticent.worlds import World, world_from_parameters
 from reticent.worlds.zoo import icu_sepsis as icu
 
 
 def believed(world: World, shares: np.ndarray) -> float:
     """The true value of the policy that is optimal if the phenotypes had these shares."""
-    return float(world.policy_value(make_world(world.model, shares, [1.0]).optimal_choices))
+    return float(world.policy_value(world_from_parameters(world.model, shares, [1.0]).optimal_choices))
 
 
 def values(horizon: int) -> dict[str, float]:

@@ -32,7 +32,7 @@ from reticent.learning.ridge import estimates
 from reticent.reports.plots import COLOURS, DPI, FAINT, INK
 from reticent.runtime import enable_compilation_cache
 from reticent.simulation.simulate import simulate
-from reticent.worlds import World, make_world_from, misspecified
+from reticent.worlds import World, make_world, misspecified
 
 AMOUNTS = (0.0, 0.01, 0.02, 0.05, 0.1, 0.2)
 LEARNERS = {"ucrl-vtr": "ucrl-vtr:replan=epoch", "private-linopt-vi, ε = 1": "private-linopt-vi:epsilon=1"}
@@ -43,7 +43,7 @@ Row = dict[str, Any]
 
 def used_radius(agent: LinOptLearner, state: AgentState, theta: jax.Array) -> jax.Array:
     """‖θ̂ − θ‖_Λ over β at the theory's scale, the largest of all steps that have something to learn."""
-    estimate, _ = estimates(agent.aggregator.regularized(state.aggregate))
+    estimate, _ = estimates(agent.aggregator.released(state.aggregate))
     if agent.normalize:
         estimate = project_sum(estimate)
     error = jnp.linalg.norm((estimate.theta - theta)[:, None, :] @ estimate.factor, axis=(-2, -1))
@@ -149,7 +149,7 @@ def main() -> None:
     parser.add_argument("--out", default="docs/pictures/misspecification.png")
     given = parser.parse_args()
     enable_compilation_cache()
-    base = make_world_from(given.world)
+    base = make_world(given.world)
     rows = [
         measure(base, label, told, amount, SCALES[label], given.episodes, given.seeds)
         for label in LEARNERS

@@ -6,6 +6,7 @@ from __future__ import annotations
 import dataclasses
 
 CLIENT = "clients/python/src/reticent_client"
+WIRE = "clients/python/src/reticent_wire"
 PRIVACY = "src/reticent/privacy"
 SERVICE = "src/reticent/service"
 ON_DEVICES = "clients/python/tests"
@@ -52,34 +53,34 @@ def of_service(*names: str) -> tuple[str, ...]:
 TARGETS = {
     # -- what leaves a device
     "clipping": Target(
-        f"{CLIENT}/wire/clipping.py", (CONTRIBUTIONS, SENSITIVITY),
+        f"{WIRE}/clipping.py", (CONTRIBUTIONS, SENSITIVITY),
         "no_vector or short_vectors or every_number or clip_norm or clip_interval",
     ),
     "grid": Target(
-        f"{CLIENT}/wire/grid.py", (CONTRIBUTIONS, "tests/privacy/test_noise.py"),
+        f"{WIRE}/grid.py", (CONTRIBUTIONS, "tests/privacy/test_noise.py"),
         "rounding or steps or fine or grid or quantiz or dither",
     ),
-    "packing": Target(f"{CLIENT}/wire/packing.py", (CONTRIBUTIONS, SENSITIVITY), "pack", most=20),
+    "packing": Target(f"{WIRE}/packing.py", (CONTRIBUTIONS, SENSITIVITY), "pack", most=20),
     "pattern": Target(
-        f"{CLIENT}/wire/participation.py", (f"{ON_DEVICES}/test_device_budget.py", "tests/privacy/test_participation.py"),
+        f"{WIRE}/participation.py", (f"{ON_DEVICES}/test_device_budget.py", "tests/privacy/test_participation.py"),
         "allowed or asked_for",
     ),
-    "promise": Target(f"{CLIENT}/wire/promise.py", (CONTRIBUTIONS,), NO_DRAWS, most=30),
+    "promise": Target(f"{WIRE}/promise.py", (CONTRIBUTIONS,), NO_DRAWS, most=30),
     "counts-form": Target(
-        f"{CLIENT}/wire/forms/counts.py", (CONTRIBUTIONS, f"{ON_DEVICES}/test_wire_vectors.py"), NO_DRAWS, most=25,
+        f"{WIRE}/forms/counts.py", (CONTRIBUTIONS, f"{ON_DEVICES}/test_wire_vectors.py"), NO_DRAWS, most=25,
     ),
     "regressions-form": Target(
-        f"{CLIENT}/wire/forms/regressions.py", (CONTRIBUTIONS, f"{ON_DEVICES}/test_wire_vectors.py", SENSITIVITY),
+        f"{WIRE}/forms/regressions.py", (CONTRIBUTIONS, f"{ON_DEVICES}/test_wire_vectors.py", SENSITIVITY),
         f"not clip and not pack and {NO_DRAWS}", most=30,
     ),
     "score-form": Target(
-        f"{CLIENT}/wire/forms/score.py", (CONTRIBUTIONS, f"{ON_DEVICES}/test_wire_vectors.py"), NO_DRAWS, most=30,
+        f"{WIRE}/forms/score.py", (CONTRIBUTIONS, f"{ON_DEVICES}/test_wire_vectors.py"), NO_DRAWS, most=30,
     ),
     "sampler": Target(f"{CLIENT}/discrete_gaussian.py", (f"{ON_DEVICES}/test_device_noise.py",), most=30),
     "budget": Target(f"{CLIENT}/budget.py", (f"{ON_DEVICES}/test_device_budget.py",)),
-    "shuffling": Target(f"{CLIENT}/wire/shuffling.py", (PROTOCOL, f"{ON_DEVICES}/test_device_messages.py"), most=40),
+    "shuffling": Target(f"{WIRE}/shuffling.py", (PROTOCOL, f"{ON_DEVICES}/test_device_messages.py"), most=40),
     "shuffle-rules": Target(
-        f"{CLIENT}/wire/shuffle_rules.py", (PROTOCOL, f"{ON_DEVICES}/test_device_messages.py"), most=25,
+        f"{WIRE}/shuffle_rules.py", (PROTOCOL, f"{ON_DEVICES}/test_device_messages.py"), most=25,
     ),
     # -- sensitivities, noise, accounts
     "sensitivity": Target(f"{PRIVACY}/sensitivity.py", (SENSITIVITY,), "not clip and not pack", most=30),
@@ -87,13 +88,13 @@ TARGETS = {
     "guarantee": Target(f"{PRIVACY}/guarantee.py", (LEDGER, "tests/privacy/test_guarantee.py"), most=30),
     "ledger": Target(f"{PRIVACY}/ledger.py", (LEDGER,)),
     "participation": Target(f"{PRIVACY}/participation.py", ("tests/privacy/test_participation.py",), most=40),
-    "arrivals": Target(f"{PRIVACY}/arrivals.py", ("tests/privacy/test_arrivals.py",)),
+    "arrivals": Target(f"{PRIVACY}/arrivals.py", ("tests/privacy/test_late_reports.py",)),
     "sums": Target(f"{PRIVACY}/sums.py", ("tests/privacy/test_sums.py", TRUST_MODELS, PROTOCOL), most=25),
     "account": Target(f"{PRIVACY}/accounting/account.py", (LEDGER,)),
     "gaussian": Target(f"{PRIVACY}/accounting/gaussian.py", (f"{ACCOUNTS}/test_gaussian_accountant.py",), most=40),
     "binomial": Target(f"{PRIVACY}/accounting/binomial.py", (f"{ACCOUNTS}/test_binomial_account.py",), most=30),
     "guessing": Target(f"{PRIVACY}/accounting/guessing.py", (f"{ACCOUNTS}/test_guessing.py",), most=40),
-    "atoms": Target(f"{PRIVACY}/atoms.py", ("tests/privacy/test_atoms.py",), most=20),
+    "atoms": Target(f"{PRIVACY}/atoms.py", ("tests/privacy/test_degenerate_noise.py",), most=20),
     # -- counters and trust models
     "tree": Target(
         f"{PRIVACY}/counters/tree.py", (COUNTERS,), "every_name or (tree and not (table or plain_tree_is or 64))", most=40,

@@ -25,7 +25,7 @@ from reticent.agents.linear_mixture.reward_coordinates import reward_coordinates
 from reticent.agents.registry import AGENTS
 from reticent.privacy.counters import EpochCounter
 from reticent.simulation.simulate import simulate
-from reticent.worlds import World, make_world_from
+from reticent.worlds import World, make_world
 
 METHODS = {"private-linopt-vi": "value-iteration", "private-linopt-po": "policy-optimization"}
 BONUS = {"private-linopt-vi": 0.05, "private-linopt-po": 0.1}
@@ -134,7 +134,7 @@ def main() -> None:
     parser.add_argument("--seeds", type=int, default=16)
     parser.add_argument("--json", action="store_true", help="print the rows as JSON instead of a markdown table")
     given = parser.parse_args()
-    world = make_world_from(given.world)
+    world = make_world(given.world)
     table = []
     for label, options in rows(world, METHODS[given.agent]):
         table.append({"label": label, **measure(world, given.agent, options, given.episodes, given.seeds)})

@@ -28,8 +28,8 @@ from reticent.service.embedded import DeployedAgent
 from reticent.service.recorded import meet_deployed
 from reticent.simulation.recorded import meet_recorded
 from reticent.simulation.simulate import simulate
-from reticent.simulation.truths import stack_truths
-from reticent.worlds import Model, make_world_from
+from reticent.simulation.world_batch import stack_worlds
+from reticent.worlds import Model, make_world
 from reticent.worlds.people import heartsteps, hillstrom, jester, msnbc
 from reticent.worlds.people.truth import blend_world
 from reticent.worlds.records.replayable import RandomisedUsers, Replayable
@@ -92,7 +92,7 @@ def shoppers() -> Problem:
     )  # fmt: skip
     rates, number = hillstrom.visit_rates(pilot)
     arm = int(((rates * number).sum(axis=0) / number.sum(axis=0)).argmax())
-    model = make_world_from("hillstrom").model
+    model = make_world("hillstrom").model
     return Problem(users, model, np.full((1, model.states), arm), records.users // 3)
 
 
@@ -145,7 +145,7 @@ def walkers(specs: list[str], days: int) -> None:
     fitted = heartsteps.fit_people(heartsteps.days_log(heartsteps.load_decisions()), 3, holdout=0.0)
     kernel, model, initial = fitted.kernel, fitted.model, np.asarray(fitted.model.initial)
     drawn = np.random.default_rng(0).dirichlet(np.ones(kernel.d), size=POPULATIONS)
-    place = stack_truths([blend_world(model, kernel, weights, "heartsteps") for weights in drawn])
+    place = stack_worlds([blend_world(model, kernel, weights, "heartsteps") for weights in drawn])
     best = np.asarray(place.optimal_policy_value())
     pooled = kernel.blended(fitted.shares).plan(heartsteps.HORIZON)[0]
     pilot = np.array([initial @ kernel.blended(weights).evaluate(pooled) for weights in drawn])

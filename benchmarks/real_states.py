@@ -22,7 +22,7 @@ from reticent.agents.linear_mixture import off_grid
 from reticent.runtime import enable_compilation_cache
 from reticent.simulation.rollout import rollout
 from reticent.simulation.simulate import simulate
-from reticent.worlds.registry import default_episodes, make_world_from
+from reticent.worlds.registry import default_episodes, make_world
 
 WALKS = 1000
 
@@ -50,7 +50,7 @@ def main() -> None:
     spec, users = "private-linopt-vi:bonus_scale=0.03", default_episodes("glucose")
     for nodes in arguments.nodes:
         for states in ("nodes", "real"):
-            world = make_world_from(f"glucose:states={states},nodes={nodes}")
+            world = make_world(f"glucose:states={states},nodes={nodes}")
             gap = world.optimal_value - world.uniform_value
             agent = make_agent(spec, world.model, users)
             curves = simulate(agent, world, range(arguments.seeds), width=64)

@@ -35,7 +35,7 @@ from reticent.service.app import make_deployment
 from reticent.service.config import make_settings
 from reticent.service.storage import records
 from reticent.service.storage.tables import EPISODES, METADATA, USERS
-from reticent_client.wire import arrays
+from reticent_wire import arrays
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "tests" / "support"))  # helpers that tests use too
 from service_process import ENVIRONMENT, Caller, Service, ask_once

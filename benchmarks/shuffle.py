@@ -25,8 +25,8 @@ from reticent.privacy.sums import PrivateSums, private_sums
 from reticent.reports.plots import COLOURS, DPI, INK
 from reticent.runtime import enable_compilation_cache
 from reticent.simulation.simulate import simulate
-from reticent.worlds.registry import default_episodes, make_world_from
-from reticent_client.wire.shuffling import coins_for, messages_per_user
+from reticent.worlds.registry import default_episodes, make_world
+from reticent_wire.shuffling import coins_for, messages_per_user
 
 WORDS = {
     "joint": "joint: the server is trusted",
@@ -48,7 +48,7 @@ def sent_per_user(sums: PrivateSums, sizes: list[int]) -> list[int]:
 
 def measure(world_spec: str, epsilon: float, seeds: int) -> dict[str, Any]:
     """Curves and figures of the three trust models on one world, at its default number of users."""
-    world, users = make_world_from(world_spec), default_episodes(world_spec)
+    world, users = make_world(world_spec), default_episodes(world_spec)
     gap = world.optimal_value - world.uniform_value
     options = {"epsilon": epsilon, "delta": 1e-5}
     found: dict[str, Any] = {"world": world_spec, "episodes": users, "epsilon": epsilon, "models": {}}

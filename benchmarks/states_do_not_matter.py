@@ -28,7 +28,7 @@ from reticent.agents import make_agent
 from reticent.reports.plots import COLOURS, DPI, FAINT, INK
 from reticent.runtime import enable_compilation_cache
 from reticent.simulation.simulate import simulate
-from reticent.worlds import World, make_world_from
+from reticent.worlds import World, make_world
 
 SIZES = (100, 1000, 10_000, 100_000)
 LARGEST = "large-blend:states=100000,actions=10,d=8,horizon=10"
@@ -78,7 +78,7 @@ def plan_times(world: World, episodes: int) -> Row:
 def measure(states: int, episodes: int, seeds: int) -> Row:
     """One size: regret of all seeds, and the time of a plan."""
     spec = f"large-blend:states={states}"
-    world = make_world_from(spec)
+    world = make_world(spec)
     agent = make_agent(AGENT, world.model, episodes)
     together = max(1, min(seeds, SCRATCH * world.model.d1 // (8 * entries(world))))
     started = time.perf_counter()
@@ -112,7 +112,7 @@ def stderr(sample: np.ndarray) -> float:
 def largest() -> Row:
     """The plan of :data:`LARGEST`, its construction, and the memory of the whole process so far."""
     started = time.perf_counter()
-    world = make_world_from(LARGEST)
+    world = make_world(LARGEST)
     built = time.perf_counter() - started
     row = plan_times(world, 20_000)
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20

@@ -37,7 +37,7 @@ from reticent.privacy.noise import SecureNoise
 from reticent.reports.plots import COLOURS, DPI, FAINT, INK
 from reticent.service.mechanism import make_mechanism
 from reticent.simulation.study import Population, Study, live, people_around, true_effects
-from reticent.worlds import World, make_world_from
+from reticent.worlds import World, make_world
 
 DAYS, FLOOR, DELTA, ALIKE, POPULATION = 42, 0.2, 1e-5, 5.0, 1
 PEOPLE, BUDGETS = (40, 400, 4000), (None, 10.0, 3.0, 1.0)
@@ -296,7 +296,7 @@ def main() -> None:
     parser.add_argument("--out", default="docs/pictures/study.png")
     arguments = parser.parse_args()
     began = time.monotonic()
-    world = make_world_from(f"heartsteps:population={POPULATION}")
+    world = make_world(f"heartsteps:population={POPULATION}")
     asked = questions(world)
     print(f"blend {np.round(np.asarray(world.transition_theta)[0], 2).tolist()}; radius "
           f"{[round(one.clip, 2) for one in asked]} instead of "

@@ -46,11 +46,11 @@ def run(names: list[str]) -> None:
     """Simulate groups and store their curves as they finish."""
     from reticent.agents import make_agent
     from reticent.simulation.simulate import simulate_settings
-    from reticent.worlds import make_world_from
+    from reticent.worlds import make_world
 
     for name in names or list(GROUPS):
         where, spec, epsilons = GROUPS[name]
-        world = make_world_from(where)
+        world = make_world(where)
         specs = [f"{spec}{',' if ':' in spec else ':'}epsilon={one:g}" for one in epsilons] or [spec]
         agents = [make_agent(one, world.model, EPISODES) for one in specs]
         found = simulate_settings(agents, world, list(SEEDS))

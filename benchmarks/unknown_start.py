@@ -18,7 +18,7 @@ import numpy as np
 from reticent.agents import make_agent
 from reticent.runtime import double_precision
 from reticent.simulation.simulate import simulate
-from reticent.worlds import Model, World, make_world, make_world_from, with_unknown_start
+from reticent.worlds import Model, World, make_world, with_unknown_start, world_from_parameters
 
 WORLDS = ("random-blend", "mobile-health", "random-blend:per_step=True")
 
@@ -29,7 +29,9 @@ def beginning_anywhere(world: World) -> World:
     drawn = np.random.default_rng(5).dirichlet(np.full(world.model.states, 0.3))
     model = dataclasses.replace(world.model, initial=jnp.asarray(drawn))
     name = f"{world.name}, Dirichlet(0.3)"
-    return make_world(model, world.transition_theta, world.reward_theta, name=name, reward_kind=world.reward_kind)
+    return world_from_parameters(
+        model, world.transition_theta, world.reward_theta, name=name, reward_kind=world.reward_kind
+    )
 
 
 def regrets(model: Model, world: World, users: int, seeds: int) -> np.ndarray:
@@ -58,6 +60,6 @@ if __name__ == "__main__":
     arguments = parser.parse_args()
     print("| first states | declared | unknown, guess uniform | uniform wrongly declared |\n|---|--:|--:|--:|")
     for spec in arguments.world or WORLDS:
-        world = make_world_from(spec)
+        world = make_world(spec)
         for each in (world, beginning_anywhere(world)):
             compare(each, arguments.users, arguments.seeds)

@@ -20,7 +20,7 @@ from reticent.experiments.rehearsal import rehearse
 from reticent.experiments.rehearsal.deployment import answer, deployment_text
 from reticent.reports.rehearsal_page import rehearsal_html
 from reticent.reports.rehearsal_picture import draw_rehearsal
-from reticent.worlds.registry import make_world_from
+from reticent.worlds.registry import make_world
 
 pytestmark = pytest.mark.skipif(axe.why_not() is not None, reason=f"ACCESSIBILITY IS NOT TESTED: {axe.why_not()}")
 
@@ -72,7 +72,7 @@ def test_a_run_s_report(window: Any, tmp_path: Path) -> None:
 
 @pytest.mark.verify
 def test_a_rehearsal_s_page(window: Any, tmp_path: Path) -> None:
-    found = rehearse(make_world_from(WORLD).model, users=60, truths=3, trusts=("joint",), epsilons=(1.0,))
+    found = rehearse(make_world(WORLD).model, users=60, truths=3, trusts=("joint",), epsilons=(1.0,))
     page = tmp_path / "rehearsal.html"
     deployed = deployment_text(found, world=WORLD)
     page.write_text(rehearsal_html(found, answer(found), deployed, draw_rehearsal(found)), encoding="utf-8")
@@ -83,7 +83,7 @@ def test_a_rehearsal_s_page(window: Any, tmp_path: Path) -> None:
 @pytest.mark.parametrize("scheme", SCHEMES)
 def test_the_dashboard(window: Any, tmp_path: Path, scheme: str) -> None:
     with running(settings(tmp_path)) as url, httpx.Client(base_url=url, timeout=60) as client:
-        come(client, range(5), make_world_from(settings(tmp_path).world).model)
+        come(client, range(5), make_world(settings(tmp_path).world).model)
         for width in WIDTHS:
             with watch(window, url, width=width, scheme=scheme) as watched:
                 watched.until("!document.getElementById('numbers').hidden")

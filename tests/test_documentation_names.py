@@ -13,6 +13,7 @@ import pytest
 
 import reticent
 import reticent_client
+import reticent_wire
 from reticent.service.telemetry import ATTRIBUTES
 
 ROOT = Path(__file__).parents[1]
@@ -69,7 +70,7 @@ VALUES = {
 def modules() -> dict[str, str]:
     """Module by every ending of its dotted name: ``privacy.noise`` as well as ``reticent.privacy.noise``."""
     found: dict[str, str] = {}
-    for package in (reticent, reticent_client):
+    for package in (reticent, reticent_client, reticent_wire):
         names = [package.__name__]
         names += [
             one.name for one in pkgutil.walk_packages(package.__path__, package.__name__ + ".", onerror=lambda _: None)

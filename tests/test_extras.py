@@ -36,7 +36,7 @@ importlib.util.find_spec = lambda name, package=None: None if name in absent els
 USES = """
 import reticent, reticent.worlds
 from reticent.errors import MissingExtra
-world = reticent.make_world_from("riverswim:states=3,horizon=4")
+world = reticent.make_world("riverswim:states=3,horizon=4")
 result = reticent.run("riverswim:states=3,horizon=4", ["ucrl-vtr"], episodes=20, seeds=2, out="there")
 def fit():
     from reticent.worlds import fit
@@ -53,7 +53,7 @@ def ray():
 uses = {
     "plots": lambda: result.plot("picture.png"), "people": result.to_frame, "people ": fit,
     "gym": lambda: reticent.play(None, world.model, "ucrl-vtr", 5), "secure": secure, "people  ": sweep, "ray": ray,
-    "icu": lambda: reticent.make_world_from("icu-sepsis"),
+    "icu": lambda: reticent.make_world("icu-sepsis"),
 }
 for extra, use in uses.items():
     try:
@@ -103,11 +103,15 @@ def test_a_command_says_what_to_install_in_one_line(tmp_path: Path, line: list[s
     assert said.endswith(f"run pip install 'reticent[{extra}]'")
 
 
+OWN = {"reticent", "reticent_client", "reticent_wire"}
+"""Packages of this distribution."""
+
+
 def test_every_optional_package_has_an_extra_and_every_import_a_home() -> None:
     """What the sources import is in the core, in an extra that :data:`EXTRAS` names, or in the standard library."""
-    spelled = {"yaml": "pyyaml", "reticent_client": "reticent-client"}
+    spelled = {"yaml": "pyyaml"}
     core = {entry.split(">")[0] for entry in PROJECT["dependencies"]}
-    assert core == {"reticent-client", "jax", "numpy", "scipy", "typer", "rich", "pyyaml"}
+    assert core == {"jax", "numpy", "scipy", "typer", "rich", "pyyaml"}
     imported = set()
     for path in (ROOT / "src" / "reticent").rglob("*.py"):
         for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
@@ -115,7 +119,7 @@ def test_every_optional_package_has_an_extra_and_every_import_a_home() -> None:
                 imported |= {name.name.partition(".")[0] for name in node.names}
             elif isinstance(node, ast.ImportFrom) and node.level == 0 and node.module:
                 imported.add(node.module.partition(".")[0])
-    outside = {name for name in imported if name not in sys.stdlib_module_names and name != "reticent"}
+    outside = {name for name in imported if name not in sys.stdlib_module_names and name not in OWN}
     brought_along = {"starlette", "typing_extensions"}  # by FastAPI; read by type checkers only
     assert {name for name in outside if spelled.get(name, name) not in core} <= {*EXTRAS, *brought_along}
     for package, extra in EXTRAS.items():

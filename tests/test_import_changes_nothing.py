@@ -14,7 +14,7 @@ before = dict(os.environ)
 import jax
 import reticent
 assert not jax.config.jax_enable_x64
-world = reticent.make_world_from("riverswim:states=3,horizon=4")
+world = reticent.make_world("riverswim:states=3,horizon=4")
 agent = reticent.make_agent("private-linopt-vi", world.model, 20)
 state = agent.init()
 plan = agent.plan(state)

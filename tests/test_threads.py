@@ -17,8 +17,8 @@ if hasattr(os, "sched_setaffinity"):
 """
 
 WORLD = """
-from reticent.worlds import make_world_from
-world = make_world_from("riverswim:states=6")
+from reticent.worlds import make_world
+world = make_world("riverswim:states=6")
 """
 
 COUNT = """

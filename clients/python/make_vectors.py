@@ -22,16 +22,16 @@ from typing import Any
 import numpy as np
 
 from reticent_client.discrete_gaussian import DiscreteGaussian
-from reticent_client.wire import Billboard, Dimensions, Model, Rules, ShuffleRules, Trajectory
-from reticent_client.wire.arrays import to_json
-from reticent_client.wire.clipping import clip_interval, clip_norm
-from reticent_client.wire.forms import form_named
-from reticent_client.wire.grid import quantize, round_at
-from reticent_client.wire.promise import epsilon_of, report_epsilon
-from reticent_client.wire.shuffling import Tally, tally_of
-from reticent_client.wire.trajectory import well_formed
+from reticent_wire import Billboard, Dimensions, Model, Rules, ShuffleRules, Trajectory
+from reticent_wire.arrays import to_json
+from reticent_wire.clipping import clip_interval, clip_norm
+from reticent_wire.forms import form_named
+from reticent_wire.grid import quantize, round_at
+from reticent_wire.promise import epsilon_of, report_epsilon
+from reticent_wire.shuffling import Tally, tally_of
+from reticent_wire.trajectory import well_formed
 
-PLACE = Path(__file__).parent / "src" / "reticent_client" / "wire" / "vectors"
+PLACE = Path(__file__).parent / "src" / "reticent_wire" / "vectors"
 Cases = list[dict[str, Any]]
 
 

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from reticent.experiments.run import run
     from reticent.experiments.saved import Saved, load, save
     from reticent.simulation.simulate import Curves, simulate
-    from reticent.worlds import make_world_from
+    from reticent.worlds import make_world
 
 __version__ = "0.2.0"
 
@@ -38,7 +38,7 @@ _HOMES = {
     "Saved": "reticent.experiments.saved",
     "load": "reticent.experiments.saved",
     "make_agent": "reticent.agents",
-    "make_world_from": "reticent.worlds",
+    "make_world": "reticent.worlds",
     "play": "reticent.experiments.play",
     "run": "reticent.experiments.run",
     "save": "reticent.experiments.saved",
@@ -53,7 +53,7 @@ __all__ = [
     "__version__",
     "load",
     "make_agent",
-    "make_world_from",
+    "make_world",
     "play",
     "run",
     "save",

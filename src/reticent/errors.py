@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from reticent_client.wire.errors import InvalidInput, ReticentError
+from reticent_wire.errors import InvalidInput, ReticentError
 
 __all__ = ["InvalidInput", "MissingExtra", "ReticentError", "UnknownName"]
 

@@ -27,7 +27,7 @@ from reticent.privacy.sums import PrivateSums
 from reticent.simulation.engine import program_of
 from reticent.simulation.rollout import episode_uniforms, rollout
 from reticent.simulation.simulate import Curves, simulate
-from reticent.worlds import Episode, World, make_world_from
+from reticent.worlds import Episode, World, make_world
 
 EPISODES = 40
 # Every registered agent as it comes, and the options that change which code runs.
@@ -70,7 +70,7 @@ WORLDS = dict.fromkeys(("linucb", "private-linucb"), "contextual-bandit:contexts
 
 @functools.cache
 def world_of(spec: str) -> World:
-    return make_world_from(WORLDS.get(spec.partition(":")[0], "random-blend:states=4,actions=3,horizon=3,d1=3,d2=2"))
+    return make_world(WORLDS.get(spec.partition(":")[0], "random-blend:states=4,actions=3,horizon=3,d1=3,d2=2"))
 
 
 @functools.cache

@@ -15,10 +15,10 @@ from reticent.audit.page import audit_html
 from reticent.audit.picture import draw_audit
 from reticent.errors import InvalidInput, UnknownName
 from reticent.simulation.rollout import rollout
-from reticent.worlds import make_world_from
+from reticent.worlds import make_world
 
 SMALL = "random-blend:states=3,actions=2,horizon=2,d1=2,d2=3,per_step=true"
-WORLD = make_world_from(SMALL)
+WORLD = make_world(SMALL)
 
 
 def subject(world=WORLD, episodes: int = 8, **options) -> Subject:
@@ -111,7 +111,7 @@ REPETITIONS = 20
 @pytest.mark.verify
 @pytest.mark.parametrize("trust", ["joint", "local"])
 def test_the_shipped_defaults_are_never_above_their_claim(trust: str) -> None:
-    world = make_world_from("mobile-health")
+    world = make_world("mobile-health")
     one = subject(world, 512, trust=trust)
     pair, _ = worst_pair(one)
     bounds = [evidence(play_releases(one, pair, 20_000, seed)).lower_bound.epsilon for seed in range(REPETITIONS)]
@@ -123,7 +123,7 @@ def test_the_shipped_defaults_are_never_above_their_claim(trust: str) -> None:
 @pytest.mark.parametrize("trust", ["joint", "local"])
 @pytest.mark.parametrize("epsilon", [1.0, 2.0, 4.0])
 def test_the_bound_reaches_four_fifths_of_the_claim(trust: str, epsilon: float) -> None:
-    world = make_world_from("mobile-health")
+    world = make_world("mobile-health")
     one = subject(world, 512, trust=trust, epsilon=epsilon)
     pair, _ = worst_pair(one, gradient=False)
     found = evidence(play_releases(one, pair, 60_000, 5))

@@ -16,9 +16,9 @@ from reticent.audit import Subject, check_noise, check_source
 from reticent.audit.distribution import fits
 from reticent.privacy.noise import SecureNoise
 from reticent.privacy.simulation_noise import SimulationNoise
-from reticent.worlds import make_world_from
+from reticent.worlds import make_world
 
-WORLD = make_world_from("random-blend:states=3,actions=2,horizon=3,d1=3,d2=2,per_step=true")
+WORLD = make_world("random-blend:states=3,actions=2,horizon=3,d1=3,d2=2,per_step=true")
 KINDS = {
     "epochs": {"first": 2},
     "tree": {"counter": "tree"},

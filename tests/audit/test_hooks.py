@@ -28,10 +28,10 @@ from reticent.privacy.clipping import clip_norm
 from reticent.privacy.counters import SeparateRounds
 from reticent.privacy.guarantee import DeclaredGroup, Guarantee, NoisySum
 from reticent.privacy.ledger import CounterShare, Ledger
-from reticent.privacy.neighbours import Pair
+from reticent.privacy.neighbouring_datasets import Pair
 from reticent.privacy.sums import PrivateSums, SumState
 from reticent.privacy.trust import JOINT
-from reticent.worlds import Episode, World, make_world_from
+from reticent.worlds import Episode, World, make_world
 
 RADIUS, NUMBERS = 1.5, 6
 
@@ -52,8 +52,8 @@ class ClippedVectors(PrivateSums):
         vector = clip_norm(seen, RADIUS) if self.clipped else seen
         return self.send(vector[None], noise)
 
-    def regularized(self, state: SumState) -> Array:
-        return self.released(state)[0]
+    def released(self, state: SumState) -> Array:
+        return self.released_sums(state)[0]
 
 
 @jax.tree_util.register_dataclass
@@ -63,13 +63,13 @@ class VectorLearner(Learner[Array, Array, Array]):
 
     def plan(self, state: AgentState, *, action_values: bool = False) -> Plan:
         model = self.model
-        sums = self.aggregator.regularized(state.aggregate).reshape(model.states, model.actions)
+        sums = self.aggregator.released(state.aggregate).reshape(model.states, model.actions)
         table = jnp.broadcast_to(sums, (model.horizon, *sums.shape))
         values = jnp.concatenate([table.max(axis=-1), jnp.zeros((1, model.states))])
         unit = jnp.ones(model.horizon)
         return Plan(table.argmax(axis=-1), values, 0 * unit, unit, table if action_values else None)
 
-    def see(self, plan: Plan, episode: Episode) -> Array:
+    def statistic(self, plan: Plan, episode: Episode) -> Array:
         here = episode.states[:-1] * self.model.actions + episode.actions
         weight = 1 / (1 + jnp.abs(plan.values[0, 0]))  # a function of earlier releases
         return weight * jax.nn.one_hot(here, NUMBERS, dtype=weight.dtype).sum(axis=0)
@@ -99,7 +99,7 @@ class VectorNeighbours:
 
 @functools.cache
 def world() -> World:
-    return make_world_from("random-blend:states=3,actions=2,horizon=1,d1=2,d2=2")
+    return make_world("random-blend:states=3,actions=2,horizon=1,d1=2,d2=2")
 
 
 def subject(factor: float = 1.0, clipped: bool = True) -> Subject:

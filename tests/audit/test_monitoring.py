@@ -14,12 +14,12 @@ import pytest
 from reticent.agents import make_agent
 from reticent.audit import NoiseMonitor, Subject, canary_noise, monitor, probe
 from reticent.privacy.counters import EpochCounter, TreeCounter
-from reticent.worlds import World, make_world_from
+from reticent.worlds import World, make_world
 
 
 @functools.cache
 def world() -> World:
-    return make_world_from("random-blend:states=3,actions=2,horizon=2,d1=2,d2=2,per_step=true")
+    return make_world("random-blend:states=3,actions=2,horizon=2,d1=2,d2=2,per_step=true")
 
 
 def subject(spec: str, factor: float = 1.0, users: int = 4) -> Subject:
@@ -76,7 +76,7 @@ def test_a_user_who_stands_out_is_guessed_too_often() -> None:
 @pytest.mark.verify
 @pytest.mark.parametrize("name", ["private-lsvi-ucb", "lsl-improve"])
 def test_agents_with_an_adversary_of_their_own_are_watched_by_their_guesses(name: str) -> None:
-    place = make_world_from("linear-mdp:states=3,actions=2,d=2,horizon=1")
+    place = make_world("linear-mdp:states=3,actions=2,d=2,horizon=1")
     state = monitor(Subject(make_agent(name, place.model, 16)), place, trials=256)
     assert (state.verdict, state.noise, state.guesses.guesses) == ("consistent", None, 256)
 

@@ -13,18 +13,18 @@ import pytest
 
 from reticent.agents import make_agent
 from reticent.audit import Attack, Audit, Bound, Evidence, Scores
-from reticent.audit.atoms import atom_evidence
+from reticent.audit.degenerate_noise import degenerate_noise_evidence
 from reticent.audit.page import audit_html
 from reticent.audit.picture import audit_figure
 from reticent.cli.audit import print_audit, write
-from reticent.privacy.atoms import AtomCount
+from reticent.privacy.degenerate_noise import DegenerateCount
 from reticent.privacy.guarantee import Guarantee
-from reticent.worlds import make_world_from
+from reticent.worlds import make_world
 
 
 @functools.cache
 def guarantee() -> Guarantee:
-    model = make_world_from("random-blend:states=3,actions=2,horizon=2,d1=2,d2=2").model
+    model = make_world("random-blend:states=3,actions=2,horizon=2,d1=2,d2=2").model
     return make_agent("private-linopt-vi:epsilon=1", model, 8).promise
 
 
@@ -70,8 +70,8 @@ def test_the_bound_is_printed_everywhere_and_beside_the_claim(bounds, verdict, t
 
 def test_missing_noise_is_printed_everywhere_and_is_a_violation_by_itself(tmp_path, capsys) -> None:
     result = make_audit(0.123, 0.045)
-    count = AtomCount("no noise on a whole release", 200_000, 391, 1e-9)
-    atoms = atom_evidence([count], guarantee())
+    count = DegenerateCount("no noise on a whole release", 200_000, 391, 1e-9)
+    atoms = degenerate_noise_evidence([count], guarantee())
     result = dataclasses.replace(
         result, attacks=(dataclasses.replace(result.attacks[0], atoms=atoms), result.attacks[1])
     )

@@ -20,9 +20,9 @@ from reticent.audit import (
     worst_pair,
 )
 from reticent.audit.worst_pair import ascend
-from reticent.worlds import Episode, make_world_from
+from reticent.worlds import Episode, make_world
 
-WORLD = make_world_from("random-blend:states=3,actions=2,horizon=2,d1=2,d2=3,per_step=true")
+WORLD = make_world("random-blend:states=3,actions=2,horizon=2,d1=2,d2=3,per_step=true")
 USERS = 4
 KINDS = {
     "epochs": {"first": 1, "growth": 1.5},

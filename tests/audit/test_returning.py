@@ -12,9 +12,9 @@ from reticent.audit.returning import play_returning, replay_returning
 from reticent.errors import InvalidInput
 from reticent.privacy.participation import Participation
 from reticent.simulation.returning import attend
-from reticent.worlds.registry import make_world_from
+from reticent.worlds.registry import make_world
 
-MODEL = make_world_from("random-blend:states=3,actions=2,horizon=2,d=2").model
+MODEL = make_world("random-blend:states=3,actions=2,horizon=2,d=2").model
 OPTIONS = "first=0.05,growth=1,largest=1,epsilon=4"
 
 

@@ -14,7 +14,7 @@ from scipy.stats import binom, laplace, norm
 from reticent.agents import make_agent
 from reticent.audit.sequential import GAINS, SCALES, GuessMonitor, NoiseMonitor, largest_accuracy, log_ratio
 from reticent.errors import InvalidInput
-from reticent.worlds import make_world_from
+from reticent.worlds import make_world
 
 FOUND_WITHIN = 3000
 """Numbers within which Gaussian noise at 0.9 of its scale is found, at α = 0.001; the docstring states it."""
@@ -135,7 +135,7 @@ def test_guesses_that_are_too_good_are_found() -> None:
 
 
 def test_how_often_a_coin_may_be_guessed_follows_from_the_promise() -> None:
-    model = make_world_from("random-blend:states=3,actions=2,horizon=1,d1=2,d2=2").model
+    model = make_world("random-blend:states=3,actions=2,horizon=1,d1=2,d2=2").model
     gaussian = make_agent("private-linopt-vi:epsilon=1", model, 8).promise
     assert largest_accuracy(gaussian) == pytest.approx(0.5531, abs=2e-3)
     pure = make_agent("pucb:epsilon=1", model, 8).promise

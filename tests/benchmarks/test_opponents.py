@@ -19,7 +19,7 @@ from reticent.agents.linear_mixture.learner import LinOptLearner
 from reticent.agents.linear_mixture.radius import Radii
 from reticent.experiments.bench import Work
 from reticent.experiments.bench.work import PAPER
-from reticent.worlds import Episode, World, make_world_from
+from reticent.worlds import Episode, World, make_world
 
 sys.path.insert(0, str(Path(__file__).parents[2] / "benchmarks"))
 
@@ -98,7 +98,7 @@ def play_library(
 )
 def test_the_loop_plays_the_same_episodes_as_the_library(scales: tuple[float, ...], world: str) -> None:
     """Same uniforms, same noise for every node: the same plans, policies, values and states in every episode."""
-    built = make_world_from(world)
+    built = make_world(world)
     agent = quieter(make_agent(PAPER, built.model, EPISODES + 1), *scales)
     rng = np.random.default_rng(5)
     uniforms = rng.random((EPISODES, 1 + 2 * built.model.horizon))
@@ -123,7 +123,7 @@ def test_the_loop_plays_the_same_episodes_as_the_library(scales: tuple[float, ..
 
 @pytest.mark.parametrize(("episodes", "epsilon"), [(64, 1.0), (20_000, 0.3)])
 def test_the_loop_has_the_papers_constants(episodes: int, epsilon: float) -> None:
-    model = make_world_from("random-blend:horizon=4,d1=3,d2=2").model
+    model = make_world("random-blend:horizon=4,d1=3,d2=2").model
     agent = make_agent(PAPER, model, episodes, epsilon=epsilon, bonus_scale=0.1)
     ours = loop.paper_constants(episodes, 4, 3, 2, epsilon, 1e-5, 0.05, 0.1)
     expected = constants_of(agent)
@@ -144,7 +144,7 @@ def test_the_loop_draws_the_noise_it_says() -> None:
 
 
 def test_the_loops_regret_is_that_of_its_policies() -> None:
-    world = make_world_from("random-blend:states=3,actions=2,horizon=2,d=2")
+    world = make_world("random-blend:states=3,actions=2,horizon=2,d=2")
     mixture = loop.Mixture(**plain_arrays(world))
     constants = loop.paper_constants(100, 2, 2, 2, 1.0, 1e-5, 0.05, 0.1)
     regret = loop.regret(mixture, constants, 100, 30, seed=1)

@@ -9,13 +9,13 @@ from pathlib import Path
 import pytest
 
 from reticent.agents import make_agent
-from reticent.worlds import make_world_from
+from reticent.worlds import make_world
 
 sys.path.insert(0, str(Path(__file__).parents[2] / "benchmarks"))
 
 from peers import HEAD, PEERS, Peer, outside, row
 
-WORLD = make_world_from("random-blend:states=2,actions=2,horizon=2,d=2")
+WORLD = make_world("random-blend:states=2,actions=2,horizon=2,d=2")
 
 
 @pytest.mark.parametrize("peer", PEERS, ids=lambda peer: peer.agent)

@@ -11,7 +11,7 @@ from typer.testing import CliRunner
 from reticent.cli import app
 from reticent.cli.audit import make_subject
 from reticent.errors import InvalidInput, UnknownName
-from reticent.worlds import make_world_from
+from reticent.worlds import make_world
 
 SMALL = "random-blend:states=3,actions=2,horizon=2,d1=2,d2=2,per_step=true"
 
@@ -50,7 +50,7 @@ def test_the_command_says_who_can_be_audited() -> None:
 
 @pytest.mark.parametrize("name", ["private-ucb-vi", "private-ucb-po", "pucb", "dp-ucbvi", "ldp-obi"])
 def test_the_command_takes_every_agent_that_promises_something(name: str) -> None:
-    world = make_world_from("riverswim:states=3,horizon=2")
+    world = make_world("riverswim:states=3,horizon=2")
     subject = make_subject(name, world, None, {"trust": None, "counter": None, "epsilon": 2.0, "delta": 1e-4})
     assert subject.guarantee.epsilon == 2.0
     assert subject.agent.schedule.episodes == (512 if subject.agent.schedule.sizes else 16)

@@ -13,8 +13,8 @@ from scipy.stats import chi2
 
 from reticent.errors import InvalidInput
 from reticent.experiments.users import Crowd, MovingTruth, Truth
-from reticent.worlds import make_world_from
-from reticent.worlds.seasons import seasons_of
+from reticent.worlds import make_world
+from reticent.worlds.non_stationary import phases_of
 from reticent_client import Client
 
 WORLD = "random-blend:states=3,actions=2,horizon=2,d=2"
@@ -108,7 +108,7 @@ def test_a_service_that_is_not_there_is_said_so(users) -> None:
 )
 def test_simulated_users_live_in_their_world(spec: str) -> None:
     """Next states of one pair against the world's own probabilities: chi-square, false alarm 1e-6; rewards likewise."""
-    world = make_world_from(spec)
+    world = make_world(spec)
     truth, rng, size = Truth(world), np.random.default_rng(5), 4_000
     drawn = [truth.step(rng, 1, 2, 1) for _ in range(size)]
     expected = size * np.asarray(world.transitions)[1, 2, 1]
@@ -123,12 +123,12 @@ def test_simulated_users_live_in_their_world(spec: str) -> None:
     assert {truth.start(rng) for _ in range(200)} <= set(np.flatnonzero(np.asarray(world.model.initial)))
 
 
-def test_a_visit_lives_in_its_season() -> None:
-    seasons = seasons_of(make_world_from(WORLD), [3, 5], 1)
-    moving = MovingTruth(seasons)
+def test_a_visit_lives_in_its_phase() -> None:
+    phases = phases_of(make_world(WORLD), [3, 5], 1)
+    moving = MovingTruth(phases)
     expected = [0, 0, 0, 1, 1, 2, 2]
-    for visit, season in enumerate(expected):
-        np.testing.assert_array_equal(moving.at(visit)._means, np.asarray(seasons[season].world.reward_means))
+    for visit, phase in enumerate(expected):
+        np.testing.assert_array_equal(moving.at(visit)._means, np.asarray(phases[phase].world.reward_means))
     assert (moving.at(0)._means != moving.at(3)._means).any()
 
 
@@ -138,12 +138,12 @@ TURNING = "random-blend:states=4,actions=3,horizon=3,d=3"
 @pytest.mark.verify
 def test_users_who_change_and_return_are_learned_from_again(users, tmp_path) -> None:
     """The change that docs/endless.md is about, through a service that is told nothing of it: its plan of the first
-    season loses 0.83 in the second. In the end it loses less than half of that: in simulations with rounds of 50 it finds
+    phase loses 0.83 in the second. In the end it loses less than half of that: in simulations with rounds of 50 it finds
     the best plan in 200 of 200 (of 10, whose noise is as large, in four of five), and a mean of 150 returns has a
     standard deviation below 0.07, a sixth of what may be lost."""
     agent = "private-score-vi:epsilon=16,contributions=3,first=5,growth=1,largest=50,alarm=0.001"
-    world = make_world_from(TURNING)
-    later = seasons_of(world, [400], 10)[1].world
+    world = make_world(TURNING)
+    later = phases_of(world, [400], 10)[1].world
     old = float(later.policy_value(world.optimal_choices))
     with running_service(tmp_path, world=TURNING, agent=agent, episodes=900, rate_limit=0) as url:
         code, out, _ = users(
@@ -153,7 +153,7 @@ def test_users_who_change_and_return_are_learned_from_again(users, tmp_path) -> 
         assert code == 0
         assert found["persons"] < 700
         assert found["counted"] + found["not_learned_from"] == 850
-        first, second = found["seasons"]
+        first, second = found["phases"]
         assert (first["first"], first["visits"], second["first"], second["visits"]) == (1, 400, 401, 450)
         assert second["optimal"] == pytest.approx(later.optimal_value)
         assert second["last_third"] > (old + later.optimal_value) / 2
@@ -163,6 +163,6 @@ def test_users_who_change_and_return_are_learned_from_again(users, tmp_path) -> 
 
 def test_only_worlds_with_numbered_states_and_shares_that_are_shares() -> None:
     with pytest.raises(InvalidInput, match="finitely many states"):
-        Truth(make_world_from(WORLD).model)
+        Truth(make_world(WORLD).model)
     with pytest.raises(InvalidInput, match="share of the users"):
         Crowd(10, late=-0.1)

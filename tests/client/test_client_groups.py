@@ -79,7 +79,7 @@ def test_an_exception_submits_nothing_of_a_group(service: str) -> None:
 
 
 def test_a_large_group_has_more_requests(service: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("reticent_client.group.MOST", 2)
+    monkeypatch.setattr("reticent_client.group.LARGEST_GROUP", 2)
     asked: list[str] = []
     with Client(service, APP_KEY, observer=lambda route, *_: asked.append(route)) as client:
         with client.group([f"in parts {n}" for n in range(5)]) as episodes:

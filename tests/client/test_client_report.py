@@ -19,11 +19,11 @@ from reticent.privacy import clipping
 from reticent.privacy.accounting import gaussian as accountant
 from reticent.privacy.noise import SecureNoise
 from reticent.service.mechanism import Mechanism, make_mechanism
-from reticent.worlds import Episode, make_model, make_world_from
+from reticent.worlds import Episode, make_model, make_world
 from reticent_client.report import noised_report
-from reticent_client.wire import Billboard, Model, Trajectory
-from reticent_client.wire.clipping import clip_interval, clip_norm
-from reticent_client.wire.promise import epsilon_of, report_epsilon, require_promise
+from reticent_wire import Billboard, Model, Trajectory
+from reticent_wire.clipping import clip_interval, clip_norm
+from reticent_wire.promise import epsilon_of, report_epsilon, require_promise
 
 WORLDS = (
     "riverswim:states=4",
@@ -76,7 +76,7 @@ def random_trajectory(rng: np.random.Generator, known: Model) -> Trajectory:
 @pytest.fixture(scope="module", params=[(world, agent) for world in WORLDS for agent in AGENTS], ids=" ".join)
 def subject(request):
     world, agent = request.param
-    return deployed(make_world_from(world).model, agent)
+    return deployed(make_world(world).model, agent)
 
 
 @given(seed=st.integers(0, 2**32 - 1), stretch=st.sampled_from([0.1, 1.0, 30.0]))
@@ -124,7 +124,7 @@ def test_any_sparse_model_too(nonnegative: bool, seed: int, sizes: tuple[int, ..
 )
 def test_the_service_forms_what_the_simulation_forms(agent: str) -> None:
     """The joint model's contributions, by NumPy on the published arrays, on random episodes of a plan that has learned."""
-    model = make_world_from("random-blend:states=6,actions=3,horizon=4,d=3,seed=1").model
+    model = make_world("random-blend:states=6,actions=3,horizon=4,d=3,seed=1").model
     mechanism, rng = make_mechanism(agent, model, 500, SecureNoise()), np.random.default_rng(5)
     state = mechanism.agent.init()
     first = mechanism.billboard(0, state)
@@ -160,7 +160,7 @@ def test_noise_is_added_once_per_coordinate_with_the_published_scale(agent: str)
     """Sum of squares of (report − contribution)/scale over 8 reports: chi-square, false alarm 1e-6."""
     from scipy.stats import chi2
 
-    known = deployed(make_world_from("riverswim:states=3").model, agent).published
+    known = deployed(make_world("riverswim:states=3").model, agent).published
     rng = np.random.default_rng(3)
     board, seen = board_of(known, np.zeros((known.horizon, known.states))), random_trajectory(rng, known)
     scale = known.rules.noise_scale / known.rules.grid
@@ -179,7 +179,7 @@ def test_noise_is_added_once_per_coordinate_with_the_published_scale(agent: str)
 @pytest.mark.parametrize("agent", AGENTS)
 @pytest.mark.parametrize("epsilon", [0.3, 1.0, 5.0])
 def test_the_device_finds_the_promised_epsilon_by_itself(world: str, agent: str, epsilon: float) -> None:
-    known = deployed(make_world_from(world).model, f"{agent},epsilon={epsilon},delta=1e-6").published
+    known = deployed(make_world(world).model, f"{agent},epsilon={epsilon},delta=1e-6").published
     assert report_epsilon(known, 1e-6) == pytest.approx(epsilon, rel=1e-6)
     require_promise(known, epsilon, 1e-6)
     require_promise(known, None, 1e-6)
@@ -189,7 +189,7 @@ def test_the_device_finds_the_promised_epsilon_by_itself(world: str, agent: str,
 
 @pytest.mark.parametrize("place", ["transition gram", "transition moment", "reward gram", "reward moment", "visits"])
 def test_one_silent_coordinate_is_found(place: str) -> None:
-    known = deployed(make_world_from("mobile-health").model, AGENTS[place == "visits"]).published
+    known = deployed(make_world("mobile-health").model, AGENTS[place == "visits"]).published
     d1 = known.d1
     k = 0 if place == "visits" else known.rules.bounds["reward_basis"].shape[1]  # the contrasts of rewards
     gram = d1 * (d1 + 1) // 2

@@ -14,7 +14,7 @@ import sqlalchemy as sa
 from running_service import APP_KEY, SHUFFLER_KEY, running_service
 
 from reticent_client import Client, Connection, Shuffler, discrete_gaussian, messages
-from reticent_client.wire import Trajectory
+from reticent_wire import Trajectory
 
 WORLD = "random-blend:states=4,actions=2,horizon=3,d=2"
 ROUNDS = "first=0.4,growth=1,epsilon=15"
@@ -67,13 +67,13 @@ def test_users_of_every_trust_model_are_served_and_learned_from(deployed: tuple[
         assert [episode.place for episode in episodes] == [place for size in sizes for place in range(size)]
         late, _ = play(client, 99)
         assert (late.reason, late.place) == ("horizon-used-up", None)
-        insights = httpx.get(f"{url}/v1/insights").json()
-        assert insights["value"]["deviation"] > 0
-        assert 0 <= insights["value"]["explorers"] <= 3
-        assert insights["value"]["proven_low"] is None
-        if insights["version"]:
-            assert insights["signal"]["transition_together"] > 0
-        assert (insights["fit"] is None) == (insights["version"] < 2)
+        diagnostics = httpx.get(f"{url}/v1/diagnostics").json()
+        assert diagnostics["value"]["deviation"] > 0
+        assert 0 <= diagnostics["value"]["explorers"] <= 3
+        assert diagnostics["value"]["proven_low"] is None
+        if diagnostics["version"]:
+            assert diagnostics["signal"]["transition_together"] > 0
+        assert (diagnostics["fit"] is None) == (diagnostics["version"] < 2)
     if shuffler is not None:
         shuffler.close()
 

@@ -21,8 +21,8 @@ from scipy.stats import chi2
 
 from reticent.errors import InvalidInput
 from reticent_client import Client, EpisodeAbandoned, ServiceError, Unreachable
-from reticent_client.wire import Billboard, Trajectory
-from reticent_client.wire.arrays import from_json
+from reticent_wire import Billboard, Trajectory
+from reticent_wire.arrays import from_json
 
 WORLD = "random-blend:states=4,actions=3,horizon=3,d=2"
 HORIZON, STATES = 3, 4

@@ -19,11 +19,11 @@ from scipy.stats import chi2, norm
 from reticent.errors import InvalidInput
 from reticent.privacy.noise import SecureNoise
 from reticent.service.mechanism import make_mechanism
-from reticent.worlds.registry import make_world_from
+from reticent.worlds.registry import make_world
 from reticent_client import Client, Connection, ServiceError, Shuffler, messages
-from reticent_client.wire import Billboard, Model, Trajectory
-from reticent_client.wire.arrays import from_json
-from reticent_client.wire.shuffling import coins_of_user
+from reticent_wire import Billboard, Model, Trajectory
+from reticent_wire.arrays import from_json
+from reticent_wire.shuffling import coins_of_user
 
 WORLD = "random-blend:states=4,actions=2,horizon=2,d=2"
 AGENT = "private-linopt-vi:trust=shuffle,first=4,growth=1,epsilon=20,honest=0.75"
@@ -311,7 +311,7 @@ def test_a_shuffler_is_not_given_to_a_service_of_another_model(tmp_path: Path) -
 
 def test_a_rounds_noise_has_the_law_that_the_library_simulates(url: str) -> None:
     """Mean and variance of 1500 errors of summed messages against σ² of the agent; each false alarm has rate 1e-6."""
-    mechanism = make_mechanism(AGENT, make_world_from(WORLD).model, 12, SecureNoise())
+    mechanism = make_mechanism(AGENT, make_world(WORLD).model, 12, SecureNoise())
     with Client(url, APP_KEY, shuffler=Recorder()) as client:
         model, board = client.model, client.billboard(0)
     errors = standard_errors(model, board, mechanism.noise_scale, repeats=170)

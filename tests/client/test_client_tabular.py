@@ -59,8 +59,8 @@ def test_users_are_served_and_learned_from_to_the_end(deployed: tuple[str, str])
         assert f"({trust} differential privacy" in status["promise"]
         assert play(client, 12).reason == "horizon-used-up"
     # What is special to linear mixtures is left out, and says so by being null.
-    insights = httpx.get(f"{url}/v1/insights").json()
-    assert (insights["signal"], insights["value"]) == (None, None)
+    diagnostics = httpx.get(f"{url}/v1/diagnostics").json()
+    assert (diagnostics["signal"], diagnostics["value"]) == (None, None)
     assert httpx.get(f"{url}/v1/billboard").json()["report"] == {}
     assert httpx.get(f"{url}/dashboard").status_code == 200
 

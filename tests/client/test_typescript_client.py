@@ -17,8 +17,8 @@ from running_service import APP_KEY, SHUFFLER_KEY, running_service
 from scipy.stats import chi2
 
 from reticent_client import Client
-from reticent_client.wire import Trajectory
-from reticent_client.wire.arrays import from_json
+from reticent_wire import Trajectory
+from reticent_wire.arrays import from_json
 
 pytestmark = pytest.mark.skipif(
     typescript_client.why_not() is not None,

@@ -21,7 +21,7 @@ from reticent.experiments.bench.memory import Peak, measure_peaks
 from reticent.experiments.bench.rows import HEAD, cells
 from reticent.experiments.bench.scaling import AGENTS, WORDS, Line, Scaling, seconds_per_episode
 from reticent.experiments.bench.work import EPOCHS, SEGMENT, TREE, time_agent
-from reticent.worlds import make_world_from
+from reticent.worlds import make_world
 
 TINY = "random-blend:states=2,actions=2,horizon=1,d=1"
 
@@ -31,7 +31,7 @@ TINY = "random-blend:states=2,actions=2,horizon=1,d=1"
 
 @pytest.mark.verify
 def test_a_timing_says_how_many_episodes_it_timed() -> None:
-    world = make_world_from(TINY)
+    world = make_world(TINY)
     every = time_agent(make_agent(TREE, world.model, 3 * SEGMENT), world, 2, repeats=2, seconds=0.0)
     assert every.episodes == SEGMENT
     whole = time_agent(make_agent(EPOCHS, world.model, 700), world, 2, repeats=1, seconds=0.0)

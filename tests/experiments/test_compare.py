@@ -18,7 +18,7 @@ from reticent.experiments.compare import Comparison, compare
 from reticent.experiments.compare.field import gather, whom_to_trust
 from reticent.experiments.compare.page import comparison_html, rows
 from reticent.experiments.compare.picture import draw_gaps, draw_regret
-from reticent.worlds import make_world_from
+from reticent.worlds import make_world
 
 WORLD = "random-blend:states=4,actions=2,horizon=2,d=2"
 SOME = ("ucrl-vtr", "private-linopt-vi:first=16", "ucbvi")
@@ -31,7 +31,7 @@ def found() -> Comparison:
 
 @pytest.mark.verify
 def test_the_field_is_every_agent_under_every_trust_model_it_offers() -> None:
-    contestants, absent = gather(make_world_from(WORLD).model, 200, (1.0,), 1e-5)
+    contestants, absent = gather(make_world(WORLD).model, 200, (1.0,), 1e-5)
     assert {who.name for who in contestants} | {who.name.partition(":")[0] for who in absent} == set(AGENTS)
     ours = {who.trust for who in contestants if who.name == "private-linopt-vi"}
     assert ours == {"joint", "local", "shuffle"}
@@ -51,7 +51,7 @@ def test_the_field_is_every_agent_under_every_trust_model_it_offers() -> None:
 
 def test_who_does_not_apply_says_why() -> None:
     """A bandit learner needs episodes of one step."""
-    _, absent = gather(make_world_from(WORLD).model, 200, (1.0,), 1e-5, agents=["linucb"])
+    _, absent = gather(make_world(WORLD).model, 200, (1.0,), 1e-5, agents=["linucb"])
     assert [who.name for who in absent] == ["linucb"]
     assert absent[0].reason.startswith("horizon is 2, but must be 1")
     with pytest.raises(ReticentError, match="none that applies"):
@@ -61,7 +61,7 @@ def test_who_does_not_apply_says_why() -> None:
 @pytest.mark.parametrize(("epsilons", "delta", "field"), [((1.0, -1.0), 1e-5, "epsilon"), ((1.0,), 2.0, "delta")])
 def test_a_promise_that_is_none_is_refused_and_not_an_absence(epsilons, delta, field) -> None:
     with pytest.raises(InvalidInput, match=f"^{field} is"):
-        gather(make_world_from(WORLD).model, 200, epsilons, delta, agents=SOME)
+        gather(make_world(WORLD).model, 200, epsilons, delta, agents=SOME)
 
 
 @pytest.mark.verify
@@ -71,7 +71,7 @@ def test_nobody_is_run_who_is_not_compared() -> None:
 
 
 def test_a_wrong_name_is_not_an_absence() -> None:
-    model = make_world_from(WORLD).model
+    model = make_world(WORLD).model
     with pytest.raises(UnknownName, match="ucrl-vtr"):
         gather(model, 200, (1.0,), 1e-5, agents=["ucrl"])
     with pytest.raises(UnknownName, match="joint"):
@@ -79,7 +79,7 @@ def test_a_wrong_name_is_not_an_absence() -> None:
 
 
 def test_the_field_can_be_narrowed_to_a_trust_model() -> None:
-    contestants, _ = gather(make_world_from(WORLD).model, 200, (1.0,), 1e-5, agents=SOME, trusts=["local"])
+    contestants, _ = gather(make_world(WORLD).model, 200, (1.0,), 1e-5, agents=SOME, trusts=["local"])
     assert [(who.name, who.trust) for who in contestants] == [("private-linopt-vi", "local")]
 
 

@@ -8,7 +8,7 @@ import pytest
 from reticent.experiments.compare import compare
 from reticent.experiments.compare.field import Contestant, gather
 from reticent.experiments.compare.pace import Pace, in_order, pace_of, who_fits
-from reticent.worlds import make_world_from
+from reticent.worlds import make_world
 
 WORLD = "random-blend:states=4,actions=2,horizon=2,d=2"
 SOME = ["ucbvi", "ucrl-vtr", "private-score-vi", "score-vi", "lsvi-ucb"]
@@ -26,7 +26,7 @@ class Clock:
 
 @pytest.fixture(scope="module")
 def contestants() -> list[Contestant]:
-    return gather(make_world_from(WORLD).model, 64, (1.0,), 1e-5, agents=SOME, trusts=["none", "joint"])[0]
+    return gather(make_world(WORLD).model, 64, (1.0,), 1e-5, agents=SOME, trusts=["none", "joint"])[0]
 
 
 def choose(
@@ -79,7 +79,7 @@ def test_what_is_promised_is_kept_within_the_time(contestants) -> None:
 @pytest.mark.verify
 def test_a_trial_foretells_the_whole(contestants) -> None:
     one = next(one for one in contestants if one.name == "ucbvi")
-    pace = pace_of(one, make_world_from(WORLD), 64, 2)
+    pace = pace_of(one, make_world(WORLD), 64, 2)
     assert 0 < pace.whole < 60
     assert pace.trial > 0
 

@@ -13,7 +13,7 @@ from reticent.errors import InvalidInput
 from reticent.experiments.play import play
 from reticent.simulation.rollout import episode_uniforms, streams
 from reticent.simulation.simulate import simulate
-from reticent.worlds import World, make_world_from
+from reticent.worlds import World, make_world
 from reticent.worlds.gymnasium_env import WorldEnv
 
 TINY = "random-blend:states=3,actions=2,horizon=2,d=2"
@@ -47,7 +47,7 @@ class Replay(gymnasium.Env):
 @pytest.mark.parametrize("spec", ["oppo", "ucrl-vtr:replan=epoch"])
 def test_playing_is_simulating(spec):
     """With the same draws the loop ends in the simulation's state: same rounds, same statistics, same policy."""
-    world = make_world_from(TINY)
+    world = make_world(TINY)
     agent = reticent.make_agent(spec, world.model, 20)
     simulated = simulate(agent, world, [4]).carry.state
     played = play(Replay(world, 4), world.model, agent, 20, seed=4)
@@ -56,7 +56,7 @@ def test_playing_is_simulating(spec):
 
 
 def test_playing_in_parts_is_playing():
-    world = make_world_from(TINY)
+    world = make_world(TINY)
     agent = reticent.make_agent("ucrl-vtr:replan=epoch", world.model, 30)
     whole = play(WorldEnv(world), world.model, agent, 30, seed=1)
     env = WorldEnv(world)
@@ -69,7 +69,7 @@ def test_playing_in_parts_is_playing():
 
 @pytest.mark.verify
 def test_an_agent_learns_from_an_environment():
-    world = make_world_from("random-blend:states=4,actions=3,horizon=3,d=2,seed=1")
+    world = make_world("random-blend:states=4,actions=3,horizon=3,d=2,seed=1")
     played = play(WorldEnv(world), world.model, "ucrl-vtr:bonus_scale=0.05", 300, seed=0)
     assert played.returns.shape == (300,)
     assert played.episodes.states.shape == (300, 4)
@@ -108,17 +108,17 @@ class Scripted(gymnasium.Env):
     ],
 )
 def test_environments_that_break_the_model_are_refused(env, message):
-    model = make_world_from(TINY).model
+    model = make_world(TINY).model
     with pytest.raises(InvalidInput, match=message):
         play(env, model, "ucrl-vtr", 5)
 
 
 def test_an_agent_plays_no_more_than_it_was_planned_for():
-    model = make_world_from(TINY).model
+    model = make_world(TINY).model
     agent = reticent.make_agent("ucrl-vtr", model, 5)
     with pytest.raises(InvalidInput, match="episodes is 6"):
         play(Scripted(2), model, agent, 6)
     with pytest.raises(InvalidInput, match="from_episode is 2"):
         play(Scripted(2), model, agent, 2, from_episode=2)
     with pytest.raises(InvalidInput, match="agent's model"):
-        play(WorldEnv("mobile-health"), make_world_from("mobile-health").model, agent, 5)
+        play(WorldEnv("mobile-health"), make_world("mobile-health").model, agent, 5)

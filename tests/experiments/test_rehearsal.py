@@ -19,11 +19,11 @@ from reticent.experiments.rehearsal import rehearsal as rehearsal_module
 from reticent.experiments.rehearsal.deployment import answer, deployment_text
 from reticent.reports.rehearsal_page import rehearsal_html, rows
 from reticent.service.config import read_settings
-from reticent.worlds import Names, blend, make_world_from
+from reticent.worlds import Names, blend, make_world
 from reticent.worlds.model import About
 from reticent.worlds.prior import draw_truths
 
-MODEL = make_world_from("random-blend:states=3,actions=2,horizon=2,d=2").model
+MODEL = make_world("random-blend:states=3,actions=2,horizon=2,d=2").model
 
 
 def outcome(trust: str = "joint", gap: float = 0.01, epsilon: float | None = 1.0, regret: float = 10.0) -> Outcome:

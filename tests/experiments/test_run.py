@@ -19,7 +19,7 @@ from reticent.experiments import storage
 from reticent.experiments.config import resolve
 from reticent.reports import report
 from reticent.reports.plots import Reference, band, band_words, gaps
-from reticent.worlds import default_episodes, make_world_from
+from reticent.worlds import default_episodes, make_world
 
 TINY = "random-blend:states=3,actions=2,horizon=2,d=2"
 AGENTS = ["ucrl-vtr", "oppo:bonus_scale=0.3"]
@@ -228,7 +228,7 @@ def test_a_place_that_cannot_be_written_to_is_found_out_first(tmp_path):
 
 def test_an_unnamed_world_needs_a_number_of_episodes():
     with pytest.raises(InvalidInput, match="episodes is None"):
-        reticent.run(make_world_from(TINY), ["oppo"])
+        reticent.run(make_world(TINY), ["oppo"])
 
 
 # -- bands -------------------------------------------------------------------------------------------------------------

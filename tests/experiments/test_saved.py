@@ -15,7 +15,7 @@ import reticent
 from reticent.errors import InvalidInput
 from reticent.experiments.saved import DamagedFile, load, save
 from reticent.simulation.simulate import simulate
-from reticent.worlds import make_world_from
+from reticent.worlds import make_world
 
 TINY = "random-blend:states=3,actions=2,horizon=2,d=2"
 EPISODES = 90
@@ -40,7 +40,7 @@ def compiled_once(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def world():
-    return make_world_from(TINY)
+    return make_world(TINY)
 
 
 @pytest.fixture(scope="module")
@@ -77,9 +77,7 @@ def test_a_resumed_simulation_is_the_whole_one_bit_for_bit(spec, world, tmp_path
     same(saved.agent, agent)
     same(saved.state, part.carry)
     assert (saved.position, saved.seeds, saved.world) == (part.position, (3, 5), TINY)
-    rest = simulate(
-        saved.agent, make_world_from(saved.world), saved.seeds, resume=saved.carry, from_episode=saved.position
-    )
+    rest = simulate(saved.agent, make_world(saved.world), saved.seeds, resume=saved.carry, from_episode=saved.position)
     joined = part.then(rest)
     same(joined.carry, whole.carry)
     for field in ("episodes", "regret", "value", "tail_regret"):

@@ -73,7 +73,7 @@ def regrets(world_name: str, agent_name: str) -> list[list[str]]:
 
     import reticent
 
-    world = reticent.make_world_from(WORLDS[world_name])
+    world = reticent.make_world(WORLDS[world_name])
     agent = reticent.make_agent(agent_name, world.model, EPISODES)
     curves = reticent.simulate(agent, world, SEEDS)
     at = np.searchsorted(curves.episodes, [EPISODES // 3, 2 * EPISODES // 3, EPISODES])

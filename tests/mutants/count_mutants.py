@@ -19,7 +19,7 @@ from reticent.agents.tabular.count_privatizer import CountPrivatizer, table_slic
 from reticent.agents.tabular.counts import over_steps, unpack
 from reticent.audit import Subject, check_noise, replay, seen_as, worst_pair
 from reticent.privacy.counters import TreeCounter
-from reticent.worlds import World, make_world_from
+from reticent.worlds import World, make_world
 
 USERS = 4
 COST = "this pair has (mu|epsilon)"
@@ -27,7 +27,7 @@ COST = "this pair has (mu|epsilon)"
 
 @functools.cache
 def small_world() -> World:
-    return make_world_from("random-blend:states=3,actions=2,horizon=3,d1=2,d2=2")
+    return make_world("random-blend:states=3,actions=2,horizon=3,d1=2,d2=2")
 
 
 def subject(name: str, **options: Any) -> Subject:
@@ -104,17 +104,17 @@ def second_contribution_of_counts(patch: Patch) -> None:
 
 @mutant("counts: noisy counts are made valid with the help of the exact ones", TREE, "not a function of noisy sums")
 def counts_repaired_from_raw_sums(patch: Patch) -> None:
-    real_close, real = CountPrivatizer.close, CountPrivatizer.regularized
+    real_close, real = CountPrivatizer.close, CountPrivatizer.released
     patch.setattr(
         CountPrivatizer, "close", lambda self, state, drawn: real_close(self, state, drawn)._replace(open=state.open)
     )
 
-    def regularized(self: CountPrivatizer, state: Any) -> Any:
+    def released(self: CountPrivatizer, state: Any) -> Any:
         exact = unpack(state.open, self.states, self.actions)
         exact = over_steps(exact) if self.pooled else exact
         return jax.tree.map(lambda noisy, raw: jnp.where(raw > 0, noisy, 0.0), real(self, state), exact)
 
-    patch.setattr(CountPrivatizer, "regularized", regularized)
+    patch.setattr(CountPrivatizer, "released", released)
 
 
 @mutant("counts: Gaussian noise where Laplace noise was calibrated", LOCAL_NOISE, "not Laplace")

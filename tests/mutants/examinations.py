@@ -31,21 +31,21 @@ from reticent.audit import (
     seen_as,
     worst_pair,
 )
-from reticent.audit.atoms import atom_evidence
+from reticent.audit.degenerate_noise import degenerate_noise_evidence
 from reticent.audit.returning import pattern_strength
-from reticent.privacy.neighbours import Pair, length_of, report_of
+from reticent.privacy.neighbouring_datasets import Pair, length_of, report_of
 from reticent.privacy.noise import SecureNoise
 from reticent.service import embedded as deployed
 from reticent.service import mechanism
 from reticent.simulation import returning
-from reticent.worlds import Episode, World, make_world_from
+from reticent.worlds import Episode, World, make_world
 
 Examination = Callable[[], list[str]]
 
 
 @functools.cache
 def tiny_world() -> World:
-    return make_world_from("random-blend:states=3,actions=2,horizon=2,d1=2,d2=3,per_step=true")
+    return make_world("random-blend:states=3,actions=2,horizon=2,d1=2,d2=3,per_step=true")
 
 
 def subject(episodes: int = 4, **options: Any) -> Subject:
@@ -160,7 +160,7 @@ def searched(name: str = "private-linopt-vi", trials: int = 100_000, users: int 
             scores = hooks.play(hooks.canaries(tiny_world(), 0)[0][1], trials, 3)
         else:
             scores = play_releases(audited, worst_pair(audited, random=1, gradient=False)[0], trials, seed=3)
-        return [atom.sentence() for atom in atom_evidence(scores.atoms, audited.guarantee) if atom.violated]
+        return [atom.sentence() for atom in degenerate_noise_evidence(scores.atoms, audited.guarantee) if atom.violated]
 
     return _named(examine, "atoms", {"agent": name, "trials": trials, **options})
 

@@ -313,16 +313,16 @@ def gram_noise_forgotten(patch: Patch) -> None:
 # -- raw numbers that leave ---------------------------------------------------------------------------------------------
 
 
-@mutant("the bonus is computed from the exact Gram", TREE, "regularized are not a function")
+@mutant("the bonus is computed from the exact Gram", TREE, "statistics are not a function")
 def raw_gram_in_the_bonus(patch: Patch) -> None:
-    real = Privatizer.regularized
+    real = Privatizer.released
 
-    def regularized(self: Privatizer, state: SumState) -> Any:
+    def released(self: Privatizer, state: SumState) -> Any:
         released, exact = real(self, state), self.unpack(state.counter.released - state.counter.noise)
         eye = jnp.eye(self.d1)
         return released._replace(transition_gram=exact.transition_gram + eye, reward_gram=exact.reward_gram + eye)
 
-    patch.setattr(Privatizer, "regularized", regularized)
+    patch.setattr(Privatizer, "released", released)
 
 
 @mutant("replanning waits until the exact Gram's determinant has grown", TREE, "plans are not a function")
@@ -342,15 +342,15 @@ def data_dependent_replanning(patch: Patch) -> None:
 
 @mutant("the open round's raw sum is part of the statistics", EPOCHS, r"not a function of noisy sums|also moved")
 def open_sum_read(patch: Patch) -> None:
-    real_close, real_regularized = Privatizer.close, Privatizer.regularized
+    real_close, real_released = Privatizer.close, Privatizer.released
     patch.setattr(
         Privatizer, "close", lambda self, state, drawn: real_close(self, state, drawn)._replace(open=state.open)
     )
 
-    def regularized(self: Privatizer, state: SumState) -> Any:
-        return jax.tree.map(jnp.add, real_regularized(self, state), self.unpack(state.open))
+    def released(self: Privatizer, state: SumState) -> Any:
+        return jax.tree.map(jnp.add, real_released(self, state), self.unpack(state.open))
 
-    patch.setattr(Privatizer, "regularized", regularized)
+    patch.setattr(Privatizer, "released", released)
 
 
 @mutant("a dashboard line shows the mean reward of the open round", EPOCHS, "log line depends")

@@ -21,8 +21,8 @@ from reticent.service.mechanism import Mechanism, make_mechanism
 from reticent_client import Client, Connection, Shuffler
 from reticent_client import report as device_report
 from reticent_client import submission as device_submission
-from reticent_client.wire.promise import require_promise
-from reticent_client.wire.trajectory import well_formed
+from reticent_wire.promise import require_promise
+from reticent_wire.trajectory import well_formed
 
 WORLD = "random-blend:states=3,actions=2,horizon=2,d=2"
 FLAGSHIP = AGENTS["flagship"]

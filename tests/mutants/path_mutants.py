@@ -23,8 +23,8 @@ from reticent.service.mechanism import Mechanism
 from reticent.service.storage import records
 from reticent_client import discrete_gaussian, shuffler, submission
 from reticent_client import episode as device
-from reticent_client.wire import model as wire_model
-from reticent_client.wire.forms import score as wire_score
+from reticent_wire import model as wire_model
+from reticent_wire.forms import score as wire_score
 
 CLASSES: dict[str, tuple[str, ...]] = {
     "refusal": (

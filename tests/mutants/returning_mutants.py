@@ -19,7 +19,7 @@ from reticent.service.canaries import Canaries
 from reticent.service.returning import Returning
 from reticent.simulation import returning
 from reticent_client import budget, episode
-from reticent_client.wire import billboard
+from reticent_wire import billboard
 
 PUNCTUAL, LATE = ex.attended(0.0), ex.attended(6.0)
 LOCAL = ex.attended(0.0, trust="local")

@@ -23,8 +23,8 @@ from reticent.service.secrets import Secrets
 from reticent.service.storage import records
 from reticent.service.storage.engine import Store
 from reticent_client import ServiceError, Shuffler
-from reticent_client.wire.arrays import from_json
-from reticent_client.wire.shuffling import Tally, tally_of
+from reticent_wire.arrays import from_json
+from reticent_wire.shuffling import Tally, tally_of
 
 USERS, SIZE = 12, 4
 REGRESSIONS = "private-linopt-vi:trust=shuffle,first=4,growth=1,epsilon=20"

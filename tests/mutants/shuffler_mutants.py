@@ -16,8 +16,8 @@ from reticent.service import batches, reception
 from reticent.service.mechanism import Mechanism
 from reticent_client import shuffler
 from reticent_client.shuffler import Shuffler
-from reticent_client.wire.shuffle_rules import ShuffleRules
-from reticent_client.wire.shuffling import Tally
+from reticent_wire.shuffle_rules import ShuffleRules
+from reticent_wire.shuffling import Tally
 
 QUICK |= {"batch-posted-when-all-have-sent", "dummies-without-coins", "lost-batch-stops-the-learning"}
 

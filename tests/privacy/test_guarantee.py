@@ -37,7 +37,7 @@ def test_numbers_are_those_of_the_ledger() -> None:
     assert made.mu == pytest.approx(mu_of(1.0, 1e-5) / 2, rel=1e-9)
     assert made.promised_strength == pytest.approx(mu_of(1.0, 1e-5), rel=1e-12)
     assert made.spent == made.ledger.spent(3) < 1.0
-    assert (made.releases, made.contributions, made.arrival_ratio) == (3, 1, 1.0)
+    assert (made.releases, made.contributions, made.late_report_ratio) == (3, 1, 1.0)
     assert promise(participation=Participation(4)).contributions == 4
     assert not made.pure
     (row,) = made.sums

@@ -16,9 +16,9 @@ from reticent.worlds import load_model, save_model
 from reticent.worlds.model import About, Model
 from reticent.worlds.names import Names
 from reticent.worlds.provenance import Provenance
-from reticent.worlds.registry import make_world_from
+from reticent.worlds.registry import make_world
 
-MODEL = make_world_from("random-blend:states=3,actions=2,horizon=2,d=2").model
+MODEL = make_world("random-blend:states=3,actions=2,horizon=2,d=2").model
 SPEC = "private-score-vi:first=0.4,growth=1,epsilon=2"
 
 

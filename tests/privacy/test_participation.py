@@ -20,9 +20,9 @@ from reticent.privacy.accounting.gaussian import mu_of
 from reticent.privacy.counters import SeparateRounds
 from reticent.privacy.guarantee import guarantee_of
 from reticent.privacy.participation import ONCE, Participation, allowed, pattern_norm, worst_norm
-from reticent.worlds.registry import make_world_from
+from reticent.worlds.registry import make_world
 
-MODEL = make_world_from("random-blend:states=4,actions=2,horizon=2,d=2").model
+MODEL = make_world("random-blend:states=4,actions=2,horizon=2,d=2").model
 COUNTERS = [SeparateRounds(12), *all_counters(12)]
 PATTERNS = [Participation(1), Participation(3), Participation(3, gap=4), Participation(4, 2), Participation(5, 5)]
 

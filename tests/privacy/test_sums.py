@@ -34,20 +34,20 @@ def test_every_round_begins_with_nothing_and_nothing_follows_the_last() -> None:
     draw = np.random.default_rng(2)
     reports, noise = draw.normal(size=(2, 4, *SHAPE))
     state = made.init()
-    np.testing.assert_array_equal(made.released(state), np.zeros(SHAPE))
+    np.testing.assert_array_equal(made.released_sums(state), np.zeros(SHAPE))
     for report in reports[:2]:
         state = made.absorb(state, jnp.asarray(report))
-    np.testing.assert_array_equal(made.released(state), np.zeros(SHAPE))  # no release reads the open sum
+    np.testing.assert_array_equal(made.released_sums(state), np.zeros(SHAPE))  # no release reads the open sum
     state = made.close(state, jnp.asarray(noise[0]))
     first = reports[0] + reports[1] + noise[0]
-    np.testing.assert_allclose(made.released(state), first, rtol=1e-12)
+    np.testing.assert_allclose(made.released_sums(state), first, rtol=1e-12)
     assert not state.open.any()
     state = made.close(made.absorb(state, jnp.asarray(reports[2])), jnp.asarray(noise[1]))
     both = 0.75 * first + reports[2] + noise[1]
-    np.testing.assert_allclose(made.released(state), both, rtol=1e-12)
+    np.testing.assert_allclose(made.released_sums(state), both, rtol=1e-12)
     assert int(state.rounds) == 2
     state = made.close(made.absorb(state, jnp.asarray(reports[3])), jnp.asarray(noise[2]))
-    np.testing.assert_allclose(made.released(state), both, rtol=1e-12)
+    np.testing.assert_allclose(made.released_sums(state), both, rtol=1e-12)
     assert int(state.rounds) == 2
 
 

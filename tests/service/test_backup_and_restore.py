@@ -30,7 +30,7 @@ from reticent.service.secrets import Damaged, Secrets
 from reticent.service.storage import records, rows, tables, visits
 from reticent.service.storage.engine import Store
 from reticent.service.witness import Witness
-from reticent.worlds.registry import make_world_from
+from reticent.worlds.registry import make_world
 
 LOCAL = "private-linopt-vi:first=4,growth=1,trust=local"
 
@@ -338,7 +338,7 @@ def test_killed_in_the_middle_it_can_be_repeated(tmp_path: Path, step: str) -> N
 
 def test_with_a_shuffler_lost_rounds_count_as_nothing(tmp_path: Path) -> None:
     agent = "private-linopt-vi:trust=shuffle,first=4,growth=1,epsilon=20,honest=0.75"
-    model = make_world_from("random-blend:states=4,actions=2,horizon=2,d=2").model
+    model = make_world("random-blend:states=4,actions=2,horizon=2,d=2").model
     url = f"sqlite:///{tmp_path / 'service.db'}"
     service = begin(tmp_path, url, agent, model=model)
     for user in range(5):
@@ -385,7 +385,7 @@ def test_a_round_whose_batch_was_lost_with_the_store_is_released_as_coins_alone(
         f"sqlite:///{tmp_path / 'service.db'}",
         "private-linopt-vi:trust=shuffle,first=4,growth=1,epsilon=20,honest=0.75",
     )
-    model = make_world_from("random-blend:states=4,actions=2,horizon=2,d=2").model
+    model = make_world("random-blend:states=4,actions=2,horizon=2,d=2").model
     service = begin(tmp_path, url, agent, model=model)
     for user in range(5):
         assert service.admit(f"user {user}").learning

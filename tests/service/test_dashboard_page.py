@@ -16,9 +16,9 @@ import pytest
 from serving import ADMIN, APP, KEYS, settings
 from watching import browser, come, running, watch, why_not
 
-from reticent.worlds.registry import make_world_from
+from reticent.worlds.registry import make_world
 from reticent.worlds.zoo.mobile_health import MESSAGES, state_name
-from reticent_client.wire import arrays
+from reticent_wire import arrays
 
 pytestmark = pytest.mark.skipif(why_not() is not None, reason=f"THE DASHBOARD IS NOT TESTED: {why_not()}")
 
@@ -34,7 +34,7 @@ def window() -> Iterator:
 def deployed(directory: Path, world: str, users: int, **given: object) -> Iterator[SimpleNamespace]:
     """A service with some users, and a way to send more."""
     with running(settings(directory, world=world, **given)) as url:
-        client, model, names = httpx.Client(base_url=url, timeout=60), make_world_from(world).model, itertools.count()
+        client, model, names = httpx.Client(base_url=url, timeout=60), make_world(world).model, itertools.count()
 
         def send(number: int) -> None:
             start = next(names)
@@ -85,7 +85,7 @@ def test_the_page_shows_the_published_numbers(window, health):
     with watch(window, health.url) as page:
         page.until(SHOWN)
         status = status_of(health)
-        insights = health.client.get("/v1/insights").json()
+        diagnostics = health.client.get("/v1/diagnostics").json()
         assert page.text("#budget-spent") == "ε 10"
         assert page.text("#budget-promised") == "of 10 promised · δ 0.00001"
         assert page.text("#users-admitted") == str(status["admitted"])
@@ -98,8 +98,8 @@ def test_the_page_shows_the_published_numbers(window, health):
         assert "one release only" in page.text("#budget-note")
         assert "more than 22,000 times" in page.text("#promise-plain")
         assert "1 in 100,000" in page.text("#promise-plain")
-        assert page.text("#value-figure strong") == f"{insights['value']['estimate']:.3g}"
-        together = min(insights["signal"]["transition_together"], insights["signal"]["reward_together"])
+        assert page.text("#value-figure strong") == f"{diagnostics['value']['estimate']:.3g}"
+        together = min(diagnostics["signal"]["transition_together"], diagnostics["signal"]["reward_together"])
         assert page.text("#signal-figure strong") == f"{together:.3g}×"
         bars = page.page.eval_on_selector_all("#signal-chart rect", "all => all.length")
         assert bars == 2 * health.model.horizon - 1  # nothing follows the last step

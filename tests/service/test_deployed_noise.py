@@ -25,10 +25,10 @@ from reticent.privacy.noise import SecureNoise
 from reticent.service.embedded import DeployedAgent
 from reticent.service.mechanism import Mechanism, make_mechanism
 from reticent.service.storage import records
-from reticent.worlds import Episode, make_world_from
+from reticent.worlds import Episode, make_world
 from reticent_client.report import noised_report
 
-RIVER = make_world_from("riverswim:states=3,horizon=2").model
+RIVER = make_world("riverswim:states=3,horizon=2").model
 COUNTS = "private-ucb-vi:counter=epochs,first=2,growth=1,epsilon=3"
 LOCAL = "private-ucb-vi:trust=local,first=2,growth=1,epsilon=3"
 DRAWS = 300
@@ -62,7 +62,7 @@ def embedded_release() -> np.ndarray:
     exact = 2 * agent.report(nobody()) * agent.mechanism.grid
     for user in range(2):
         agent.submit(user, nobody())
-    return np.asarray(agent.mechanism.sums.released(agent._state.aggregate)) - exact
+    return np.asarray(agent.mechanism.sums.released_sums(agent._state.aggregate)) - exact
 
 
 def embedded_report() -> np.ndarray:
@@ -158,7 +158,7 @@ def test_the_services_releases_have_it_too(tmp_path: Path) -> None:
 @pytest.mark.parametrize(("contrasts", "places"), [(False, (0, 3, 5, 8)), (True, (0, 3, 5, 6))])
 def test_scales_follow_from_the_promise(contrasts: bool, places: tuple[int, ...]) -> None:
     """The regressions' noise: the groups' μ² add up to the promise's, each from its own sensitivity, recomputed here."""
-    blend = make_world_from("random-blend:states=4,actions=3,horizon=3,d=2").model
+    blend = make_world("random-blend:states=4,actions=3,horizon=3,d=2").model
     mechanism: Mechanism = make_mechanism(
         f"private-linopt-vi:epsilon=2,contrasts={contrasts}", blend, 60, SecureNoise()
     )

@@ -19,10 +19,10 @@ from reticent.service import deployable
 from reticent.service.embedded import DeployedAgent
 from reticent.service.mechanism import Mechanism
 from reticent.worlds import Episode
-from reticent.worlds.registry import make_world_from
+from reticent.worlds.registry import make_world
 
-MODEL = make_world_from("mobile-health").model
-RIVER = make_world_from("riverswim:states=3,horizon=5").model
+MODEL = make_world("mobile-health").model
+RIVER = make_world("riverswim:states=3,horizon=5").model
 H = MODEL.horizon
 
 
@@ -129,10 +129,10 @@ def test_noise_that_covers_users_in_order_only_is_not_deployed(monkeypatch: pyte
 
     def short(*arguments: Any, **options: Any) -> Any:
         agent = made(*arguments, **options)
-        return dataclasses.replace(agent, promise=dataclasses.replace(agent.promise, arrival_ratio=1.2))
+        return dataclasses.replace(agent, promise=dataclasses.replace(agent.promise, late_report_ratio=1.2))
 
     monkeypatch.setattr(deployable, "make_agent", short)
-    with pytest.raises(InvalidInput, match=r"arrival_ratio is 1\.2"):
+    with pytest.raises(InvalidInput, match=r"late_report_ratio is 1\.2"):
         deployed()
 
 
@@ -159,7 +159,7 @@ def test_statistics_and_noise_are_multiples_of_the_grid() -> None:
     assert grid > 0
     assert report.dtype == np.int64
     agent.submit(0, episode(0))
-    release = np.asarray(agent.mechanism.sums.released(agent._state.aggregate))
+    release = np.asarray(agent.mechanism.sums.released_sums(agent._state.aggregate))
     assert (release / grid == np.rint(release / grid)).all()
     assert not np.allclose(release, report * grid)
 
@@ -311,7 +311,7 @@ def test_without_noise_releases_are_the_counters_of_exact_reports(
         send(agent, user, episode(user))
         if user + 1 in mechanism.agent.schedule.ends:
             by_hand = counter.close(by_hand, total, noise)
-            released = np.asarray(mechanism.sums.released(agent._state.aggregate))
+            released = np.asarray(mechanism.sums.released_sums(agent._state.aggregate))
             np.testing.assert_array_equal(released, np.asarray(counter.release(by_hand)))
             assert released.any()
             total = np.zeros(shape)

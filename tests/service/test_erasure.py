@@ -30,7 +30,7 @@ from reticent.service.logs import JsonLines
 from reticent.service.refusals import Refusal
 from reticent.service.secrets import Damaged, Secrets
 from reticent.service.storage import tables
-from reticent.worlds.registry import make_world_from
+from reticent.worlds.registry import make_world
 from reticent_client import Connection, ServiceError
 
 NAMES = Secrets(SECRET)
@@ -120,7 +120,7 @@ def test_the_files_of_a_store_no_longer_have_her_episode(tmp_path: Path) -> None
 def test_where_users_return_all_her_visits_go(tmp_path: Path) -> None:
     world = "random-blend:states=4,actions=2,horizon=2,d=2"
     agent = "private-score-vi:contributions=3,gap=2,epsilon=12,first=0.4,growth=1,largest=4"
-    service = deployment(tmp_path, agent=agent, episodes=40, model=make_world_from(world).model, inline=False)
+    service = deployment(tmp_path, agent=agent, episodes=40, model=make_world(world).model, inline=False)
     for user in ("ann", *(f"user {number}" for number in range(8)), "ann"):
         assert service.admit(user).learning
     assert forget(service, "ann").episodes == 2

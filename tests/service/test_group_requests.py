@@ -20,7 +20,7 @@ from reticent.service.app import create_app
 from reticent.service.deployment import Deployment
 from reticent.service.enrolment import issue
 from reticent.service.storage import records
-from reticent_client.wire import arrays
+from reticent_wire import arrays
 
 LOCAL = "private-linopt-po:first=4,growth=1,trust=local"
 

@@ -22,12 +22,12 @@ from serving import ADMIN, APP, settings
 
 from reticent.service.api.published import _events
 from reticent.service.app import create_app
-from reticent_client.wire import arrays
+from reticent_wire import arrays
 
 READ = (
     "/v1/billboard", "/v1/billboards/0", "/v1/model", "/v1/names", "/v1/round",
-    "/v1/status", "/v1/ledger", "/v1/health", "/v1/health/live", "/v1/health/ready", "/v1/insights",
-    "/v1/insights/0", "/metrics", "/openapi.json", "/v1/transparency", "/dashboard", "/dashboard/dashboard.js",
+    "/v1/status", "/v1/ledger", "/v1/health", "/v1/health/live", "/v1/health/ready", "/v1/diagnostics",
+    "/v1/diagnostics/0", "/metrics", "/openapi.json", "/v1/transparency", "/dashboard", "/dashboard/dashboard.js",
 )  # fmt: skip
 """An address of every public route; the stream of events is read apart."""
 
@@ -45,7 +45,7 @@ FIELDS: dict[str, set[str]] = {
     },
     "/v1/health": {"status", "version", "problems"},
     "/v1/transparency": {"deployment", "public_key", "head", "entries", "next"},
-    "/v1/insights": {"version", "users", "signal", "value", "fit"},
+    "/v1/diagnostics": {"version", "users", "signal", "value", "fit"},
     "/v1/billboard": {
         "version", "method", "horizon", "states", "actions", "floor", "form", "policy", "report", "values",
         "final", "model",

@@ -32,7 +32,7 @@ from reticent.service.mechanism import make_mechanism
 from reticent_client import discrete_gaussian, messages
 from reticent_client.messages import form_messages
 from reticent_client.report import noised_report
-from reticent_client.wire.trajectory import well_formed
+from reticent_wire.trajectory import well_formed
 
 ALSO_WITH_TICKETS = [
     pytest.param(kind, marks=[pytest.mark.verify] * (kind in ("malformed", "expiry", "lateness", "order")))

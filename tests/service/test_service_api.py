@@ -15,7 +15,7 @@ from fastapi.testclient import TestClient
 from serving import ADMIN, APP, settings
 
 from reticent.service.app import create_app
-from reticent_client.wire import arrays
+from reticent_wire import arrays
 
 
 @pytest.fixture

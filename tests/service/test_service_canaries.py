@@ -18,10 +18,10 @@ from reticent.service.app import create_app
 from reticent.service.canaries import CANARIES
 from reticent.service.deployment import Deployment
 from reticent.service.mechanism import Mechanism
-from reticent.worlds.registry import make_world_from
+from reticent.worlds.registry import make_world
 
 WORLD = "random-blend:states=4,actions=2,horizon=2,d=2"
-MODEL = make_world_from(WORLD).model
+MODEL = make_world(WORLD).model
 AGENT = "private-score-vi:epsilon=12,first=0.4,growth=1,largest=4"
 
 

@@ -70,7 +70,7 @@ def test_as_many_as_were_said_are_served_version_0_and_the_others_the_newest(tmp
             assert opened["version"] == (0 if controls.has(opened["place"]) else opened["round"])
             assert opened["reference"] == (opened["round"] if agent == SCORE else None)
             again = client.post("/v1/episodes", json=asked, headers=APP).json()
-            assert again == opened  # a retry keeps the arm, and the very token
+            assert again == opened  # a retry keeps the part, and the very token
             served[opened["round"]].append(opened["version"])
             path, body = f"/v1/episodes/{opened['episode']}/trajectory", {"token": opened["token"], **episode(user)}
             assert client.post(path, json=body, headers=APP).json()["version"] == opened["version"]

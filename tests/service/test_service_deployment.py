@@ -27,7 +27,7 @@ from reticent.service.refusals import Refusal
 from reticent.service.secrets import Secrets
 from reticent.service.storage import records
 from reticent.worlds import Episode
-from reticent.worlds.registry import make_world_from
+from reticent.worlds.registry import make_world
 
 H = MODEL.horizon
 
@@ -197,7 +197,7 @@ def test_no_round_is_open_after_the_end(tmp_path: Path, last: str) -> None:
 
 
 def small_mechanism(options: str = "") -> Mechanism:
-    model = make_world_from("random-blend:states=3,actions=2,horizon=2,d=2").model
+    model = make_world("random-blend:states=3,actions=2,horizon=2,d=2").model
     return make_mechanism(f"private-score-vi:first=0.4,growth=1,epsilon=15{options}", model, 12, SecureNoise())
 
 
@@ -266,7 +266,7 @@ def test_as_many_discrete_draws_are_paid_for_as_the_proof_says(
 ) -> None:
     """g² for g contributions, twice that in two halves, and for every visit that the agent itself knows of; and all of it
     twice, because a late report touches another round than its replacement would."""
-    model = make_world_from("random-blend:states=3,actions=2,horizon=2,d=2").model
+    model = make_world("random-blend:states=3,actions=2,horizon=2,d=2").model
     spec = f"private-score-vi:first=0.4,growth=1,epsilon=15,contributions={visits}"
     asked: list[float] = []
 

@@ -25,7 +25,7 @@ from reticent.service.deployment import Deployment
 from reticent.service.gathering import Gathering
 from reticent.service.refusals import Refusal
 from reticent.service.storage import records
-from reticent_client.wire import arrays
+from reticent_wire import arrays
 
 LOCAL = "private-linopt-vi:first=16,growth=1,trust=local"
 ROUNDS_OF_FOUR = "private-linopt-vi:first=4,growth=1"

@@ -115,7 +115,7 @@ NEEDED = {
     "/v1/admin/fallback": "operate", "/v1/admin/erase": "operate",
     "/v1/billboard": "read", "/v1/billboards/{version}": "read", "/v1/model": "read", "/v1/names": "read",
     "/v1/round": "read", "/v1/status": "read", "/v1/ledger": "read", "/v1/events": "read", "/metrics": "read",
-    "/v1/insights": "read", "/v1/insights/{version}": "read", "/openapi.json": "read",
+    "/v1/diagnostics": "read", "/v1/diagnostics/{version}": "read", "/openapi.json": "read",
 }  # fmt: skip
 """What each route needs. Whoever adds a route says it here."""
 
@@ -255,7 +255,7 @@ def test_a_name_that_is_not_ours_is_refused(tmp_path: Path, host: str, status: i
 
 def test_answers_to_a_key_are_kept_by_no_cache(tmp_path: Path) -> None:
     with serving(tmp_path) as client:
-        for path in ("/v1/model", "/v1/billboards/0", "/v1/names", "/v1/insights/0", "/v1/status"):
+        for path in ("/v1/model", "/v1/billboards/0", "/v1/names", "/v1/diagnostics/0", "/v1/status"):
             assert client.get(path, headers=READER).headers["cache-control"] == "no-store"
         assert "immutable" in client.get("/v1/model").headers["cache-control"]
 

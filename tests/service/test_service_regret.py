@@ -15,7 +15,7 @@ from durable import deployment
 from reticent.service.deployment import Deployment
 from reticent.simulation.simulate import simulate
 from reticent.worlds import World
-from reticent.worlds.registry import make_world_from
+from reticent.worlds.registry import make_world
 
 WORLD = "random-blend:states=6,actions=3,horizon=4,d=2"
 AGENTS = (
@@ -53,7 +53,7 @@ def served_regret(service: Deployment, world: World, seed: int) -> float:
 @pytest.mark.verify
 @pytest.mark.parametrize("agent", AGENTS)
 def test_regret_is_the_librarys_within_the_seeds_error(tmp_path: Path, agent: str) -> None:
-    world = make_world_from(WORLD)
+    world = make_world(WORLD)
     served = []
     for seed in range(8):
         (tmp_path / str(seed)).mkdir()

@@ -22,11 +22,11 @@ from reticent.service.admissions import Opened
 from reticent.service.deployment import Deployment
 from reticent.service.mechanism import Mechanism
 from reticent.service.storage import records
-from reticent.worlds.registry import make_world_from
+from reticent.worlds.registry import make_world
 from reticent_client import Budget, Client, DecisionLog
 
 WORLD = "random-blend:states=4,actions=2,horizon=2,d=2"
-MODEL = make_world_from(WORLD).model
+MODEL = make_world(WORLD).model
 AGENT = "private-score-vi:contributions=3,gap=2,epsilon=12,first=0.4,growth=1,largest=4"
 
 
@@ -160,7 +160,7 @@ def test_users_return_through_the_service_with_a_floor_under_their_actions(tmp_p
 
     Shares of actions under the floor against their logged probabilities: false alarm 1e-6.
     """
-    world = make_world_from(WORLD)
+    world = make_world(WORLD)
     epsilon = 12 if trust == "joint" else 20
     agent = f"private-score-vi:contributions=3,epsilon={epsilon},first=0.4,growth=1,largest=10,floor=0.2,trust={trust}"
     log, meter = DecisionLog(tmp_path / "decisions.jsonl"), Meter()

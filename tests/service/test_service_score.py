@@ -23,7 +23,7 @@ from reticent.service.mechanism import make_mechanism
 from reticent.service.refusals import Refusal
 from reticent.service.storage import records
 from reticent.worlds import Episode
-from reticent_client.wire.trajectory import well_formed
+from reticent_wire.trajectory import well_formed
 
 AGENT = "private-score-vi:first=0.4,growth=1,epsilon=15"
 """Rounds of four users."""
@@ -220,7 +220,7 @@ def test_referring_a_plan_to_itself_changes_nothing() -> None:
     for number in range(2):
         plan = mechanism.plan_of(mechanism.billboard(number, state))
         referred = jax.jit(agent.refer)(plan, plan, 4)
-        assert float(referred.extension.arms.share.sum()) == 1.0
+        assert float(referred.extension.mixed_policies.share.sum()) == 1.0
         referred = referred._replace(extension=referred.extension._replace(arms=None))
         for mine, theirs in zip(jax.tree.leaves(referred), jax.tree.leaves(plan), strict=True):
             np.testing.assert_allclose(mine, theirs, rtol=1e-9, atol=1e-12)

@@ -26,10 +26,10 @@ from reticent.service.app import create_app
 from reticent.service.deployment import Deployment
 from reticent.service.storage import records
 from reticent.service.storage.tables import METADATA
-from reticent.worlds.registry import make_world_from
-from reticent_client.wire import arrays
-from reticent_client.wire.shuffle_rules import ShuffleRules
-from reticent_client.wire.shuffling import (
+from reticent.worlds.registry import make_world
+from reticent_wire import arrays
+from reticent_wire.shuffle_rules import ShuffleRules
+from reticent_wire.shuffling import (
     COINS_AT_ONCE,
     Messages,
     Tally,
@@ -215,7 +215,7 @@ def test_a_batch_is_waited_for_until_the_next_round_is_full_and_then_refused(cli
 
 def test_batches_that_never_come_do_not_stop_the_learning(database: str) -> None:
     """All rounds lost, in the background: every one is released at its deadline, as coins alone; the last at the end."""
-    service = deployment(database, agent=AGENT, model=make_world_from(WORLD).model, inline=False)
+    service = deployment(database, agent=AGENT, model=make_world(WORLD).model, inline=False)
     made = []
     for user in range(12):
         service.admit(f"user {user}")
@@ -237,7 +237,7 @@ def test_batches_that_never_come_do_not_stop_the_learning(database: str) -> None
 def test_a_lost_round_teaches_a_flagship_nothing(tmp_path: Path) -> None:
     """Not that its users sent zeros: what is believed after it is what was believed before."""
     spec = "private-score-vi:trust=shuffle,first=0.4,growth=1,epsilon=20"
-    service = deployment(tmp_path, agent=spec, model=make_world_from(WORLD).model)
+    service = deployment(tmp_path, agent=spec, model=make_world(WORLD).model)
     for user in range(12):
         service.admit(f"user {user}")
     first, second = (service.mechanism.memory_of(service.billboard(version)) for version in (0, 1))
@@ -317,11 +317,11 @@ def test_batches_outside_the_shuffle_model_are_refused(tmp_path: Path, client: T
 )
 def test_what_the_account_does_not_cover_is_refused(tmp_path: Path, chosen: dict[str, Any]) -> None:
     with pytest.raises(InvalidInput, match="trust=shuffle"):
-        deployment(tmp_path, **{"agent": AGENT, "model": make_world_from(WORLD).model, **chosen})
+        deployment(tmp_path, **{"agent": AGENT, "model": make_world(WORLD).model, **chosen})
 
 
 def test_the_batch_survives_a_restart_and_is_planned_in_the_background(database: str) -> None:
-    model = make_world_from(WORLD).model
+    model = make_world(WORLD).model
     first = deployment(database, agent=AGENT, model=model, inline=False)
     for user in range(4):
         first.admit(f"user {user}")

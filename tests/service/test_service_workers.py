@@ -137,7 +137,7 @@ def test_workers_are_light_and_a_planner_that_is_killed_is_replaced(postgres: st
             assert "numpy" in mapped
             assert "jaxlib" not in mapped
         assert max(service.resident()["workers"]) <= LARGEST
-        assert line.ask("GET", "/v1/insights/1")[1]["users"] == 20
+        assert line.ask("GET", "/v1/diagnostics/1")[1]["users"] == 20
         os.kill(found["planner"][0], 9)
         assert line.ask("GET", "/v1/health")[0] == 503
         assert line.ask("GET", "/v1/health/live")[0] == 200

@@ -18,10 +18,10 @@ from reticent.runtime import double_precision
 from reticent.simulation.changing_rewards import ChangingCurves, simulate_changing_rewards
 from reticent.simulation.rollout import episode_uniforms, streams
 from reticent.simulation.simulate import simulate
-from reticent.worlds import make_world_from
+from reticent.worlds import make_world
 from reticent.worlds.changing_rewards import reward_stream, stream_of_tables
 
-WORLD = make_world_from("random-blend:states=3,actions=2,horizon=3,d=2")
+WORLD = make_world("random-blend:states=3,actions=2,horizon=3,d=2")
 EPISODES, SEED = 12, 3
 
 
@@ -156,7 +156,7 @@ QUANTILE = 4.785
 
 @functools.cache
 def met(kind: str, spec: str, episodes: int, expects: str = "last") -> ChangingCurves:
-    world = make_world_from("random-blend:states=5,actions=4,horizon=3,d=3")
+    world = make_world("random-blend:states=5,actions=4,horizon=3,d=3")
     stream = reward_stream(world, kind, swing=0.6)
     agent = for_changing_rewards(make_agent(spec, stream.world.model, episodes))
     return simulate_changing_rewards(agent, stream, SEEDS, expects=expects)

@@ -26,14 +26,14 @@ from reticent.simulation.delayed import (
 )
 from reticent.simulation.rollout import episode_uniforms, rollout, streams
 from reticent.simulation.simulate import simulate
-from reticent.worlds.registry import make_world_from
+from reticent.worlds.registry import make_world
 
 WORLD = "random-blend:states=4,actions=2,horizon=2,d=2"
 EPISODES = 40
 
 
 def world_and_agent(spec: str):
-    world = make_world_from(WORLD)
+    world = make_world(WORLD)
     return world, make_agent(spec, world.model, EPISODES)
 
 

@@ -10,7 +10,7 @@ from reticent.agents import make_agent
 from reticent.errors import InvalidInput
 from reticent.inference import Contrast, contributions, estimate, plan_effects
 from reticent.simulation.study import Population, Study, live, people_around, true_effects
-from reticent.worlds import World, make_world, make_world_from
+from reticent.worlds import World, make_world, world_from_parameters
 
 PEOPLE, DAYS, FLOOR = 120, 6, 0.2
 ROUNDS = f"floor={FLOOR},first=1e9,growth=1,largest={PEOPLE},bonus=0"
@@ -19,10 +19,10 @@ ROUNDS = f"floor={FLOOR},first=1e9,growth=1,largest={PEOPLE},bonus=0"
 @pytest.fixture(scope="module")
 def world() -> World:
     """A blend whose rewards go with its transitions."""
-    model = make_world_from("random-blend:states=3,actions=2,horizon=2,d=2").model
+    model = make_world("random-blend:states=3,actions=2,horizon=2,d=2").model
     assert model.reward_total is not None
     weights = np.array([0.3, 0.7])
-    return make_world(model, weights, model.reward_total * weights, name="study")
+    return world_from_parameters(model, weights, model.reward_total * weights, name="study")
 
 
 @pytest.fixture(scope="module")
@@ -73,4 +73,4 @@ def test_what_is_no_study_is_refused(world: World, people: Population) -> None:
     with pytest.raises(InvalidInput, match="in every one"):
         live(agent, people, 0)
     with pytest.raises(InvalidInput, match="blend as its transitions do"):
-        people_around(make_world_from("random-blend:states=3,actions=2,horizon=2,d1=2,d2=3"), 2, 1.0, 0)
+        people_around(make_world("random-blend:states=3,actions=2,horizon=2,d1=2,d2=3"), 2, 1.0, 0)

@@ -16,11 +16,11 @@ from reticent.service.storage import records
 from reticent.service.storage.engine import Store
 from reticent.service.witness import Witness
 from reticent.worlds import Episode
-from reticent.worlds.registry import make_world_from
+from reticent.worlds.registry import make_world
 
 SECRET = "a secret of the tests, long enough"
 WORLD = "random-blend:states=6,actions=3,horizon=8,d=3"
-MODEL = make_world_from(WORLD).model
+MODEL = make_world(WORLD).model
 OPENED: list[Deployment] = []
 """Deployments made by the running test, to be closed after it."""
 

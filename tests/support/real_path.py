@@ -29,9 +29,9 @@ from reticent.service.refusals import Refusal
 from reticent.service.secrets import Secrets
 from reticent.service.storage.engine import Store
 from reticent.service.submissions import Sent, Submission
-from reticent.worlds import Episode, make_world_from
+from reticent.worlds import Episode, make_world
 
-MODEL = make_world_from("random-blend:states=3,actions=2,horizon=2,d=2").model
+MODEL = make_world("random-blend:states=3,actions=2,horizon=2,d=2").model
 USERS, SIZE, SHE = 8, 4, 1
 """Two rounds of four users; she is the second of the first."""
 

@@ -40,7 +40,7 @@ class ScriptedRegularizer:
         closed = jax.tree.map(jnp.add, state.closed, state.open)
         return ScriptState(closed, jax.tree.map(jnp.zeros_like, closed), state.rounds + 1)
 
-    def regularized(self, state: ScriptState) -> Statistics:
+    def released(self, state: ScriptState) -> Statistics:
         return jax.tree.map(lambda total, row: total + row[state.rounds], state.closed, self.script)
 
     def simulate_user_noise(self, key: jax.Array) -> None:

@@ -12,10 +12,10 @@ from reticent.runtime import double_precision
 from reticent.simulation.simulate import simulate
 from reticent.worlds import World
 from reticent.worlds.availability import with_availability, with_mask, world_with_availability, world_with_mask
-from reticent.worlds.registry import make_world_from
+from reticent.worlds.registry import make_world
 
-WORLD = make_world_from("random-blend:states=4,actions=3,horizon=4,d=2")
-SPARSE = make_world_from("riverswim:states=4,horizon=5,features=blend")
+WORLD = make_world("random-blend:states=4,actions=3,horizon=4,d=2")
+SPARSE = make_world("riverswim:states=4,horizon=5,features=blend")
 
 
 def truth(world: World) -> tuple[np.ndarray, np.ndarray]:

@@ -8,9 +8,9 @@ import pytest
 
 from reticent.errors import InvalidInput
 from reticent.worlds.budget import with_budget, world_with_budget
-from reticent.worlds.registry import make_world_from
+from reticent.worlds.registry import make_world
 
-WORLD = make_world_from("random-blend:states=4,actions=3,horizon=4,d=2")
+WORLD = make_world("random-blend:states=4,actions=3,horizon=4,d=2")
 
 
 @pytest.mark.parametrize("m", [0, 1, 4])

@@ -17,7 +17,7 @@ from scipy.integrate import quad
 from reticent.agents import make_agent
 from reticent.errors import InvalidInput
 from reticent.simulation.simulate import simulate
-from reticent.worlds import Model, make_world_from
+from reticent.worlds import Model, make_world
 from reticent.worlds.continuous import (
     Candidates,
     ContinuousWorld,
@@ -382,11 +382,11 @@ def test_weights_may_change_from_step_to_step():
 @pytest.mark.verify
 def test_glucose_numbers():
     """Against V* and the uniform value of 128 × 100 nodes (benchmarks/quadrature_error.py)."""
-    world = make_world_from("glucose")
+    world = make_world("glucose")
     assert (world.model.states, world.model.actions, world.model.d1, world.model.d2) == (168, 4, 4, 3)
     assert world.optimal_value == pytest.approx(4.21032, abs=1e-5)
     assert world.uniform_value == pytest.approx(3.60852, abs=1e-5)
-    real = make_world_from("glucose:states=real")
+    real = make_world("glucose:states=real")
     assert isinstance(real, ContinuousWorld)
     assert real.optimal_value == pytest.approx(4.20933, abs=5e-4)
     assert real.uniform_value == pytest.approx(3.607868, abs=2e-6)
@@ -420,7 +420,7 @@ def test_glucose_stacks_doses_and_depends_on_the_patient():
 
 def test_glucose_is_worth_learning():
     """Wrong beliefs lose more than dosing at random, and the optimum uses all doses."""
-    world, grid = make_world_from("glucose:nodes=10"), glucose.grid(10)
+    world, grid = make_world("glucose:nodes=10"), glucose.grid(10)
     for kind, belief in zip(glucose.PATIENTS, np.eye(4), strict=True):
         believed = blend_on_nodes(glucose.candidates(), belief, glucose.BENEFIT_WEIGHTS, grid)
         assert (float(world.policy_value(believed.optimal_policy)) > world.uniform_value) == (kind == "sensitive")
@@ -429,13 +429,13 @@ def test_glucose_is_worth_learning():
 
 def test_glucose_refuses_too_few_nodes():
     with pytest.raises(InvalidInput, match="at least 8"):
-        make_world_from("glucose:nodes=7")
+        make_world("glucose:nodes=7")
 
 
 @pytest.mark.verify
 def test_private_dosing_ends_nearer_to_optimal_than_to_uniform():
     """ε = 1, δ = 1e-5, the registered defaults on fewer nodes; the measured final gap is below 5%."""
-    world = make_world_from("glucose:nodes=10")
+    world = make_world("glucose:nodes=10")
     agent = make_agent("private-linopt-vi:epsilon=1,delta=1e-5,bonus_scale=0.03", world.model, 20_000)
     curves = simulate(agent, world, [0, 1])
     gap = world.optimal_value - world.uniform_value

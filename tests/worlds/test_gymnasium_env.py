@@ -14,7 +14,7 @@ from gymnasium.utils.env_checker import check_env
 
 from reticent.errors import InvalidInput, UnknownName
 from reticent.gymnasium_ids import ENVIRONMENTS
-from reticent.worlds import Names, make_world_from, tabular
+from reticent.worlds import Names, make_world, tabular
 from reticent.worlds.gymnasium_env import WorldEnv, check_matches
 from reticent.worlds.model import About
 
@@ -25,7 +25,7 @@ def test_registered_environments_pass_gymnasiums_checker(identifier):
     """Warnings are errors here (pyproject), so the checker must also have nothing to remark."""
     env = gymnasium.make(identifier)
     check_env(env.unwrapped)
-    check_matches(env, make_world_from(ENVIRONMENTS[identifier]).model)
+    check_matches(env, make_world(ENVIRONMENTS[identifier]).model)
 
 
 def test_any_world_is_an_environment():
@@ -77,11 +77,11 @@ def test_misuse_is_answered_clearly():
     with pytest.raises(InvalidInput, match="render_mode"):
         WorldEnv("riverswim", render_mode="human")
     with pytest.raises(InvalidInput, match="empty when a World is given"):
-        WorldEnv(make_world_from("riverswim"), states=4)
+        WorldEnv(make_world("riverswim"), states=4)
 
 
 def test_environments_that_do_not_match_a_model_are_refused():
-    model = make_world_from("riverswim").model
+    model = make_world("riverswim").model
     with pytest.raises(InvalidInput, match=r"observation_space is Discrete\(16\), but must be Discrete\(6\)"):
         check_matches(WorldEnv("mobile-health"), model)
     env = WorldEnv("riverswim")
@@ -106,7 +106,7 @@ def test_the_ids_are_known_as_soon_as_the_library_is(program: str) -> None:
 
 
 def test_states_are_called_by_their_names() -> None:
-    world = make_world_from("random-blend:states=3,actions=2,horizon=2,d=2")
+    world = make_world("random-blend:states=3,actions=2,horizon=2,d=2")
     named = dataclasses.replace(world.model, about=About(Names(("low", "fair", "high"), ("rest", "walk"))))
     env = WorldEnv(dataclasses.replace(world, model=named))
     assert env.metadata["action_names"] == ("rest", "walk")

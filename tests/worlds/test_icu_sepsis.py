@@ -14,7 +14,7 @@ from reticent.agents import make_agent
 from reticent.cli import main
 from reticent.errors import InvalidInput, MissingExtra
 from reticent.simulation.simulate import simulate
-from reticent.worlds import WORLDS, make_world, make_world_from
+from reticent.worlds import WORLDS, make_world, world_from_parameters
 from reticent.worlds.gymnasium_env import WorldEnv
 from reticent.worlds.registry import world_numbers
 from reticent.worlds.zoo import icu_sepsis as icu
@@ -32,7 +32,7 @@ def ward():
 
 @pytest.fixture(scope="module")
 def world():
-    return make_world_from("icu-sepsis")
+    return make_world("icu-sepsis")
 
 
 def returns(ward, horizon, policy=None):
@@ -60,7 +60,7 @@ def test_the_data_are_the_published_benchmark(ward):
 @with_data
 @pytest.mark.parametrize(("horizon", "optimal"), [(5, 0.4389), (10, 0.6364), (20, 0.7922), (40, 0.8612)])
 def test_the_optimum_is_the_benchmarks(horizon, optimal):
-    assert make_world_from("icu-sepsis", horizon=horizon).optimal_value == pytest.approx(optimal, abs=1e-4)
+    assert make_world("icu-sepsis", horizon=horizon).optimal_value == pytest.approx(optimal, abs=1e-4)
 
 
 @pytest.mark.verify
@@ -127,7 +127,7 @@ def test_the_blend_is_worth_knowing(world):
     assert gap == pytest.approx(0.1146, abs=1e-4)
 
     def lost(shares):
-        believed = make_world(world.model, shares, [1.0])
+        believed = world_from_parameters(world.model, shares, [1.0])
         return (world.optimal_value - float(world.policy_value(believed.optimal_choices))) / gap
 
     pure = dict(zip(icu.PHENOTYPES, (lost(shares) for shares in np.eye(4)), strict=True))
@@ -168,7 +168,7 @@ def test_it_is_learned_in_private(world):
 def test_it_says_what_it_needs(monkeypatch, capsys):
     monkeypatch.setitem(sys.modules, "icu_sepsis", None)  # how Python itself is told that a package is not there
     with pytest.raises(MissingExtra, match=r"icu-sepsis needs the package icu-sepsis.*pip install 'reticent\[icu\]'"):
-        make_world_from("icu-sepsis")
+        make_world("icu-sepsis")
     numbers = world_numbers("icu-sepsis")
     assert (numbers["needs"], numbers["optimal_value"]) == ("pip install 'reticent[icu]'", None)
     monkeypatch.setattr(WORLDS, "_entries", {"icu-sepsis": WORLDS.find("icu-sepsis")})
@@ -181,4 +181,4 @@ def test_it_says_what_it_needs(monkeypatch, capsys):
 
 def test_it_needs_a_decision():
     with pytest.raises(InvalidInput, match="icu-sepsis: horizon is 0, but must be at least 1"):
-        make_world_from("icu-sepsis:horizon=0")
+        make_world("icu-sepsis:horizon=0")

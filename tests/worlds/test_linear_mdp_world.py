@@ -7,12 +7,12 @@ import numpy as np
 import pytest
 
 from reticent.errors import InvalidInput
-from reticent.worlds import make_model, make_world_from
+from reticent.worlds import make_model, make_world
 
 
 @pytest.mark.parametrize("per_step", ["false", "true"])
 def test_transitions_and_rewards_are_linear_in_the_features(per_step):
-    world = make_world_from(f"linear-mdp:states=6,actions=3,d=3,horizon=2,seed=4,per_step={per_step}")
+    world = make_world(f"linear-mdp:states=6,actions=3,d=3,horizon=2,seed=4,per_step={per_step}")
     phi = np.moveaxis(np.asarray(world.model.linear_features), 0, -1).reshape(18, 3)
     assert phi.min() >= 0
     np.testing.assert_allclose(phi.sum(axis=1), 1, atol=1e-12)
@@ -26,14 +26,14 @@ def test_transitions_and_rewards_are_linear_in_the_features(per_step):
 
 def test_there_is_something_to_learn():
     for seed in range(4):
-        world = make_world_from("linear-mdp", seed=seed)
+        world = make_world("linear-mdp", seed=seed)
         assert world.optimal_value - world.uniform_value > 0.6
 
 
 @pytest.mark.parametrize("option", ["states=0", "actions=0", "d=0", "horizon=0", "seed=-1"])
 def test_sizes_that_make_no_sense_are_refused(option):
     with pytest.raises(InvalidInput, match=f"linear-mdp: {option.split('=')[0]}"):
-        make_world_from(f"linear-mdp:{option}")
+        make_world(f"linear-mdp:{option}")
 
 
 def test_declared_features_are_checked():

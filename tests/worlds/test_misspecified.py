@@ -13,11 +13,11 @@ from hypothesis import strategies as st
 from scipy.optimize import linprog
 
 from reticent.errors import InvalidInput
-from reticent.worlds import make_world_from, misspecified, tabular
+from reticent.worlds import make_world, misspecified, tabular
 from reticent.worlds.misspecified import distance
 
 SPECS = ["random-blend:states=6,actions=3", "random-blend:states=5,per_step=true", "large-blend:states=40,successors=4"]
-world_of = functools.cache(make_world_from)
+world_of = functools.cache(make_world)
 cases = st.tuples(
     st.sampled_from(SPECS), st.floats(0, 1), st.sampled_from(["adversarial", "random"]), st.integers(0, 1000)
 )

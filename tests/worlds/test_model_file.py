@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from reticent.errors import InvalidInput
-from reticent.worlds import make_world_from, sparse_blend
+from reticent.worlds import make_world, sparse_blend
 from reticent.worlds.model_file import DamagedModel, load_model, save_model
 from reticent.worlds.names import Names
 from reticent.worlds.provenance import Provenance
@@ -26,7 +26,7 @@ def save(path, model, **options):
 
 @pytest.mark.parametrize("spec", ["mobile-health", "large-blend:states=40", "linear-mdp"])
 def test_models_come_back_to_the_last_bit(spec, tmp_path):
-    model = make_world_from(spec).model
+    model = make_world(spec).model
     loaded = load_model(save(tmp_path / "model.npz", model))
     for field in ("transition_features", "reward_features", "initial", "successors", "linear_features"):
         before, after = getattr(model, field), getattr(loaded.model, field)
@@ -40,7 +40,7 @@ def test_models_come_back_to_the_last_bit(spec, tmp_path):
 
 
 def test_numpy_reads_the_arrays_without_us(tmp_path):
-    model = make_world_from("mobile-health").model
+    model = make_world("mobile-health").model
     with np.load(save(tmp_path / "model.npz", model), allow_pickle=False) as content:
         np.testing.assert_array_equal(content["transition_features"], model.transition_features)
 
@@ -71,7 +71,7 @@ def changed(path, change):
     ],
 )
 def test_other_versions_and_damage_are_refused(change, message, tmp_path):
-    path = save(tmp_path / "model.npz", make_world_from("mobile-health").model)
+    path = save(tmp_path / "model.npz", make_world("mobile-health").model)
     with pytest.raises(DamagedModel, match=message):
         load_model(changed(path, change))
 
@@ -82,14 +82,14 @@ def test_what_is_no_model_file_is_refused(tmp_path):
     (tmp_path / "text.npz").write_text("hello")
     with pytest.raises(DamagedModel, match="is not a model file, or is damaged"):
         load_model(tmp_path / "text.npz")
-    path = save(tmp_path / "model.npz", make_world_from("mobile-health").model)
+    path = save(tmp_path / "model.npz", make_world("mobile-health").model)
     path.write_bytes(path.read_bytes()[:-200])
     with pytest.raises(DamagedModel, match="damaged"):
         load_model(path)
 
 
 def test_nothing_is_written_where_something_does_not_fit(tmp_path):
-    model = make_world_from("mobile-health").model
+    model = make_world("mobile-health").model
     with pytest.raises(InvalidInput, match="state names is 3 labels, but must be 16"):
         save_model(tmp_path / "model.npz", model, names=Names.numbered(3, 3), provenance=ORIGIN)
     with pytest.raises(InvalidInput, match="shares"):

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Truths from the public prior: worlds of the model, as the prior says, and always the same ones."""
+"""WorldBatch from the public prior: worlds of the model, as the prior says, and always the same ones."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ import numpy as np
 import pytest
 
 from reticent.errors import InvalidInput
-from reticent.worlds import make_model, make_world_from
+from reticent.worlds import make_model, make_world
 from reticent.worlds.prior import draw_truths
 
-BLEND = make_world_from("random-blend:states=4,actions=2,horizon=2,d=3").model
+BLEND = make_world("random-blend:states=4,actions=2,horizon=2,d=3").model
 
 
 def test_weights_are_on_the_simplex_and_uniform_there() -> None:
@@ -37,7 +37,7 @@ def test_rewards_with_the_same_weights_or_their_own() -> None:
 
 
 def test_every_step_has_its_own_weights_where_the_model_says_so() -> None:
-    model = make_world_from("random-blend:states=4,actions=2,horizon=2,d=3,per_step=true").model
+    model = make_world("random-blend:states=4,actions=2,horizon=2,d=3,per_step=true").model
     weights = draw_truths(model, 1)[0].transition_theta
     assert not np.allclose(weights[0], weights[1])
 
@@ -71,7 +71,7 @@ def test_free_rewards_stay_between_0_and_1() -> None:
         ),
         (BLEND, {"count": 0}, "truths is 0"),
         (BLEND, {"concentration": 0.0}, "concentration is 0.0"),
-        (make_world_from("random-blend:states=4,d1=2,d2=3").model, {"rewards": "same"}, "rewards is same"),
+        (make_world("random-blend:states=4,d1=2,d2=3").model, {"rewards": "same"}, "rewards is same"),
     ],
 )
 def test_what_has_no_prior_is_refused(model, options, message) -> None:

@@ -11,10 +11,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from reticent.errors import InvalidInput
-from reticent.worlds import make_world_from
+from reticent.worlds import make_world
 from reticent.worlds.changing_rewards import RewardStream, reward_stream, stream_of_tables
 
-WORLD = make_world_from("random-blend:states=2,actions=2,horizon=2,d=2")
+WORLD = make_world("random-blend:states=2,actions=2,horizon=2,d=2")
 
 
 def value(stream: RewardStream, choices: np.ndarray, table: np.ndarray) -> float:
@@ -82,6 +82,6 @@ def test_what_cannot_be_is_refused() -> None:
             stream_of_tables(WORLD, tables, kind, period=given_period)
     with pytest.raises(InvalidInput, match="swing"):
         reward_stream(WORLD, "alternating", swing=1.5)
-    steps = make_world_from("random-blend:states=2,actions=2,horizon=2,d=2,per_step=true")
+    steps = make_world("random-blend:states=2,actions=2,horizon=2,d=2,per_step=true")
     with pytest.raises(InvalidInput, match="stationary"):
         reward_stream(steps, "alternating")

@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from reticent.errors import InvalidInput
-from reticent.worlds import Episode, Trajectory, blend, blend_from_simulators, make_world_from
+from reticent.worlds import Episode, Trajectory, blend, blend_from_simulators, make_world
 from reticent.worlds.estimation import Sample, dirichlet_means, reward_error, tally, transition_error
 from reticent.worlds.gymnasium_env import WorldEnv
 
@@ -135,7 +135,7 @@ def test_a_reticent_world_is_a_simulator_too():
 
     The mean L1 error over 20 seeds is 0.066 ± 0.012, so 0.14 is six standard deviations away.
     """
-    true = make_world_from("random-blend:states=4,actions=2,horizon=3")
+    true = make_world("random-blend:states=4,actions=2,horizon=3")
     model, report, _ = blend_from_simulators([WorldEnv(true)], 3, seed=0, samples=3000, confidence=1 - 1e-6)
     (one,) = report.candidates
     assert not one.absorbing.any()

@@ -18,7 +18,7 @@ from reticent.agents import make_agent
 from reticent.errors import InvalidInput
 from reticent.experiments.saved import load, save
 from reticent.simulation.rollout import rollout
-from reticent.worlds import World, blend, make_model, make_world_from, sparse_blend
+from reticent.worlds import World, blend, make_model, make_world, sparse_blend
 from reticent.worlds.world import SHORT_ROW, invert
 
 # (S, A, n, d1, d2, H): few shapes, so that JAX compiles few programs; more successors than states means duplicates.
@@ -225,7 +225,7 @@ def test_rows_that_do_not_change_with_the_step_are_stored_once():
 
 @pytest.fixture(scope="module")
 def large():
-    return make_world_from("large-blend:states=20000")
+    return make_world("large-blend:states=20000")
 
 
 @pytest.mark.verify
@@ -339,8 +339,8 @@ def test_a_saved_agent_keeps_its_successors(tmp_path):
 
 @pytest.mark.parametrize(("states", "successors"), [(20, 20), (100, 20), (2000, 20), (100, 50)])
 def test_embedding_leaves_the_values_of_the_core(states, successors):
-    core = make_world_from("random-blend:seed=3")
-    world = make_world_from(f"large-blend:seed=3,states={states},successors={successors}")
+    core = make_world("random-blend:seed=3")
+    world = make_world(f"large-blend:seed=3,states={states},successors={successors}")
     assert world.model.states == states
     assert world.model.successors.shape == (states, 4, successors)
     assert world.optimal_value == pytest.approx(core.optimal_value, abs=1e-12)
@@ -349,7 +349,7 @@ def test_embedding_leaves_the_values_of_the_core(states, successors):
 
 
 def test_with_fewer_successors_the_core_is_the_smallest_of_the_family():
-    small, big = (make_world_from(f"large-blend:states={states},successors=3") for states in (20, 400))
+    small, big = (make_world(f"large-blend:states={states},successors=3") for states in (20, 400))
     assert big.optimal_value == pytest.approx(small.optimal_value, abs=1e-12)
     assert big.uniform_value == pytest.approx(small.uniform_value, abs=1e-12)
     assert (np.diff(np.sort(np.asarray(small.model.successors), axis=-1), axis=-1) > 0).all()
@@ -374,4 +374,4 @@ def test_copies_have_candidates_and_successors_of_their_own(large):
 )
 def test_large_blend_refuses_sizes_that_make_no_sense(option):
     with pytest.raises(InvalidInput, match=f"large-blend: {option.split('=')[0]}"):
-        make_world_from(f"large-blend:{option}")
+        make_world(f"large-blend:{option}")

@@ -6,32 +6,32 @@ from __future__ import annotations
 import pytest
 
 from reticent.errors import InvalidInput, MissingExtra, UnknownName
-from reticent.worlds import WORLDS, default_episodes, make_world_from, register_world, tabular, world_rows
+from reticent.worlds import WORLDS, default_episodes, make_world, register_world, tabular, world_rows
 from reticent.worlds import registry as worlds_registry
 from reticent.worlds.registry import world_sheet
 
 
 def test_specs_are_read_and_kept_as_the_name():
-    world = make_world_from(" riverswim:states=4, features=blend ")
+    world = make_world(" riverswim:states=4, features=blend ")
     assert world.name == "riverswim:states=4,features=blend"
     assert (world.model.states, world.model.d1) == (4, 4)
-    assert make_world_from("riverswim", states=3, features=None).name == "riverswim:states=3"
-    assert make_world_from("riverswim:states=4", states=3).model.states == 4
+    assert make_world("riverswim", states=3, features=None).name == "riverswim:states=3"
+    assert make_world("riverswim:states=4", states=3).model.states == 4
 
 
 def test_wrong_names_are_answered_with_the_right_ones():
     with pytest.raises(UnknownName, match=r"unknown world 'riverswin'; did you mean 'riverswim'\?.*mobile-health"):
-        make_world_from("riverswin")
+        make_world("riverswin")
     with pytest.raises(UnknownName, match=r"option of 'riverswim' 'state'; did you mean 'states'\?.*bounds, features"):
-        make_world_from("riverswim:state=6")
+        make_world("riverswim:state=6")
     with pytest.raises(UnknownName, match="'depth'"):
-        make_world_from("riverswim", depth=6)
+        make_world("riverswim", depth=6)
     with pytest.raises(UnknownName, match=r"value of riverswim: features 'sparse' \(known: tabular, blend\)"):
-        make_world_from("riverswim:features=sparse")
+        make_world("riverswim:features=sparse")
     with pytest.raises(InvalidInput, match="riverswim: states is six, but must be of type int"):
-        make_world_from("riverswim:states=six")
+        make_world("riverswim:states=six")
     with pytest.raises(InvalidInput, match="key=value"):
-        make_world_from("riverswim:6")
+        make_world("riverswim:6")
     with pytest.raises(UnknownName, match="unknown world 'river'"):
         default_episodes("river:state=6")
 
@@ -55,7 +55,7 @@ def test_a_list_makes_no_world_that_says_its_sizes(monkeypatch):
     assert all(listed.sizes is not None for listed in worlds_registry._LISTED.values())
     assert "optimal_value" not in rows["riverswim"]
     with pytest.raises(AssertionError, match="it was made"):
-        make_world_from("far-away")
+        make_world("far-away")
 
 
 def test_all_about_one_world():
@@ -94,7 +94,7 @@ def test_a_world_is_registered_with_its_number_of_users(monkeypatch):
         """One state, one action."""
         return tabular([[[1.0]]], [[reward]], 1)
 
-    assert make_world_from("point:reward=0.25").optimal_value == 0.25
+    assert make_world("point:reward=0.25").optimal_value == 0.25
     assert default_episodes("point:reward=0.5") == 10
     sizes = {row["name"]: row["states"] for row in world_rows(values=False)}
     assert sizes["point"] == 1, "made, since it does not say"

@@ -10,7 +10,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from reticent.worlds import make_world_from, tabular
+from reticent.worlds import make_world, tabular
 from reticent.worlds.world import invert
 
 FALSE_ALARM = 1e-6
@@ -25,7 +25,7 @@ def frequencies(world, step, state, action, uniforms):
 @pytest.mark.parametrize("spec", ["riverswim:features=blend", "random-blend:states=6,per_step=true", "mobile-health"])
 def test_an_even_grid_of_uniforms_gives_the_probabilities_to_one_over_n(spec):
     """Inversion turns n evenly spaced draws into counts that are exact up to rounding: no chance is involved."""
-    world, n = make_world_from(spec), 4000
+    world, n = make_world(spec), 4000
     grid = (np.arange(n) + 0.5) / n
     uniforms = jnp.asarray(np.stack([grid, grid], axis=1))
     for step, state, action in [(0, 0, 0), (1, 2, 1), (world.model.horizon - 1, world.model.states - 1, 1)]:
@@ -36,7 +36,7 @@ def test_an_even_grid_of_uniforms_gives_the_probabilities_to_one_over_n(spec):
 
 def test_random_frequencies_are_within_hoeffding_and_would_expose_another_world():
     """False alarm at most 1e-6: Hoeffding and a union bound over all cells of all checked rows."""
-    world, n = make_world_from("random-blend:states=6,actions=2,per_step=true"), 40_000
+    world, n = make_world("random-blend:states=6,actions=2,per_step=true"), 40_000
     places = [(h, s, a) for h in range(2) for s in range(6) for a in range(2)]
     tolerance = math.sqrt(math.log(2 * len(places) * (6 + 1) / FALSE_ALARM) / (2 * n))
     rng = np.random.default_rng(7)

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from reticent.errors import InvalidInput
-from reticent.worlds import blend, make_model, make_world, tabular
+from reticent.worlds import blend, make_model, tabular, world_from_parameters
 
 HALF = np.full((2, 1, 2), 0.5)
 TWO = np.stack([HALF, HALF])
@@ -75,19 +75,19 @@ def test_worlds_are_checked(field, bound, theta_p, theta_r, kind):
     rewards = np.zeros((1, 2, 1))
     rewards[0, 1, 0] = 1
     model = make_model(TWO, rewards, 3)
-    refused(field, bound, lambda: make_world(model, theta_p, theta_r, reward_kind=kind))
+    refused(field, bound, lambda: world_from_parameters(model, theta_p, theta_r, reward_kind=kind))
 
 
 @pytest.mark.parametrize("bound", [0.1, math.nan])
 def test_a_declared_bound_on_theta_is_kept(bound):
     model = make_model(TWO, REWARDS, 3, transition_theta_bound=bound)
-    refused("largest ‖transition_theta‖", f"at most {bound}", lambda: make_world(model, [0.5, 0.5], [0.0]))
+    refused("largest ‖transition_theta‖", f"at most {bound}", lambda: world_from_parameters(model, [0.5, 0.5], [0.0]))
 
 
 def test_a_negative_probability_is_found_although_the_row_sums_to_one():
     psi = np.stack([np.eye(2)[:, None], np.eye(2)[::-1, None]])
     model = make_model(psi, REWARDS, 2)
-    refused("transition row", "probability distribution", lambda: make_world(model, [1.2, -0.2], [0.0]))
+    refused("transition row", "probability distribution", lambda: world_from_parameters(model, [1.2, -0.2], [0.0]))
 
 
 @pytest.mark.parametrize(

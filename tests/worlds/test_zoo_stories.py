@@ -18,7 +18,7 @@ from reticent.agents import make_agent
 from reticent.errors import InvalidInput
 from reticent.experiments.config import resolve
 from reticent.simulation.simulate import simulate
-from reticent.worlds import blend, default_episodes, make_world_from, world_rows
+from reticent.worlds import blend, default_episodes, make_world, world_rows
 from reticent.worlds.zoo import hard_instance as hard
 from reticent.worlds.zoo import keyboard, tutor
 
@@ -28,7 +28,7 @@ DOCS = Path(__file__).parents[2] / "docs"
 
 @pytest.fixture(scope="module")
 def worlds():
-    return {name: make_world_from(name) for name in STORIES}
+    return {name: make_world(name) for name in STORIES}
 
 
 @pytest.fixture(scope="module")
@@ -94,7 +94,7 @@ def chain(horizon, d, gap, signs):
     ],
 )
 def test_the_hard_instance_has_the_value_of_its_closed_form(options, horizon, d, gap):
-    world = make_world_from(f"hard-instance{options}")
+    world = make_world(f"hard-instance{options}")
     assert (world.model.states, world.model.actions) == (horizon + 2, 2 ** (d - 1))
     assert (world.model.horizon, world.model.d1, world.model.d2) == (horizon, d, 1)
     best = 1 / horizon + (d - 1) * gap
@@ -112,7 +112,7 @@ def test_the_hard_instance_is_the_chain_of_its_definition(worlds):
 
 
 def test_the_hard_instances_norms_are_those_of_the_module():
-    world = make_world_from("hard-instance", bounds="tight")
+    world = make_world("hard-instance", bounds="tight")
     features, theta = np.asarray(world.model.transition_features), np.asarray(world.transition_theta)
     np.testing.assert_allclose(np.linalg.norm(theta, axis=1), 1 + 3 * 0.05, rtol=1e-12)
     corners = np.array(list(itertools.product([-1.0, 1.0], repeat=8)))
@@ -129,7 +129,7 @@ def test_the_hard_instance_quotes_its_values(worlds):
         "one sign of each step wrong": round(hard.value_of(1 / 6 + 0.05, 6), 3),
         "uniform": round(worlds["hard-instance"].uniform_value, 3),
         "all signs wrong": round(hard.value_of(1 / 6 - 0.15, 6), 3),
-        "best, hard for 50 000 users": round(make_world_from("hard-instance:hard_for=50000").optimal_value, 3),
+        "best, hard for 50 000 users": round(make_world("hard-instance:hard_for=50000").optimal_value, 3),
     }
 
 
@@ -142,7 +142,7 @@ def test_the_hard_instance_quotes_its_values(worlds):
 )  # fmt: skip
 def test_the_hard_instance_refuses_what_is_no_instance(options, field):
     with pytest.raises(InvalidInput, match=f"hard-instance: {field} "):
-        make_world_from(f"hard-instance:{options}")
+        make_world(f"hard-instance:{options}")
 
 
 # -- the tutor -----------------------------------------------------------------------------------------------------------
@@ -318,10 +318,10 @@ def test_the_keyboards_words_and_topics(worlds):
     assert model.transition_features.shape == (5, 200, 201, 13)
     assert np.linalg.matrix_rank(np.asarray(model.transition_features).reshape(5, -1)) == 5
     assert np.linalg.matrix_rank(np.asarray(model.reward_features).reshape(5, -1)) == 5
-    other = make_world_from("keyboard:seed=1")
+    other = make_world("keyboard:seed=1")
     assert other.optimal_value != pytest.approx(worlds["keyboard"].optimal_value, abs=1e-6)
     with pytest.raises(InvalidInput, match="keyboard: seed"):
-        make_world_from("keyboard:seed=-1")
+        make_world("keyboard:seed=-1")
 
 
 # -- all of them ---------------------------------------------------------------------------------------------------------
@@ -329,7 +329,7 @@ def test_the_keyboards_words_and_topics(worlds):
 
 @pytest.mark.parametrize("name", STORIES)
 def test_tight_bounds_leave_the_world_alone(name, worlds):
-    tight = make_world_from(name, bounds="tight")
+    tight = make_world(name, bounds="tight")
     np.testing.assert_array_equal(tight.transition_theta, worlds[name].transition_theta)
     assert tight.model.transition_theta_bound < worlds[name].model.transition_theta_bound
     assert tight.optimal_value == worlds[name].optimal_value

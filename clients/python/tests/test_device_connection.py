@@ -142,11 +142,18 @@ def test_a_service_of_another_trust_model_is_told_no_name(trust: str) -> None:
 
 def test_numpy_is_all_it_takes() -> None:
     code = (
-        "import sys, reticent_client, reticent_client.wire.promise; "
+        "import sys, reticent_client, reticent_wire.promise; "
         "print(*sorted({name.partition('.')[0] for name in sys.modules} - set(sys.stdlib_module_names)))"
     )
     loaded = subprocess.run([sys.executable, "-I", "-c", code], capture_output=True, text=True, check=False)
     if loaded.returncode:  # not installed, as in a checkout whose path is in PYTHONPATH
         loaded = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     strangers = {name for name in loaded.stdout.split() if not name.startswith("_")}
-    assert strangers <= {"numpy", "reticent_client", "sitecustomize", "usercustomize", "distutils-precedence"}
+    assert strangers <= {
+        "numpy",
+        "reticent_client",
+        "reticent_wire",
+        "sitecustomize",
+        "usercustomize",
+        "distutils-precedence",
+    }

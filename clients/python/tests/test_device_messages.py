@@ -13,8 +13,8 @@ from make_vectors import example_billboard, example_model, example_trajectory
 
 from reticent_client import InvalidInput, messages
 from reticent_client.messages import form_messages, require_shuffle
-from reticent_client.wire import shuffle_rules, shuffling
-from reticent_client.wire.shuffling import (
+from reticent_wire import shuffle_rules, shuffling
+from reticent_wire.shuffling import (
     Messages,
     Tally,
     analyse,

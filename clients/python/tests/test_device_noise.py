@@ -21,7 +21,7 @@ from hypothesis import strategies as st
 
 from reticent_client import InvalidInput, discrete_gaussian
 from reticent_client.discrete_gaussian import DiscreteGaussian, discrete_laplace, draw, exponential_coin
-from reticent_client.wire.grid import LARGEST_SCALE
+from reticent_wire.grid import LARGEST_SCALE
 
 
 class OutOfBranches(Exception):

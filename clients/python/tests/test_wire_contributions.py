@@ -18,12 +18,12 @@ from make_vectors import example_billboard, example_model, example_trajectory
 
 from reticent_client import InvalidInput
 from reticent_client.report import noised_report
-from reticent_client.wire import FORMS, Billboard, Dimensions, Model, Trajectory
-from reticent_client.wire.arrays import fits, to_json
-from reticent_client.wire.clipping import clip_interval, clip_norm
-from reticent_client.wire.forms.counts import table_slices
-from reticent_client.wire.forms.regressions import pair_distance
-from reticent_client.wire.grid import (
+from reticent_wire import FORMS, Billboard, Dimensions, Model, Trajectory
+from reticent_wire.arrays import fits, to_json
+from reticent_wire.clipping import clip_interval, clip_norm
+from reticent_wire.forms.counts import table_slices
+from reticent_wire.forms.regressions import pair_distance
+from reticent_wire.grid import (
     LARGEST_SCALE,
     LARGEST_STEPS,
     TAIL,
@@ -34,9 +34,9 @@ from reticent_client.wire.grid import (
     round_at,
     whole,
 )
-from reticent_client.wire.packing import pack_symmetric, unpack_symmetric
-from reticent_client.wire.promise import epsilon_of, report_epsilon, require_promise
-from reticent_client.wire.trajectory import well_formed
+from reticent_wire.packing import pack_symmetric, unpack_symmetric
+from reticent_wire.promise import epsilon_of, report_epsilon, require_promise
+from reticent_wire.trajectory import well_formed
 
 anything = st.floats(allow_nan=True, allow_infinity=True)
 

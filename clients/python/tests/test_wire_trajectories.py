@@ -9,8 +9,8 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from reticent_client.wire.errors import InvalidInput
-from reticent_client.wire.trajectory import all_well_formed, well_formed
+from reticent_wire.errors import InvalidInput
+from reticent_wire.trajectory import all_well_formed, well_formed
 
 
 class Sizes(NamedTuple):

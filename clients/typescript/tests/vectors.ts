@@ -5,7 +5,7 @@ import { readFileSync } from "node:fs";
 
 export type Json = any;
 
-const PLACE = new URL("../../../python/src/reticent_client/wire/vectors/", import.meta.url);
+const PLACE = new URL("../../../python/src/reticent_wire/vectors/", import.meta.url);
 
 export const FILES = [
   "arrays", "clipping", "grid", "trajectory", "regressions", "counts", "score", "score_start", "shuffling",

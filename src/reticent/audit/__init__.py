@@ -29,7 +29,7 @@ from reticent.audit.response import Response, probe
 from reticent.audit.sequential import GuessMonitor, NoiseMonitor
 from reticent.audit.subject import Subject
 from reticent.audit.worst_pair import realised_mu, worst_pair
-from reticent.privacy.neighbours import Pair, Replay, Scores
+from reticent.privacy.neighbouring_datasets import Pair, Replay, Scores
 
 __all__ = [
     "DEFAULT_CONFIDENCE",

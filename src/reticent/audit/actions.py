@@ -23,7 +23,7 @@ from reticent.audit.subject import Subject
 from reticent.learning.aggregator import PyTree
 from reticent.learning.learner import AnyLearner
 from reticent.learning.plan import Plan
-from reticent.privacy.neighbours import Pair, Scores, Tell, realised_strength
+from reticent.privacy.neighbouring_datasets import Pair, Scores, Tell, realised_strength
 from reticent.runtime import double_precision
 from reticent.worlds import Episode
 

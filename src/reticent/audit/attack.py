@@ -10,8 +10,8 @@ from typing import Any, Literal
 import numpy as np
 
 from reticent.audit.actions import Rollout, play_actions
-from reticent.audit.atoms import AtomEvidence, atom_evidence
 from reticent.audit.bounds import Evidence, lower_bounds
+from reticent.audit.degenerate_noise import DegenerateNoiseEvidence, degenerate_noise_evidence
 from reticent.audit.hooks import OwnReleases
 from reticent.audit.releases import play_releases
 from reticent.audit.subject import Subject
@@ -19,7 +19,7 @@ from reticent.audit.worst_pair import worst_pair
 from reticent.errors import InvalidInput, UnknownName
 from reticent.learning.aggregator import PyTree
 from reticent.privacy.guarantee import Guarantee
-from reticent.privacy.neighbours import Pair, Scores, Tell
+from reticent.privacy.neighbouring_datasets import Pair, Scores, Tell
 from reticent.runtime import double_precision
 
 __all__ = ["DEFAULT_CONFIDENCE", "Adversary", "Attack", "Audit", "Progress", "audit"]
@@ -45,7 +45,7 @@ class Attack:
     origin: str
     scores: Scores
     evidence: Evidence
-    atoms: tuple[AtomEvidence, ...] = ()
+    atoms: tuple[DegenerateNoiseEvidence, ...] = ()
 
     def to_dict(self) -> dict[str, Any]:
         """Plain values, for JSON."""
@@ -105,7 +105,7 @@ class Audit:
         return "violated" if self.lower_bound_epsilon > self.claimed_epsilon or self.atoms else "consistent"
 
     @property
-    def atoms(self) -> tuple[AtomEvidence, ...]:
+    def atoms(self) -> tuple[DegenerateNoiseEvidence, ...]:
         """The violations by noise that was missing or repeated."""
         return tuple(atom for attack in self.attacks for atom in attack.atoms if atom.violated)
 
@@ -157,7 +157,7 @@ def audit(
     bounds; the *trajectory* canary the worst pair of episodes that ``world`` can produce. An agent that releases something
     else than noisy sums brings its own canaries and its own adversary. The confidence covers all attacks together (each
     has its share of what may go wrong). Noise that is missing or repeated, however rarely, is a violation by itself
-    (:mod:`reticent.audit.atoms`, with a false alarm in 10⁹ beside the confidence).
+    (:mod:`reticent.audit.degenerate_noise`, with a false alarm in 10⁹ beside the confidence).
 
     ``canaries`` replaces the ones that are searched for; ``rollout`` is needed for the actions adversary
     (:func:`reticent.simulation.rollout.rollout`).
@@ -188,7 +188,7 @@ def audit(
         evidence = lower_bounds(
             scores.without, scores.present, subject.guarantee.delta, each, gaussian=not subject.pure
         )
-        atoms = atom_evidence(scores.atoms, subject.guarantee)
+        atoms = degenerate_noise_evidence(scores.atoms, subject.guarantee)
         attacks.append(Attack(name, pair.origin, scores, evidence, atoms))
     return Audit(
         agent=subject.agent.name,

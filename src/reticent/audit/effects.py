@@ -23,7 +23,7 @@ from reticent.audit.distribution import noise_findings, promised_scales
 from reticent.inference.contrast import Contrast, Decisions, contributions
 from reticent.inference.effects import EffectsPlan, estimate, release
 from reticent.privacy.guarantee import Guarantee
-from reticent.privacy.neighbours import Group, Replay, Scores
+from reticent.privacy.neighbouring_datasets import Group, Replay, Scores
 from reticent.privacy.noise import SecureNoise
 
 __all__ = ["check_effects_noise", "extreme_pair", "extreme_person", "play_effects", "replay_effects"]

@@ -3,8 +3,8 @@
 
 An agent's family supplies an object with some of the methods below, by
 :meth:`reticent.learning.learner.Learner.audit_hooks`. The audit asks what it can do and knows no family by name; a third
-party's agent brings its own object. Types that both sides use are in :mod:`reticent.privacy.neighbours`, so that no agent
-imports the audit.
+party's agent brings its own object. Types that both sides use are in :mod:`reticent.privacy.neighbouring_datasets`, so that
+no agent imports the audit.
 
 Agents that release noisy sums (:class:`reticent.privacy.sums.PrivateSums`) bring :class:`Neighbours`, and that is all:
 matched filter, replay with hidden noise, the search for the worst pair and the law of the noise follow from the sums. An
@@ -20,7 +20,7 @@ from typing import Any, Protocol, runtime_checkable
 from reticent.errors import InvalidInput
 from reticent.learning.aggregator import PyTree
 from reticent.learning.learner import AnyLearner
-from reticent.privacy.neighbours import Pair, Replay, Scores, Tell, User
+from reticent.privacy.neighbouring_datasets import Pair, Replay, Scores, Tell, User
 
 __all__ = ["Neighbours", "OwnReleases", "OwnReplay", "neighbours_of"]
 

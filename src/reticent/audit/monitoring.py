@@ -35,7 +35,7 @@ from reticent.audit.worst_pair import worst_pair
 from reticent.errors import InvalidInput
 from reticent.learning.aggregator import PyTree
 from reticent.privacy.guarantee import Guarantee
-from reticent.privacy.neighbours import Pair
+from reticent.privacy.neighbouring_datasets import Pair
 from reticent.privacy.sums import PrivateSums
 from reticent.runtime import double_precision
 

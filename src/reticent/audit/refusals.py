@@ -43,7 +43,7 @@ def check_refusals(make: Callable[[Any], Any], episode: Episode) -> list[str]:
     if _accepts(lambda: agent.submit("late", episode)) and not _same(final, _public(agent)):
         findings.append("a user after the last one still changes what is published")
     grid = float(sums.grid)
-    steps = np.asarray(sums.released(agent._state.aggregate)) / grid if grid > 0 else np.array([0.5])
+    steps = np.asarray(sums.released_sums(agent._state.aggregate)) / grid if grid > 0 else np.array([0.5])
     # Epochs divide by the largest size, which is public: multiply it back.
     sizes = sums.counter.weights()
     steps = steps if sizes is None else steps * np.max(sizes)

@@ -19,7 +19,7 @@ Laplace noise has another best test: the likelihood ratio of the noise that expl
 .. math:: s=\sum_{t,c}\big(|\hat z_{t,c}|-|\hat z_{t,c}-d_t\Delta_c|\big)/b_c .
 
 Where B can be inverted, every trial is also searched for noise that is missing or repeated
-(:mod:`reticent.privacy.atoms`).
+(:mod:`reticent.privacy.degenerate_noise`).
 """
 
 from __future__ import annotations
@@ -36,8 +36,8 @@ from reticent.audit.response import Response
 from reticent.audit.subject import Subject
 from reticent.errors import InvalidInput
 from reticent.learning.aggregator import PyTree
-from reticent.privacy.atoms import HonestNoise, NoiseReader, RunAtoms, count_atoms, make_reader
-from reticent.privacy.neighbours import Pair, Scores, Tell, realised_strength, report_of
+from reticent.privacy.degenerate_noise import DegenerateDraws, HonestNoise, NoiseReader, count_degenerate, make_reader
+from reticent.privacy.neighbouring_datasets import Pair, Scores, Tell, realised_strength, report_of
 from reticent.privacy.sums import PrivateSums, SumState
 from reticent.runtime import double_precision
 
@@ -102,7 +102,7 @@ def transcript(sums: PrivateSums, seen: PyTree, at_round: int, key: Array) -> Ar
         report = sums.report(seen, None)
         state = sums.absorb(state, jnp.where(t == at_round, report, jnp.zeros_like(report)))
         state = sums.close(state, sums.simulate_round_noise(jax.random.fold_in(key, t)))
-        return state, sums.released(state)
+        return state, sums.released_sums(state)
 
     return jax.lax.scan(a_round, sums.init(), jnp.arange(sums.counter.rounds))[1]
 
@@ -145,16 +145,16 @@ def play_releases(
         return Scores(sides[0], sides[1], possible)
     sums, scale = subject.sums, subject.noise_scale
     honest = HonestNoise.of(sums.law, scale, float(sums.grid), len(reader.inverse))
-    return Scores(sides[0], sides[1], possible, count_atoms(atoms, honest))
+    return Scores(sides[0], sides[1], possible, count_degenerate(atoms, honest))
 
 
-def _program(at_round: int, batch: int) -> Callable[..., tuple[Array, RunAtoms | None]]:
+def _program(at_round: int, batch: int) -> Callable[..., tuple[Array, DegenerateDraws | None]]:
     """The compiled trials; compiled anew for every audit, so that what runs is the code in force."""
 
     def trials(
         sums: PrivateSums, seen: PyTree, test: Test | None, reader: NoiseReader | None, silent: Array, key: Array
-    ) -> tuple[Array, RunAtoms | None]:
-        def trial(own: Array) -> tuple[Array, RunAtoms | None]:
+    ) -> tuple[Array, DegenerateDraws | None]:
+        def trial(own: Array) -> tuple[Array, DegenerateDraws | None]:
             released = transcript(sums, seen, at_round, own)
             score = released.ravel() if test is None else test.score(released)
             return score, None if reader is None else reader.read(released, silent)

@@ -36,7 +36,7 @@ from reticent.audit.subject import Subject
 from reticent.learning.aggregator import PyTree
 from reticent.learning.learner import AgentState
 from reticent.learning.plan import Plan, without_ties
-from reticent.privacy.neighbours import Group, Replay, User, cost_of, in_noise, length_of
+from reticent.privacy.neighbouring_datasets import Group, Replay, User, cost_of, in_noise, length_of
 from reticent.runtime import double_precision
 from reticent.worlds import Episode
 
@@ -48,7 +48,7 @@ TOLERANCE = 1e-6
 
 def user_of(subject: Subject, episode: Episode) -> User:
     """A user who lives this episode."""
-    return lambda plan: subject.agent.see(plan, episode)
+    return lambda plan: subject.agent.statistic(plan, episode)
 
 
 def seen_as(observation: PyTree) -> User:
@@ -64,7 +64,7 @@ class _Trace:
     reports: list[np.ndarray] = dataclasses.field(default_factory=list)
     releases: list[np.ndarray] = dataclasses.field(default_factory=list)
     plans: list[Plan] = dataclasses.field(default_factory=list)
-    regularized: list[Any] = dataclasses.field(default_factory=list)
+    statistics: list[Any] = dataclasses.field(default_factory=list)
     counts: list[tuple[int, int]] = dataclasses.field(default_factory=list)
     shapes: list[Any] = dataclasses.field(default_factory=list)
     requests: list[Any] = dataclasses.field(default_factory=list)
@@ -174,8 +174,8 @@ def _run(
             state = agent.close(state, shown, size, noise)
             plan = agent.plan(state, action_values=True)
             trace.plans.append(plan)
-            trace.releases.append(np.asarray(sums.released(state.aggregate)))
-            trace.regularized.append(jax.tree.map(np.asarray, agent.aggregator.regularized(state.aggregate)))
+            trace.releases.append(np.asarray(sums.released_sums(state.aggregate)))
+            trace.statistics.append(jax.tree.map(np.asarray, agent.aggregator.released(state.aggregate)))
             trace.counts.append((int(state.rounds), int(state.aggregate.rounds)))
             trace.shapes.append([(np.shape(leaf), str(np.asarray(leaf).dtype)) for leaf in jax.tree.leaves(state)])
         _past_the_horizon(subject, state, plan, users[0](agent.served(plan, 0)), keys, trace)
@@ -195,13 +195,13 @@ def _past_the_horizon(
 ) -> None:
     """One more user after the last round: nothing of hers may come out."""
     agent, sums = subject.agent, subject.sums
-    before = np.asarray(sums.released(state.aggregate))
+    before = np.asarray(sums.released_sums(state.aggregate))
     extra = sums.simulate_user_noise(jax.random.fold_in(keys[0], 10**6))
     state = agent.absorb(state, sums.report(seen, extra))
     for _ in range(2):
         noise = sums.simulate_round_noise(jax.random.fold_in(keys[1], 10**6))
         state = agent.close(state, plan, 1, noise)
-    if not np.array_equal(before, np.asarray(sums.released(state.aggregate))):
+    if not np.array_equal(before, np.asarray(sums.released_sums(state.aggregate))):
         trace.findings.append("a round closed after the last one is still released")
 
 
@@ -210,7 +210,7 @@ def _public_differences(subject: Subject, first: _Trace, hidden: _Trace) -> list
     findings = []
     if first.log != hidden.log:
         findings.append("a log line depends on the user's data")
-    for name in ("releases", "regularized", "plans"):
+    for name in ("releases", "statistics", "plans"):
         before, after = getattr(first, name), getattr(hidden, name)
         if len(before) != len(after):
             findings.append(f"the number of {name} depends on the user's data")

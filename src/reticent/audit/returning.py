@@ -20,7 +20,16 @@ from jax import Array
 from reticent.audit.replay import _public_differences, _run
 from reticent.audit.subject import Subject
 from reticent.learning.aggregator import PyTree
-from reticent.privacy.neighbours import Pair, Replay, Scores, User, cost_of, in_noise, realised_strength, report_of
+from reticent.privacy.neighbouring_datasets import (
+    Pair,
+    Replay,
+    Scores,
+    User,
+    cost_of,
+    in_noise,
+    realised_strength,
+    report_of,
+)
 from reticent.privacy.sums import PrivateSums, SumState
 from reticent.runtime import double_precision
 
@@ -102,6 +111,6 @@ def _transcript(sums: PrivateSums, seen: PyTree, times: np.ndarray, key: Array) 
         t, count = at
         state = sums.absorb(state, count * sums.report(seen, None))
         state = sums.close(state, sums.simulate_round_noise(jax.random.fold_in(key, t)))
-        return state, sums.released(state)
+        return state, sums.released_sums(state)
 
     return jax.lax.scan(a_round, sums.init(), (jnp.arange(len(times)), jnp.asarray(times, float)))[1]

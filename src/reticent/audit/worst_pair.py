@@ -17,7 +17,7 @@ from jax import Array
 
 from reticent.audit.subject import Subject
 from reticent.learning.aggregator import PyTree
-from reticent.privacy.neighbours import Pair, realised_strength, realised_strengths, report_of
+from reticent.privacy.neighbouring_datasets import Pair, realised_strength, realised_strengths, report_of
 from reticent.runtime import double_precision
 
 __all__ = ["ascend", "realised_mu", "worst_pair"]

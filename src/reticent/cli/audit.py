@@ -78,12 +78,12 @@ def audit(
     from reticent.reports.progress import Telling
     from reticent.runtime import enable_compilation_cache
     from reticent.simulation.rollout import rollout
-    from reticent.worlds import make_world_from
+    from reticent.worlds import make_world
 
     if out is not None:
         require("matplotlib", "the picture of an audit (--out)")
     enable_compilation_cache()
-    built = make_world_from(world)
+    built = make_world(world)
     flags = {"trust": trust, "counter": counter, "calibration": calibration, "epsilon": epsilon, "delta": delta}
     subject = make_subject(agent, built, episodes, flags)
     if sequential:

@@ -116,11 +116,11 @@ def _promised(spec: str, world: str, episodes: int, flags: dict[str, Any]) -> Gu
     from reticent.errors import InvalidInput
     from reticent.naming import split
     from reticent.privacy.guarantee import guarantee_of
-    from reticent.worlds import make_world_from
+    from reticent.worlds import make_world
 
     options = AGENTS.find(split(spec)[0]).options
     meant = {key: value for key, value in flags.items() if key in options}
-    guarantee = guarantee_of(make_agent(spec, make_world_from(world).model, episodes, **meant))
+    guarantee = guarantee_of(make_agent(spec, make_world(world).model, episodes, **meant))
     if guarantee is None:
         raise InvalidInput("agent", spec, "one that promises privacy", "`reticent agents` says what each promises")
     return guarantee
@@ -206,7 +206,7 @@ def _summary(plan: PrivacyPlan, episodes: int, mu: float, epsilon: float) -> dic
         "releases": plan.schedule.releases,
         "levels": round(plan.calibration.counter_sensitivity**2) if tree else 1,
         "counter_sensitivity": plan.calibration.counter_sensitivity,
-        "arrival_ratio": plan.calibration.arrival_ratio,
+        "late_report_ratio": plan.calibration.late_report_ratio,
         "mu": mu,
         "epsilon": epsilon,
         "epsilon_spent": plan.calibration.epsilon_at(mu),

@@ -85,10 +85,10 @@ def rehearse(
 
 def the_model(given: str) -> tuple[Model, RewardWeights, dict[str, str]]:
     """The model of a file or of a world, how its reward weights are drawn, and where a service finds it."""
-    from reticent.worlds import load_model, make_world_from
+    from reticent.worlds import load_model, make_world
 
     if not given.endswith(".npz"):
-        return make_world_from(given).model, "own", {"world": given}
+        return make_world(given).model, "own", {"world": given}
     loaded = load_model(given)
     # Candidates of a fit are kinds of people: what they do and what pays off for them have the same weights.
     fitted = loaded.coding is not None and loaded.model.d1 == loaded.model.d2 and loaded.model.reward_total is not None

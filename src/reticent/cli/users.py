@@ -59,8 +59,8 @@ def users(
         meter = Meter()
         with Client(url, key or "dev-app-key", act=act, deadline=deadline, observer=meter) as client:  # type: ignore[arg-type]
             built = the_world(world, model, seed, client.status())
-            seasons = the_seasons(built, drift, moves, number, seed)
-            truth = MovingTruth(seasons) if seasons else Truth(built)
+            phases = phases_at(built, drift, moves, number, seed)
+            truth = MovingTruth(phases) if phases else Truth(built)
             require_same_sizes(client, truth)
             traffic, progress = Traffic(client, truth, crowd), reporter()
             progress.start("traffic", number, 1, "users")
@@ -69,7 +69,7 @@ def users(
                 progress.finish()
             finally:
                 progress.close()
-        found = {"url": url, **summary(traffic, meter, built, seasons)}
+        found = {"url": url, **summary(traffic, meter, built, phases)}
         if as_json:
             print_json(found)
         else:
@@ -88,7 +88,7 @@ def the_world(spec: str | None, model: Path | None, seed: int, status: dict[str,
       InvalidInput: none of them names one, or two do.
     """
     from reticent.errors import InvalidInput
-    from reticent.worlds import load_model, make_world_from
+    from reticent.worlds import load_model, make_world
     from reticent.worlds.prior import draw_truths
 
     if model is not None:
@@ -98,17 +98,17 @@ def the_world(spec: str | None, model: Path | None, seed: int, status: dict[str,
     name = spec or status.get("world")
     if not name:
         raise InvalidInput("--world", "missing", "given for this service, or --model", "it was started from a file")
-    return make_world_from(str(name))
+    return make_world(str(name))
 
 
-def the_seasons(world: Any, drift: str | None, moves: float, number: int, seed: int) -> Any:
-    """The seasons of a world whose blend moves from the 1-based visits of ``drift`` on; none without it.
+def phases_at(world: Any, drift: str | None, moves: float, number: int, seed: int) -> Any:
+    """The phases of a world whose blend moves from the 1-based visits of ``drift`` on; none without it.
 
     Raises:
       InvalidInput: they are no visits of this crowd in order, or the world is no blend.
     """
     from reticent.errors import InvalidInput
-    from reticent.worlds.seasons import seasons_of
+    from reticent.worlds.non_stationary import phases_of
 
     if drift is None:
         return []
@@ -119,7 +119,7 @@ def the_seasons(world: Any, drift: str | None, moves: float, number: int, seed: 
         raise InvalidInput("--drift", drift, wanted, "separate them by commas: 4001,8001") from None
     if visits != sorted(set(visits)) or not all(2 <= visit <= number for visit in visits):
         raise InvalidInput("--drift", drift, wanted, "separate them by commas: 4001,8001")
-    return seasons_of(world, [visit - 1 for visit in visits], seed, moves=moves)
+    return phases_of(world, [visit - 1 for visit in visits], seed, moves=moves)
 
 
 def print_summary(found: dict[str, Any]) -> None:
@@ -153,10 +153,10 @@ def print_summary(found: dict[str, Any]) -> None:
             f"return    {means['first_tenth']:.3f} in the first tenth, {means['last_tenth']:.3f} in the last "
             f"(best possible {means['optimal']:.3f}, at random {means['random']:.3f})"
         )
-    for season in found["seasons"]:
-        if season["first_third"] is not None:
+    for phase in found["phases"]:
+        if phase["first_third"] is not None:
             print(
-                f"season    from visit {season['first']:,}: return {season['first_third']:.3f} in its first third, "
-                f"{season['last_third']:.3f} in its last (best possible {season['optimal']:.3f}, "
-                f"at random {season['random']:.3f})"
+                f"phase    from visit {phase['first']:,}: return {phase['first_third']:.3f} in its first third, "
+                f"{phase['last_third']:.3f} in its last (best possible {phase['optimal']:.3f}, "
+                f"at random {phase['random']:.3f})"
             )

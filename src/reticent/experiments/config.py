@@ -15,7 +15,7 @@ from reticent.errors import InvalidInput, UnknownName
 from reticent.learning.learner import AnyLearner
 from reticent.naming import join, split
 from reticent.privacy.trust import TRUSTS
-from reticent.worlds import Model, World, default_episodes, make_world_from
+from reticent.worlds import Model, World, default_episodes, make_world
 
 DEFAULT_WORLD = "mobile-health"
 DEFAULT_SEEDS = 16
@@ -135,7 +135,7 @@ def resolve(
     """
     flags = dict(flags or {})
     _check_flags(flags)
-    built = make_world_from(world) if isinstance(world, str) else world
+    built = make_world(world) if isinstance(world, str) else world
     if episodes is None:
         if not isinstance(world, str):
             raise InvalidInput("episodes", None, "given for a world without a name", "say how many users there are")

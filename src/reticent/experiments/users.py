@@ -21,7 +21,7 @@ import numpy as np
 
 from reticent.errors import InvalidInput, ReticentError
 from reticent.worlds import World
-from reticent.worlds.seasons import Season
+from reticent.worlds.non_stationary import Phase
 from reticent_client import Client, Episode, ServiceError
 
 Fate = Literal["counted", "served", "lost", "refused", "unsent"]
@@ -58,12 +58,12 @@ class Truth:
 
 
 class MovingTruth(Truth):
-    """Users who change: the truth of the season that a visit is in (:mod:`reticent.worlds.seasons`)."""
+    """Users who change: the truth of the phase that a visit is in (:mod:`reticent.worlds.non_stationary`)."""
 
-    def __init__(self, seasons: Sequence[Season]) -> None:
-        super().__init__(seasons[0].world)
-        self._firsts = [season.first for season in seasons]
-        self._truths = [Truth(season.world) for season in seasons]
+    def __init__(self, phases: Sequence[Phase]) -> None:
+        super().__init__(phases[0].world)
+        self._firsts = [phase.first for phase in phases]
+        self._truths = [Truth(phase.world) for phase in phases]
 
     def at(self, visit: int) -> Truth:
         """What is true for the 0-based ``visit``."""
@@ -253,8 +253,8 @@ class Traffic:
         self.visits[index] = Visit("refused", episode.version, total, refusal.name or f"HTTP {refusal.status}")
 
 
-def summary(traffic: Traffic, meter: Meter, world: World, seasons: Sequence[Season] = ()) -> dict[str, Any]:
-    """What the crowd met, in plain numbers; season by season where its blend moved."""
+def summary(traffic: Traffic, meter: Meter, world: World, phases: Sequence[Phase] = ()) -> dict[str, Any]:
+    """What the crowd met, in plain numbers; phase by phase where its blend moved."""
     visits = [traffic.visits[index] for index in sorted(traffic.visits)]
     fates = collections.Counter(visit.fate for visit in visits)
     versions = sorted({visit.version for visit in visits if visit.version >= 0})
@@ -282,26 +282,26 @@ def summary(traffic: Traffic, meter: Meter, world: World, seasons: Sequence[Seas
             "optimal": world.optimal_value,
             "random": world.uniform_value,
         },
-        "seasons": [
-            _season(traffic, season, until)
-            for season, until in zip(seasons, [*(later.first for later in seasons[1:]), math.inf], strict=False)
+        "phases": [
+            _phase(traffic, phase, until)
+            for phase, until in zip(phases, [*(later.first for later in phases[1:]), math.inf], strict=False)
         ],
         "stopped": None if traffic.stopped is None else str(traffic.stopped),
     }
 
 
-def _season(traffic: Traffic, season: Season, until: float) -> dict[str, Any]:
-    """What the visits of one season got, and what they could have got; its last third shows what was learned in it."""
-    numbers = sorted(index for index in traffic.visits if season.first <= index < until)
+def _phase(traffic: Traffic, phase: Phase, until: float) -> dict[str, Any]:
+    """What the visits of one phase got, and what they could have got; its last third shows what was learned in it."""
+    numbers = sorted(index for index in traffic.visits if phase.first <= index < until)
     totals = [total for index in numbers if (total := traffic.visits[index].total) is not None]
     third = max(1, len(totals) // 3)
     return {
-        "first": season.first + 1,
+        "first": phase.first + 1,
         "visits": len(numbers),
         "first_third": float(np.mean(totals[:third])) if totals else None,
         "last_third": float(np.mean(totals[-third:])) if totals else None,
-        "optimal": season.world.optimal_value,
-        "random": season.world.uniform_value,
+        "optimal": phase.world.optimal_value,
+        "random": phase.world.uniform_value,
     }
 
 

@@ -37,7 +37,7 @@ from typing import NamedTuple
 import numpy as np
 
 from reticent.errors import InvalidInput
-from reticent_client.wire.clipping import clip_norm
+from reticent_wire.clipping import clip_norm
 
 
 class Decisions(NamedTuple):

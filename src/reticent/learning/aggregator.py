@@ -9,7 +9,7 @@ Data flow of one *round* (one user, or a fixed public number of them)::
     report(seen)             on the user's side: clip, form statistics, add her own noise if that is the trust model
     absorb(state, report)    on the server: add to the open round's sum
     close(state, noise)      end of the round: the sum enters the running total with its noise
-    regularized(state)       what is released after the last closed round
+    released(state)          what is released after the last closed round
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ class Aggregator(Protocol[Seen_contra, Report, Released_co]):
         """End the round with its noise (ignored where the server adds none)."""
         ...
 
-    def regularized(self, state: PyTree) -> Released_co:
+    def released(self, state: PyTree) -> Released_co:
         """What the learner plans from, after the last closed round."""
         ...
 

@@ -36,11 +36,11 @@ SCOPED = (
     "plan",
     "for_many",
     "served",
-    "refer",
+    "rebase_plan",
     "act",
     "policy_to_judge",
     "plan_value",
-    "see",
+    "statistic",
     "report",
     "absorb",
     "close",
@@ -121,7 +121,9 @@ class Learner(abc.ABC, Generic[Seen, Report, Released]):
         del place
         return plan
 
-    def refer(self, served: Plan, reference: Plan, users: Array | int, control: ControlGroup | None = None) -> Plan:
+    def rebase_plan(
+        self, served: Plan, reference: Plan, users: Array | int, control: ControlGroup | None = None
+    ) -> Plan:
         """The plan to close a round of ``users`` users with, most of whom were ``served`` one plan while their
         contributions were formed under the ``reference`` of another: the former's choices, the latter's statistic.
 
@@ -163,10 +165,10 @@ class Learner(abc.ABC, Generic[Seen, Report, Released]):
         )
 
     def public_memory(self, state: AgentState) -> PyTree:
-        """What is published with a plan for :meth:`insights`: a function of releases alone. None: nothing."""
+        """What is published with a plan for :meth:`diagnostics`: a function of releases alone. None: nothing."""
         del state
 
-    def insights(self, released: np.ndarray, version: int, plan: Plan, memory: PyTree) -> Any:
+    def diagnostics(self, released: np.ndarray, version: int, plan: Plan, memory: PyTree) -> Any:
         """What released numbers say about themselves, for a dashboard: a function of what is public. None: nothing.
 
         ``plan`` and ``memory`` are what was published as ``version``, ``released`` the sums that came before it.
@@ -174,12 +176,12 @@ class Learner(abc.ABC, Generic[Seen, Report, Released]):
         del released, version, plan, memory
 
     @abc.abstractmethod
-    def see(self, plan: Plan, episode: Episode) -> Seen:
+    def statistic(self, plan: Plan, episode: Episode) -> Seen:
         """What the aggregator is shown of ``episode``, whose user was served ``plan``."""
 
     def report(self, plan: Plan, episode: Episode, noise: Noise = None) -> Report:
         """What the user of ``episode``, who was served ``plan``, sends to the server."""
-        return self.aggregator.report(self.see(plan, episode), noise)
+        return self.aggregator.report(self.statistic(plan, episode), noise)
 
     def absorb(self, state: AgentState, report: Report) -> AgentState:
         """Add a report (or a sum of reports) to the open round."""

@@ -10,10 +10,10 @@ from __future__ import annotations
 import abc
 import dataclasses
 
-from reticent.statement import Statement
+from reticent.static_metadata import StaticMetadata
 
 
-class Promise(Statement, abc.ABC):
+class Promise(StaticMetadata, abc.ABC):
     """A statement about users' privacy."""
 
     @abc.abstractmethod

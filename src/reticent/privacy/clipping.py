@@ -10,16 +10,16 @@ import jax.numpy as jnp
 from jax import Array
 from jax.typing import ArrayLike
 
-from reticent_client.wire import clipping
+from reticent_wire import clipping
 
 
 def clip_norm(x: ArrayLike, bound: ArrayLike) -> Array:
-    """Scale each vector on the last axis to 2-norm at most ``bound`` (:func:`reticent_client.wire.clipping.clip_norm`)."""
+    """Scale each vector on the last axis to 2-norm at most ``bound`` (:func:`reticent_wire.clipping.clip_norm`)."""
     clipped: Array = clipping.clip_norm(x, bound, jnp)
     return clipped
 
 
 def clip_interval(x: ArrayLike, low: ArrayLike, high: ArrayLike) -> Array:
-    """Clip to [``low``, ``high``] (:func:`reticent_client.wire.clipping.clip_interval`)."""
+    """Clip to [``low``, ``high``] (:func:`reticent_wire.clipping.clip_interval`)."""
     clipped: Array = clipping.clip_interval(x, low, high, jnp)
     return clipped

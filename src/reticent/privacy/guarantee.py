@@ -74,7 +74,7 @@ class Guarantee(Promise):
       ledger: what will be released when, and what it will have cost.
       sums: the noise on every sum.
       groups: what one user is declared to move; the audit holds the code to it.
-      arrival_ratio: by how much the noise falls short if reports may come late or never; 1 is not at all.
+      late_report_ratio: by how much the noise falls short if reports may come late or never; 1 is not at all.
       participation: how often and when a user may contribute; the promise is about all of it together.
       also_seen: what the adversary sees besides, as a clause of the sentence; nothing if nothing.
       remark: what else must be said in the sentence, such as how often data are used.
@@ -92,7 +92,7 @@ class Guarantee(Promise):
     sums: tuple[NoisySum, ...]
     groups: tuple[DeclaredGroup, ...] = ()
     calibration: str = "exact"
-    arrival_ratio: float = 1.0
+    late_report_ratio: float = 1.0
     participation: Participation = ONCE
     also_seen: str = ""
     remark: str = ""

@@ -12,7 +12,7 @@ They share no base class and no module, so that what draws for a deployment need
 time.
 
 **The grid.** A deployment works in integer multiples of a public power of two g. Each *user's* clipped statistics are
-rounded to it by :func:`~reticent_client.wire.grid.quantize` before anything is summed, so that all sums are exact and the
+rounded to it by :func:`~reticent_wire.grid.quantize` before anything is summed, so that all sums are exact and the
 order of additions cannot show. With :math:`\mathcal N_{\mathbb Z}(0,s^2)` the discrete Gaussian, :math:`P(k)\propto
 e^{-k^2/2s^2}`, the noise is :math:`g\,\mathcal N_{\mathbb Z}(0,(\sigma/g)^2)` per coordinate. Two things change against
 the continuous mechanism, both negligible at the default :math:`\sigma/g\ge2^{24}` and both accounted for: rounding adds
@@ -35,7 +35,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from reticent.errors import InvalidInput
 from reticent.extras import require
-from reticent_client.wire.grid import MINIMUM_BITS, quantize, require_fine, require_grid, whole
+from reticent_wire.grid import MINIMUM_BITS, quantize, require_fine, require_grid, whole
 
 __all__ = [
     "MINIMUM_BITS",

@@ -10,14 +10,14 @@ import jax.numpy as jnp
 from jax import Array
 from jax.typing import ArrayLike
 
-from reticent_client.wire import packing
-from reticent_client.wire.packing import packed_size
+from reticent_wire import packing
+from reticent_wire.packing import packed_size
 
 __all__ = ["pack_symmetric", "packed_size", "unpack_symmetric"]
 
 
 def pack_symmetric(matrix: ArrayLike) -> Array:
-    """The upper triangle as a vector, an isometry (:func:`reticent_client.wire.packing.pack_symmetric`)."""
+    """The upper triangle as a vector, an isometry (:func:`reticent_wire.packing.pack_symmetric`)."""
     packed: Array = packing.pack_symmetric(matrix, jnp)
     return packed
 

@@ -28,7 +28,7 @@ over all patterns that are allowed, exchanging all of her data moves what the no
 
 * ``zero-out``: :math:`Z\,N` for items of norm at most Z;
 * ``replace``, the same rounds: :math:`R\,N` for items at most R apart;
-* ``replace``, other rounds (late reports, :mod:`reticent.privacy.arrivals`): :math:`2Z\,N`; and
+* ``replace``, other rounds (late reports, :mod:`reticent.privacy.late_reports`): :math:`2Z\,N`; and
   :math:`\max(R,\sqrt2\,Z)\,N` where rounds are noised separately (C the identity).
 
 Proof. Let :math:`d_i` be the movement of the item of round i, :math:`\|d_i\|\le R`. The square is
@@ -58,7 +58,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from reticent.errors import InvalidInput
-from reticent_client.wire.participation import may_contribute
+from reticent_wire.participation import may_contribute
 
 __all__ = ["ONCE", "Participation", "allowed", "pattern_norm", "rounds_of_patterns", "worst_norm"]
 

@@ -22,7 +22,7 @@ import math
 from typing import Literal, get_args
 
 from reticent.errors import InvalidInput, UnknownName
-from reticent_client.wire.forms.regressions import pair_distance
+from reticent_wire.forms.regressions import pair_distance
 
 __all__ = [
     "Adjacency",

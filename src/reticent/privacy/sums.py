@@ -62,7 +62,7 @@ class PrivateSums:
     @property
     def device_rules(self) -> dict[str, Any]:
         """What a device needs to form a contribution besides model and billboard: the name of its ``form``
-        (:mod:`reticent_client.wire.forms`), and the bounds that the form clips to. Deployments ask for it."""
+        (:mod:`reticent_wire.forms`), and the bounds that the form clips to. Deployments ask for it."""
         raise NotImplementedError(f"{type(self).__name__} does not say device_rules, which a deployment needs")
 
     def version_rules(self, plan: Plan) -> dict[str, Array]:
@@ -106,7 +106,7 @@ class PrivateSums:
         kept = jax.tree.map(lambda new, old: jnp.where(within, new, old), closed, state.counter)
         return SumState(kept, jnp.zeros_like(state.open), rounds + within.astype(rounds.dtype))
 
-    def released(self, state: SumState) -> Array:
+    def released_sums(self, state: SumState) -> Array:
         """The noisy sums ``(H, D)`` after the last closed round."""
         return self.counter.release(state.counter)
 

@@ -180,7 +180,7 @@ class Admissions(Rounds):
                     raise _TooSoon
                 self.returning.admitted(tx, one.user, one.episode, begun)
                 if place == 0:  # the first of a round fixes what it refers to, though she may be a control herself
-                    records.refer(tx, begun, version)
+                    records.set_reference(tx, begun, version)
             references = self._references(tx, (begun for begun, _ in places))
         if number > clock.open_round:
             self.sealed.set()

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 r"""A shuffled batch: what a shuffler hands over of one round, and what it must look like to be believed.
 
-By the theorem of :mod:`reticent_client.wire.shuffling` a permuted sequence of bits says exactly how many bits and how many
+By the theorem of :mod:`reticent_wire.shuffling` a permuted sequence of bits says exactly how many bits and how many
 ones there are, so a batch *is* two numbers per coordinate: ``ones`` and ``messages``. What they must be and what they say
-is :meth:`reticent_client.wire.shuffle_rules.ShuffleRules.doubled_sum`; here are the rules of an agent's noisy sums.
+is :meth:`reticent_wire.shuffle_rules.ShuffleRules.doubled_sum`; here are the rules of an agent's noisy sums.
 
 **A batch that never comes** must not stop the learning. It is waited for until a number of admissions that was published
 with the rules; then the round is *lost*: it is released as dummies alone, which are the coins of all its places and no
@@ -17,8 +17,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from reticent_client.wire.shuffle_rules import ShuffleRules
-from reticent_client.wire.shuffling import coins_for
+from reticent_wire.shuffle_rules import ShuffleRules
+from reticent_wire.shuffling import coins_for
 
 if TYPE_CHECKING:  # the rules are worked out once, with JAX; batches are taken without
     from reticent.learning.schedule import Schedule

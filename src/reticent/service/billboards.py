@@ -15,8 +15,8 @@ from typing import Any
 
 import numpy as np
 
-from reticent_client import wire
-from reticent_client.wire import arrays
+import reticent_wire as wire
+from reticent_wire import arrays
 
 PARTS = ("report", "plan", "memory")
 """What is stored of a billboard: arrays of each part, named ``part.name``."""

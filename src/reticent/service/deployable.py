@@ -62,10 +62,10 @@ def make_deployable(spec: str, model: Model, episodes: int, factor: float) -> An
             "counter", sums.counter.name, f"one of {', '.join(whole)} in a deployment",
             "its factorization leaves the integer grid that secure noise needs",
         )  # fmt: skip
-    if guarantee.arrival_ratio > 1:
+    if guarantee.late_report_ratio > 1:
         raise InvalidInput(
-            "arrival_ratio", guarantee.arrival_ratio, "1 for users who overlap",
-            "the noise covers users in order only; see reticent.privacy.arrivals",
+            "late_report_ratio", guarantee.late_report_ratio, "1 for users who overlap",
+            "the noise covers users in order only; see reticent.privacy.late_reports",
         )  # fmt: skip
     return agent
 

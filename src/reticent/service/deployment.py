@@ -27,7 +27,7 @@ from sqlalchemy.engine import Connection
 from reticent.learning.control import Control
 from reticent.service.billboards import Billboard
 from reticent.service.canaries import Canaries
-from reticent.service.insights import insights
+from reticent.service.diagnostics import diagnostics
 from reticent.service.mechanism import Mechanism
 from reticent.service.reception import Reception
 from reticent.service.releases import Releases
@@ -97,7 +97,7 @@ class Deployment(Reception, Releases):
         records.insert_new(tx, tables.BILLBOARDS, version=0, content=first.to_bytes())
         records.insert_new(tx, tables.CHAIN, version=0, **self._entry(first, None, None))
         self._open_round(tx, 0)
-        records.refer(tx, 0, 0)
+        records.set_reference(tx, 0, 0)
         records.insert_new(
             tx, tables.DEPLOYMENT, id=records.ONLY, format=tables.FORMAT, identity=self.identity,
             facts=json.dumps(self.facts()), key_check=self.secrets.seal(b"", "key check"), admitted=0, open_round=0,
@@ -105,8 +105,8 @@ class Deployment(Reception, Releases):
             fallback=0 if self.shadow else None,
         )  # fmt: skip
 
-    def insights(self, version: int) -> dict[str, Any]:
-        return insights(self, version)
+    def diagnostics(self, version: int) -> dict[str, Any]:
+        return diagnostics(self, version)
 
     def watched(self) -> dict[str, Any] | None:
         with self.store.read() as tx:

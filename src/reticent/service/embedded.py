@@ -17,7 +17,7 @@ Two protocols, which are not mixed:
   any order, or never.
 
 A contribution is formed under the plan that its user was served, or under that of the round that counts it, as the wire's
-form says (:attr:`reticent_client.wire.forms.form.Form.formed_under`).
+form says (:attr:`reticent_wire.forms.form.Form.formed_under`).
 """
 
 from __future__ import annotations
@@ -65,7 +65,7 @@ class DeployedAgent:
     Formal guarantee. Everything this object publishes (:attr:`plan`, :attr:`ledger`) keeps :attr:`guarantee`: statistics
     are clipped, rounded to a grid whose effect on the sensitivity is calibrated for and summed as integers; the noise is
     exact discrete Gaussian from the operating system's entropy, drawn once per round (or per report, in the local model).
-    With tickets the same (ε, δ) holds however arrivals depend on the users' data (:mod:`reticent.privacy.arrivals`).
+    With tickets the same (ε, δ) holds however arrivals depend on the users' data (:mod:`reticent.privacy.late_reports`).
 
     Memory does not grow with versions: a plan is kept while it is in force or a ticket of its version is out.
 

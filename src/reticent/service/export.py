@@ -20,7 +20,7 @@ from reticent.service.refusals import Refusal
 from reticent.service.storage import records
 from reticent.service.storage.engine import Store
 from reticent.service.storage.migrations import require_begun
-from reticent_client.wire import arrays
+from reticent_wire import arrays
 
 EXPORTS = (".npz", ".json")
 """Kinds of files."""

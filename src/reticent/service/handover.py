@@ -20,8 +20,8 @@ from reticent.privacy.ledger import CounterShare
 from reticent.privacy.noise import SecureNoise
 from reticent.privacy.participation import Participation
 from reticent.service.terms import Promised, Terms
-from reticent_client.wire import arrays
-from reticent_client.wire.model import Model
+from reticent_wire import arrays
+from reticent_wire.model import Model
 
 ACCOUNTS: dict[str, type[Any]] = {kind.__name__: kind for kind in (GaussianAccount, LaplaceAccount, BinomialAccount)}
 AS_THEY_ARE = ("name", "method", "counter", "model_digest", "names", "floor", "noise_factor", "pan_private")

@@ -6,7 +6,7 @@ from __future__ import annotations
 import math
 
 from reticent.service.terms import Terms
-from reticent_client.group import MOST
+from reticent_wire.limits import LARGEST_GROUP
 
 OVERHEAD = 8192
 """Bytes for names, tokens and braces: a user's name of 256 characters takes up to 3072 if each is escaped."""
@@ -24,4 +24,4 @@ def largest_request(terms: Terms) -> int:
 
 def largest_group(request: int) -> int:
     """Bytes of the largest group, if a request of one user may have so many."""
-    return MOST * request
+    return LARGEST_GROUP * request

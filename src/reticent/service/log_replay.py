@@ -28,7 +28,7 @@ from reticent.service.config import Settings
 from reticent.service.embedded import DeployedAgent
 from reticent.service.recorded import meet_deployed
 from reticent.simulation.recorded import meet_recorded
-from reticent.worlds import Model, make_world
+from reticent.worlds import Model, world_from_parameters
 from reticent.worlds.model_file import ModelFile, load_model
 from reticent.worlds.people.recorded import RecordedUsers, mean_of
 from reticent.worlds.records.replayable import Replayable
@@ -164,7 +164,7 @@ def pilot_plan(loaded: ModelFile) -> np.ndarray:
         paid = model.reward_total * shares
     else:
         paid = np.full(model.d2, model.reward_total / model.d2)
-    world = make_world(model, shares / shares.sum(), paid)
+    world = world_from_parameters(model, shares / shares.sum(), paid)
     if model.known_rewards is not None:
         world = dataclasses.replace(world, reward_means=model.known_rewards[None])
     return np.asarray(world.optimal_choices)

@@ -29,7 +29,7 @@ import numpy as np
 from reticent.agents.registry import AGENTS
 from reticent.errors import InvalidInput
 from reticent.learning.control import ControlPlaces
-from reticent.learning.insights import Insights
+from reticent.learning.diagnostics import Diagnostics
 from reticent.learning.learner import AgentState, AnyLearner
 from reticent.learning.plan import ControlGroup, Plan
 from reticent.naming import split
@@ -44,12 +44,12 @@ from reticent.service.deployable import make_deployable, promise_of
 from reticent.service.fingerprint import fingerprint
 from reticent.service.terms import Promised, Terms
 from reticent.worlds import Model
-from reticent_client.wire import arrays
-from reticent_client.wire.forms import form_named
-from reticent_client.wire.grid import TAIL, require_exact, require_fine, whole
-from reticent_client.wire.model import Model as PublishedModel
-from reticent_client.wire.model import Rules
-from reticent_client.wire.promise import require_promise
+from reticent_wire import arrays
+from reticent_wire.forms import form_named
+from reticent_wire.grid import TAIL, require_exact, require_fine, whole
+from reticent_wire.model import Model as PublishedModel
+from reticent_wire.model import Rules
+from reticent_wire.promise import require_promise
 
 LOOKED_UP = 256
 """Values of ε that workers are handed: most counters expose users equally in most of their releases."""
@@ -160,7 +160,7 @@ class Mechanism(Terms):
         if self._server_noises:  # what makes the release exact; elsewhere a sum may be what dishonest users made it
             whole(total)
         closed = self._closed(number, state, served, total, noise, reference, lost, control)
-        return closed, np.asarray(self.sums.released(closed.aggregate))
+        return closed, np.asarray(self.sums.released_sums(closed.aggregate))
 
     def rehearse(
         self,
@@ -270,10 +270,10 @@ class Mechanism(Terms):
         state: AgentState = _unflatten(jax.eval_shape(self.agent.init), ordered)
         return state
 
-    def insights(self, billboard: Billboard, released: np.ndarray) -> Insights | None:
+    def diagnostics(self, billboard: Billboard, released: np.ndarray) -> Diagnostics | None:
         """What the sums ``(H, D)`` released before a billboard say about themselves; None if its family says nothing."""
         plan, memory = self.plan_of(billboard), self.memory_of(billboard)
-        figures: Insights | None = self.agent.insights(released, billboard.version, plan, memory)
+        figures: Diagnostics | None = self.agent.diagnostics(released, billboard.version, plan, memory)
         return figures
 
 
@@ -338,7 +338,7 @@ def _close(agent: AnyLearner, state: AgentState, plan: Any, total: Any, users: A
 
 @jax.jit
 def _refer(agent: AnyLearner, served: Plan, reference: Plan, users: Any, control: ControlGroup | None) -> Plan:
-    return agent.refer(served, reference, users, control)
+    return agent.rebase_plan(served, reference, users, control)
 
 
 def _unflatten(template: Any, leaves: Sequence[np.ndarray]) -> Any:

@@ -14,7 +14,7 @@ from reticent.service.fingerprint import ARRAYS, SCALARS
 from reticent.worlds import Model, make_model
 from reticent.worlds.continuous import ContinuousModel
 from reticent.worlds.model_file import is_model_file, load_model
-from reticent.worlds.registry import make_world_from
+from reticent.worlds.registry import make_world
 
 
 def deployment_model(settings: Settings) -> Model:
@@ -23,7 +23,7 @@ def deployment_model(settings: Settings) -> Model:
     Raises:
       InvalidInput: it has real states, which episodes of this service cannot carry, or is not a model at all.
     """
-    model = read_model(settings.model_file) if settings.model_file else make_world_from(str(settings.world)).model
+    model = read_model(settings.model_file) if settings.model_file else make_world(str(settings.world)).model
     if isinstance(model, ContinuousModel):
         raise InvalidInput("world", settings.world, "one with finitely many states", "real states cannot be served yet")
     return model

@@ -121,7 +121,7 @@ def plan(settings: Settings, home: str, begin: bool, telling: Connection | None)
             "failing": lambda: upkeep.failing,
             "wake": deployment.sealed.set,
             "advance": deployment.advance,
-            "insights": deployment.insights,
+            "diagnostics": deployment.diagnostics,
             "watched": deployment.watched,
         },
     )

@@ -16,7 +16,7 @@ from prometheus_client.registry import Collector
 
 from reticent.service.reception import Reception
 from reticent.service.storage import records
-from reticent_client.wire import arrays
+from reticent_wire import arrays
 
 PAGE = 1000
 """Most rounds that one answer lists: a counter that releases after every user has as many as there are users."""

@@ -29,7 +29,7 @@ from reticent.service.storage.migrations import layout_of, require_layout
 from reticent.service.submissions import Submissions
 from reticent.service.terms import Terms
 from reticent.service.witness import Witness
-from reticent_client.wire.shuffling import Tally
+from reticent_wire.shuffling import Tally
 
 TICK = 10.0
 """Seconds between notes of how long the last round has waited."""
@@ -64,7 +64,7 @@ class Reception(Submissions):
     # -- what whoever has the agent says ------------------------------------------------------------------------------
 
     @abc.abstractmethod
-    def insights(self, version: int) -> dict[str, Any]:
+    def diagnostics(self, version: int) -> dict[str, Any]:
         """What a published version's release says about its signal and its value, as plain values.
 
         Raises:

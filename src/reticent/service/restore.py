@@ -238,7 +238,7 @@ def _begin_again(tx: Connection, deployment: Deployment, clock: Any, halted: str
     if current < deployment.releases:
         deployment._open_round(tx, current)
     if newest == released < deployment.releases:
-        records.refer(tx, released, newest)
+        records.set_reference(tx, released, newest)
     every = deployment.releases == schedule.rounds
     ended = released >= deployment.releases and (clock.finished or (every and admitted >= deployment.users))
     records.change_deployment(

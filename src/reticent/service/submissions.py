@@ -20,7 +20,7 @@ from reticent.service.admissions import Admissions
 from reticent.service.refusals import Refusal
 from reticent.service.secrets import EpisodeToken
 from reticent.service.storage import records
-from reticent_client.wire.trajectory import Trajectory
+from reticent_wire.trajectory import Trajectory
 
 
 class Sent(NamedTuple):

@@ -5,7 +5,7 @@ A worker admits users, chooses their actions from a published plan, forms what t
 integers. None of this needs the agent itself, or JAX. :class:`reticent.service.mechanism.Mechanism` is these terms with the
 agent, which ends rounds and makes plans; it is made once, and workers are handed its terms.
 
-What an episode contributes is formed by the wire's form (:mod:`reticent_client.wire.forms`), as on a device: the very
+What an episode contributes is formed by the wire's form (:mod:`reticent_wire.forms`), as on a device: the very
 source that a simulation runs with JAX. Sums are kept as whole multiples of the calibration's grid, so that adding is exact
 and the order of users cannot show.
 """
@@ -27,10 +27,10 @@ from reticent.privacy.ledger import CounterShare
 from reticent.privacy.noise import SecureNoise
 from reticent.privacy.participation import Participation
 from reticent.service.billboards import Billboard
-from reticent_client.wire.grid import TAIL
-from reticent_client.wire.model import Model as PublishedModel
-from reticent_client.wire.shuffle_rules import ShuffleRules
-from reticent_client.wire.trajectory import Trajectory, all_well_formed, plain_array, well_formed
+from reticent_wire.grid import TAIL
+from reticent_wire.model import Model as PublishedModel
+from reticent_wire.shuffle_rules import ShuffleRules
+from reticent_wire.trajectory import Trajectory, all_well_formed, plain_array, well_formed
 
 
 @dataclasses.dataclass(frozen=True, eq=False)

@@ -35,9 +35,9 @@ class Attended(Reception):
     def advance(self) -> int:
         return int(ask(self.home, "advance"))
 
-    def insights(self, version: int) -> dict[str, Any]:
+    def diagnostics(self, version: int) -> dict[str, Any]:
         self.billboard(version)  # a version that was never published is refused here, as it is there
-        said: dict[str, Any] = ask(self.home, "insights", version)
+        said: dict[str, Any] = ask(self.home, "diagnostics", version)
         return said
 
     def watched(self) -> dict[str, Any] | None:

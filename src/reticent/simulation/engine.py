@@ -8,7 +8,7 @@ have a leading axis. The schedule is the same for all of them, so the decision t
 
 Every leaf of a :class:`Carry` has two leading axes, ``(settings, seeds)``.
 
-The world is the same for all seeds, or each seed has a truth of its own (:class:`reticent.simulation.truths.Truths`):
+The world is the same for all seeds, or each seed has its own (:class:`reticent.simulation.world_batch.WorldBatch`):
 worlds that share their model are one more thing that differs along the axis of seeds.
 """
 
@@ -28,7 +28,7 @@ from reticent.errors import InvalidInput
 from reticent.learning.learner import AgentState, AnyLearner
 from reticent.learning.plan import Plan
 from reticent.simulation.rollout import AnyWorld, Streams, episode_uniforms, rollout
-from reticent.simulation.truths import AnyPlace, Truths, example_of
+from reticent.simulation.world_batch import AnyPlace, WorldBatch, example_of
 
 DRAWN_TOGETHER = 8
 """Users whose random numbers are drawn at once where every user is a round."""
@@ -127,7 +127,7 @@ def _over_lanes(function: Any, agents: AnyLearner, *arguments: Any, keys: Any) -
 
 def _in_place(function: Any, agents: AnyLearner, place: AnyPlace, *arguments: Any, keys: Any) -> Any:
     """``function(agent, world, *arguments, key)`` for every setting and seed, in the world of each seed."""
-    if not isinstance(place, Truths):
+    if not isinstance(place, WorldBatch):
         return _over_lanes(lambda agent, *rest: function(agent, place, *rest), agents, *arguments, keys=keys)
 
     def own(agent: AnyLearner, *rest: Any) -> Any:

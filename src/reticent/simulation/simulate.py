@@ -27,8 +27,8 @@ from reticent.learning.learner import AnyLearner
 from reticent.runtime import double_precision, on_device
 from reticent.simulation import engine
 from reticent.simulation.engine import Block, Carry
-from reticent.simulation.lanes import Lanes
-from reticent.simulation.truths import AnyPlace, check_truths
+from reticent.simulation.seed_batches import SeedBatches
+from reticent.simulation.world_batch import AnyPlace, check_world_batch
 
 CURVE_BYTES = 2**27
 """Most memory that one segment's curve may take on the device before it is thinned."""
@@ -100,7 +100,7 @@ def simulate(
 ) -> Curves:
     """Run ``agent`` for its schedule's episodes in ``world``, all ``seeds`` side by side.
 
-    ``world`` may be :class:`~reticent.simulation.truths.Truths`, one for each seed.
+    ``world`` may be :class:`~reticent.simulation.world_batch.WorldBatch`, one for each seed.
 
     ``progress`` is called with the number of episodes finished after each segment; ``should_stop`` is asked there.
 
@@ -137,7 +137,7 @@ def simulate_settings(
     Raises:
       InvalidInput: the agents differ in more than numbers, or the episodes do not name a part that there is.
     """
-    check_truths(world, len(seeds))
+    check_world_batch(world, len(seeds))
     together = engine.stack_settings(agents)
     schedule = together.schedule
     single = schedule.sizes is None
@@ -154,7 +154,7 @@ def simulate_settings(
     started = time.perf_counter()
     given = None if resume is None else jax.tree.map(lambda *leaves: jnp.stack(leaves), *resume)
     shape = engine.Shape(width, always_closes=single)
-    all_seeds = Lanes(together, world, seeds, shape, given)
+    all_seeds = SeedBatches(together, world, seeds, shape, given)
     # Where every user is a round, a last round that is never released is played but not learned from: nothing of it is
     # simulated but its regret, and the program need not ask at every user whether the round ends.
     learned = count - int(single and count == len(done_users) and not schedule.final_release)

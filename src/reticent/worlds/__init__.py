@@ -11,12 +11,12 @@ from reticent.worlds.model import Model, make_model
 from reticent.worlds.model_file import ModelFile, load_model, save_model
 from reticent.worlds.names import Names
 from reticent.worlds.provenance import Provenance
-from reticent.worlds.registry import WORLDS, default_episodes, make_world_from, register_world, world_rows
+from reticent.worlds.registry import WORLDS, default_episodes, make_world, register_world, world_rows
 from reticent.worlds.simulators import Trajectory, blend_from_simulators
 from reticent.worlds.sparse import sparse_blend
 from reticent.worlds.tabular import tabular
 from reticent.worlds.unknown_start import with_unknown_start
-from reticent.worlds.world import World, make_world
+from reticent.worlds.world import World, world_from_parameters
 
 if TYPE_CHECKING:
     from reticent.worlds.records import Fitted, fit
@@ -38,13 +38,13 @@ __all__ = [
     "load_model",
     "make_model",
     "make_world",
-    "make_world_from",
     "misspecified",
     "register_world",
     "save_model",
     "sparse_blend",
     "tabular",
     "with_unknown_start",
+    "world_from_parameters",
     "world_rows",
 ]
 

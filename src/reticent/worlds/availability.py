@@ -28,7 +28,7 @@ from reticent.runtime import double_precision, on_device
 from reticent.worlds.model import About, Model
 from reticent.worlds.names import Names
 from reticent.worlds.unknown_start import require_known_start
-from reticent.worlds.world import World, make_world
+from reticent.worlds.world import World, world_from_parameters
 
 __all__ = ["with_availability", "with_mask", "world_with_availability", "world_with_mask"]
 
@@ -128,7 +128,7 @@ def world_with_availability(world: World, chance: float | np.ndarray, *, instead
 
 def _with_model(world: World, model: Model, what: str) -> World:
     require_known_start(world)
-    return make_world(
+    return world_from_parameters(
         model, np.asarray(world.transition_theta), np.asarray(world.reward_theta), name=f"{world.name} {what}",
         reward_kind=world.reward_kind,
     )  # fmt: skip

@@ -26,7 +26,7 @@ import numpy as np
 from reticent.errors import InvalidInput
 from reticent.worlds.model import make_model
 from reticent.worlds.names import Names
-from reticent.worlds.world import RewardKind, World, make_world
+from reticent.worlds.world import RewardKind, World, world_from_parameters
 
 Bounds = Literal["paper", "tight"]
 
@@ -119,7 +119,7 @@ def blend(
         known_rewards=known,
         names=names,
     )
-    return make_world(
+    return world_from_parameters(
         model, weights, longest * np.asarray(reward_weights, dtype=np.float64), name=name, reward_kind=reward_kind
     )
 

@@ -21,7 +21,7 @@ from reticent.runtime import double_precision
 from reticent.worlds.model import About, Model
 from reticent.worlds.names import Names
 from reticent.worlds.unknown_start import require_known_start
-from reticent.worlds.world import World, make_world
+from reticent.worlds.world import World, world_from_parameters
 
 __all__ = ["with_budget", "world_with_budget"]
 
@@ -70,7 +70,7 @@ def with_budget(model: Model, action: int, m: int, *, null: int = 0) -> Model:
 def world_with_budget(world: World, action: int, m: int, *, null: int = 0) -> World:
     """The world whose model is :func:`with_budget`, with the truth as it was."""
     require_known_start(world)
-    return make_world(
+    return world_from_parameters(
         with_budget(world.model, action, m, null=null), np.asarray(world.transition_theta),
         np.asarray(world.reward_theta), name=f"{world.name} with a budget", reward_kind=world.reward_kind,
     )  # fmt: skip

@@ -21,7 +21,7 @@ import jax
 from reticent.errors import InvalidInput
 from reticent.gymnasium_ids import register
 from reticent.worlds.model import Model
-from reticent.worlds.registry import make_world_from
+from reticent.worlds.registry import make_world
 from reticent.worlds.world import World
 
 _start = jax.jit(World.start)
@@ -42,7 +42,7 @@ class WorldEnv(gymnasium.Env[int, int]):
             raise InvalidInput("render_mode", render_mode, "None", "these worlds have no pictures")
         if isinstance(world, World) and options:
             raise InvalidInput("options", sorted(options), "empty when a World is given", "name the world instead")
-        self.world = make_world_from(world, **options) if isinstance(world, str) else world
+        self.world = make_world(world, **options) if isinstance(world, str) else world
         if not isinstance(self.world, World):
             raise InvalidInput("world", self.world.name, "one with a finite set of states", "leave out states=real")
         self.render_mode = None

@@ -51,8 +51,8 @@ def misspecified(
     Raises:
       InvalidInput: an amount is outside [0, 1], the seed is negative, or there is no such kind.
 
-    >>> from reticent.worlds import make_world_from
-    >>> world = make_world_from("random-blend")
+    >>> from reticent.worlds import make_world
+    >>> world = make_world("random-blend")
     >>> [round(measured, 12) for measured in distance(misspecified(world, 0.05))]
     [0.05, 0.0]
     """

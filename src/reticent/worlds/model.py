@@ -28,7 +28,7 @@ from jax import Array
 
 from reticent.errors import InvalidInput
 from reticent.runtime import double_precision, double_precision_methods, on_device
-from reticent.statement import Statement
+from reticent.static_metadata import StaticMetadata
 from reticent.worlds.names import Names
 from reticent.worlds.provenance import Provenance
 
@@ -36,7 +36,7 @@ Tree = TypeVar("Tree")
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
-class About(Statement):
+class About(StaticMetadata):
     """What is said of a model: labels of its states and actions, and where its numbers come from. Public, all of it."""
 
     names: Names | None = None

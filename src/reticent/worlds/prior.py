@@ -22,7 +22,7 @@ import numpy as np
 
 from reticent.errors import InvalidInput
 from reticent.worlds.model import Model
-from reticent.worlds.world import World, make_world
+from reticent.worlds.world import World, world_from_parameters
 
 RewardWeights = Literal["own", "same"]
 
@@ -71,7 +71,7 @@ def _truth(model: Model, random: np.random.Generator, steps: int, alpha: float, 
     else:
         paid = _reward_weights(model, random, steps, alpha)
     many = model.horizon // steps  # a stationary model's one draw holds at all steps
-    world = make_world(model, np.repeat(weights, many, axis=0), np.repeat(paid, many, axis=0), name="drawn")
+    world = world_from_parameters(model, np.repeat(weights, many, axis=0), np.repeat(paid, many, axis=0), name="drawn")
     if model.known_rewards is None:
         return world
     return dataclasses.replace(world, reward_means=model.known_rewards[None])

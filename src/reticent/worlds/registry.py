@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The zoo by name: ``make_world_from("riverswim:states=4")``.
+"""The zoo by name: ``make_world("riverswim:states=4")``.
 
 Adding a world is one file in :mod:`reticent.worlds.zoo` whose factory carries one line,
 ``@register_world("name")``, and the file's name in the zoo's ``__init__``.
@@ -74,7 +74,7 @@ def load_zoo() -> None:
 
 
 @double_precision
-def make_world_from(spec: str, **overrides: Any) -> World:
+def make_world(spec: str, **overrides: Any) -> World:
     """The world named by ``name`` or ``name:key=value,...``; its ``name`` is that spec.
 
     ``overrides`` fill options that the spec leaves open (None means not given).
@@ -84,7 +84,7 @@ def make_world_from(spec: str, **overrides: Any) -> World:
       InvalidInput: an option's value is outside its domain.
       MissingExtra: the world's data are in an optional package that is not installed.
 
-    >>> make_world_from("riverswim:states=4").model.horizon
+    >>> make_world("riverswim:states=4").model.horizon
     16
     """
     load_zoo()
@@ -133,7 +133,7 @@ def world_sizes(name: str) -> dict[str, Any]:
     try:
         if listed.requires is not None:
             listed.requires()
-        sizes = sizes or sizes_of(make_world_from(name))
+        sizes = sizes or sizes_of(make_world(name))
     except MissingExtra as missing:
         needs = missing.remedy
     return {**(dict.fromkeys(Sizes._fields) if sizes is None else sizes._asdict()), "needs": needs}
@@ -149,7 +149,7 @@ def sizes_of(world: World) -> Sizes:
 def world_numbers(name: str) -> dict[str, Any]:
     """Sizes and values of a world; None for all, and ``needs`` says what to do, where an optional package is missing."""
     try:
-        world = make_world_from(name)
+        world = make_world(name)
     except MissingExtra as missing:
         return {**dict.fromkeys((*Sizes._fields, "optimal_value", "uniform_value")), "needs": missing.remedy}
     return {
@@ -167,9 +167,9 @@ def world_sheet(spec: str) -> dict[str, Any]:
     ``names`` is None where the model has none.
 
     Raises:
-      UnknownName, InvalidInput, MissingExtra: as :func:`make_world_from`.
+      UnknownName, InvalidInput, MissingExtra: as :func:`make_world`.
     """
-    world = make_world_from(spec)
+    world = make_world(spec)
     entry = WORLDS.find(split(spec)[0])
     about = world.model.about
     return {

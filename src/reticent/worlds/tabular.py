@@ -23,7 +23,7 @@ from reticent.errors import InvalidInput
 from reticent.worlds.blend import Bounds, check_bounds, check_distributions, check_unit_interval
 from reticent.worlds.model import make_model
 from reticent.worlds.names import Names
-from reticent.worlds.world import RewardKind, World, make_world
+from reticent.worlds.world import RewardKind, World, world_from_parameters
 
 LARGEST_FEATURES = 50_000_000
 """Most entries S⁴A² of the transition features: 400 MB in double precision."""
@@ -92,7 +92,7 @@ def tabular(
         transition_theta_bound=math.sqrt(states * actions) if tight else None,
         names=names,
     )
-    return make_world(
+    return world_from_parameters(
         model,
         np.broadcast_to(table, (steps, states, actions, states)).reshape(steps, d1),
         np.broadcast_to(means, (steps, states, actions)).reshape(steps, d2),

@@ -35,8 +35,8 @@ def with_unknown_start(world: World, guess: Any | None = None) -> World:
     Raises:
       InvalidInput: the guess is no distribution over the states.
 
-    >>> from reticent.worlds import make_world_from
-    >>> known = make_world_from("random-blend:states=4")
+    >>> from reticent.worlds import make_world
+    >>> known = make_world("random-blend:states=4")
     >>> world = with_unknown_start(known)
     >>> world.model.initial.tolist(), world.initial.tolist(), world.optimal_value == known.optimal_value
     ([0.25, 0.25, 0.25, 0.25], [1.0, 0.0, 0.0, 0.0], True)

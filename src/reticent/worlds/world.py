@@ -36,7 +36,7 @@ SHORT_ROW = 256
 class World:
     r"""A model with the truth: hidden parameters, and the transition rows and mean rewards that users meet.
 
-    Build one with :func:`make_world`, which checks it; its rows are :math:`\langle\psi,\theta\rangle`. (Those of
+    Build one with :func:`world_from_parameters`, which checks it; its rows are :math:`\langle\psi,\theta\rangle`. (Those of
     :func:`reticent.worlds.misspecified` are not.)
 
     Attributes:
@@ -195,7 +195,7 @@ def invert(cumulative: Array, uniform: Array) -> Array:
 
 
 @double_precision
-def make_world(
+def world_from_parameters(
     model: Model,
     transition_theta: Any,
     reward_theta: Any,

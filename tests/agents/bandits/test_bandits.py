@@ -26,14 +26,14 @@ from reticent.agents.bandits.wishart import (
 from reticent.agents.linear_mixture.learner import LinOptLearner
 from reticent.errors import InvalidInput
 from reticent.simulation.simulate import simulate
-from reticent.worlds import Episode, World, make_world_from
+from reticent.worlds import Episode, World, make_world
 
 FALSE_ALARM = 1e-6
 
 
 @functools.cache
 def the_world() -> World:
-    return make_world_from("contextual-bandit:contexts=6,actions=4,d=3")
+    return make_world("contextual-bandit:contexts=6,actions=4,d=3")
 
 
 def private(episodes: int = 8, **options) -> LinOptLearner:
@@ -53,7 +53,7 @@ def test_the_world_is_a_bandit() -> None:
     assert lengths.max() <= 1 + 1e-12
     for bad in ("contexts=0", "actions=0", "d=0", "seed=-1"):
         with pytest.raises(InvalidInput, match="contextual-bandit"):
-            make_world_from(f"contextual-bandit:{bad}")
+            make_world(f"contextual-bandit:{bad}")
 
 
 @pytest.mark.verify
@@ -98,7 +98,7 @@ def test_the_private_one_is_private_linopt_vi_with_a_tree() -> None:
 
 @pytest.mark.parametrize("name", ["linucb", "private-linucb"])
 def test_longer_episodes_are_refused(name) -> None:
-    model = make_world_from("random-blend:states=3,actions=2,horizon=2").model
+    model = make_world("random-blend:states=3,actions=2,horizon=2").model
     with pytest.raises(InvalidInput, match=f"{name}: horizon"):
         make_agent(name, model, 10)
 

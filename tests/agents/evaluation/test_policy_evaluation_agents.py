@@ -11,14 +11,14 @@ import pytest
 from reticent.agents import make_agent
 from reticent.agents.evaluation.evaluation_plan import EvaluationOptions, plan_evaluation
 from reticent.errors import InvalidInput
-from reticent.worlds import Episode, make_world_from
+from reticent.worlds import Episode, make_world
 
 STATES, ACTIONS, HORIZON = 4, 2, 3
 
 
 @pytest.fixture(scope="module")
 def world():
-    return make_world_from(f"linear-mdp:states={STATES},actions={ACTIONS},horizon={HORIZON},d=3")
+    return make_world(f"linear-mdp:states={STATES},actions={ACTIONS},horizon={HORIZON},d=3")
 
 
 def some_users(count):
@@ -103,4 +103,4 @@ def test_what_makes_no_sense_is_refused(world):
     with pytest.raises(InvalidInput, match="explore"):
         make_agent("lsw-improve:explore=0", world.model, 100)
     with pytest.raises(InvalidInput, match="H·d"):
-        make_agent("lsl-improve", make_world_from("linear-mdp:d=60,horizon=9").model, 100)
+        make_agent("lsl-improve", make_world("linear-mdp:d=60,horizon=9").model, 100)

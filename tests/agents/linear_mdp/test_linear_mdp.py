@@ -15,7 +15,7 @@ from reticent.agents.linear_mdp.learner import features_of
 from reticent.agents.linear_mdp.moments import MomentSums
 from reticent.errors import InvalidInput
 from reticent.simulation.simulate import simulate
-from reticent.worlds import Episode, make_world_from
+from reticent.worlds import Episode, make_world
 
 STATES, ACTIONS, HORIZON, D = 4, 2, 3, 3
 WORLD = f"linear-mdp:states={STATES},actions={ACTIONS},horizon={HORIZON},d={D}"
@@ -23,7 +23,7 @@ WORLD = f"linear-mdp:states={STATES},actions={ACTIONS},horizon={HORIZON},d={D}"
 
 @functools.cache
 def the_world():
-    return make_world_from(WORLD)
+    return make_world(WORLD)
 
 
 def an_episode(rng):
@@ -136,7 +136,7 @@ def test_noise_must_be_given():
 
 def test_what_a_user_sends_is_clipped():
     agent = make_agent("private-lsvi-ucb:first=4", the_world().model, 40)
-    wild = agent.see(None, an_episode(np.random.default_rng(0)))
+    wild = agent.statistic(None, an_episode(np.random.default_rng(0)))
     wild = wild._replace(features=100 * wild.features, rewards=jnp.full(HORIZON, -7.0), following=wild.following + 99)
     sent: MomentSums = agent.aggregator.report(wild, None)
     assert np.asarray(jnp.linalg.norm(sent.gram, axis=(1, 2))).max() <= 1 + 1e-12
@@ -148,16 +148,16 @@ def test_what_a_user_sends_is_clipped():
 def test_features_are_declared_or_one_hot():
     world = the_world()
     np.testing.assert_array_equal(features_of(world.model), world.model.linear_features)
-    small = make_world_from("random-blend:states=3,actions=2")
+    small = make_world("random-blend:states=3,actions=2")
     phi = np.asarray(features_of(small.model)).reshape(6, 6)
     np.testing.assert_array_equal(phi, np.eye(6))
     with pytest.raises(InvalidInput, match="states times actions"):
-        features_of(make_world_from("random-blend:states=20,actions=4").model)
+        features_of(make_world("random-blend:states=20,actions=4").model)
 
 
 @pytest.mark.verify
 def test_regret_is_sublinear_and_privacy_has_its_price():
-    world = make_world_from("linear-mdp")
+    world = make_world("linear-mdp")
     episodes = 6000
     free, private = (
         simulate(make_agent(spec, world.model, episodes), world, range(4))

@@ -16,7 +16,7 @@ from reticent.agents.linear_mdp.linear_mdp_plan import LinearMdpOptions, reuse
 from reticent.agents.linear_mdp.lsvi_ucb import make_private_lsvi
 from reticent.audit import Audit, Pair, Replay, Subject, audit, replay, user_of
 from reticent.errors import InvalidInput
-from reticent.worlds import Episode, make_model, make_world_from
+from reticent.worlds import Episode, make_model, make_world
 
 HALF = np.array([[1.0, 0.0], [0.5, np.sqrt(0.75)]])
 """Two unit features with inner product s/2 = 1/2: the pair that attains the joint sensitivity at moment_share 1."""
@@ -34,7 +34,7 @@ def one_step(**options) -> LinearMdpLearner:
 def opposite(agent: LinearMdpLearner) -> Pair:
     stay = jnp.zeros(2, int)
     users = Episode(stay, jnp.array([0]), jnp.array([1.0])), Episode(stay, jnp.array([1]), jnp.array([0.0]))
-    return Pair(*(agent.see(agent.plan(agent.init()), user) for user in users), "opposite")
+    return Pair(*(agent.statistic(agent.plan(agent.init()), user) for user in users), "opposite")
 
 
 @functools.cache
@@ -131,7 +131,7 @@ def test_noise_that_is_too_small_is_found():
 @pytest.mark.verify
 @pytest.mark.parametrize("name", ["private-lsvi-ucb", "lsl-improve", "lsw-improve"])
 def test_every_kind_of_release_has_its_audit(name):
-    world = make_world_from("linear-mdp:states=3,actions=2,d=2,horizon=1")
+    world = make_world("linear-mdp:states=3,actions=2,d=2,horizon=1")
     subject = Subject(make_agent(name, world.model, 16))
     result = audit(subject, world, trials=1000, seed=2)
     assert (result.agent, result.world, result.verdict) == (name, world.name, "consistent")
@@ -142,6 +142,6 @@ def test_every_kind_of_release_has_its_audit(name):
 
 
 def test_one_release_whose_noise_depends_on_the_data_has_no_replay():
-    agent = make_agent("lsw-improve", make_world_from("linear-mdp:states=3,actions=2,d=2,horizon=1").model, 4)
+    agent = make_agent("lsw-improve", make_world("linear-mdp:states=3,actions=2,d=2,horizon=1").model, 4)
     with pytest.raises(InvalidInput, match="noisy sums"):
         replay(Subject(agent), [lambda _: None] * 4, 0, lambda _: None)

@@ -27,7 +27,7 @@ from reticent.agents.linear_mixture.statistics import Statistics, estimates
 from reticent.learning.schedule import Schedule
 from reticent.simulation.rollout import episode_uniforms, rollout, streams
 from reticent.simulation.simulate import simulate
-from reticent.worlds import World, make_world_from
+from reticent.worlds import World, make_world
 
 EPISODES = 200
 ALPHA = 0.05
@@ -85,7 +85,7 @@ def run_library(agent: LinOptLearner, world: World, uniforms: jax.Array) -> Any:
 
     def one(state: Any, draws: jax.Array) -> Any:
         plan = agent.plan(state, action_values=True)
-        transition, reward = estimates(agent.aggregator.regularized(state.aggregate))
+        transition, reward = estimates(agent.aggregator.released(state.aggregate))
         episode = rollout(agent, world, plan, draws)
         return agent.update(state, plan, episode), (plan, transition.theta, reward.theta, episode)
 
@@ -120,7 +120,7 @@ def assert_same(result: Any, trace: slow.Trace) -> None:
 @pytest.mark.parametrize("name", ["ucrl-vtr", "oppo:learning_rate=paper", "oppo:learning_rate=0.3"])
 @pytest.mark.parametrize("spec", WORLDS)
 def test_fixed_regularizer(spec: str, name: str, scale: float) -> None:
-    world = make_world_from(spec)
+    world = make_world(spec)
     horizon, d1, d2, actions = world.model.horizon, world.model.d1, world.model.d2, world.model.actions
     agent = make_agent(name, world.model, EPISODES, bonus_scale=scale, alpha=ALPHA, regularization=0.7)
     uniforms = uniforms_of(world, 3)
@@ -150,7 +150,7 @@ def test_fixed_regularizer(spec: str, name: str, scale: float) -> None:
 @pytest.mark.parametrize("name", ["ucrl-vtr", "oppo"])
 def test_the_engine_plays_the_same_episodes(name: str) -> None:
     """``simulate`` draws the same uniforms: its last plan, made after all K episodes, and its regret are the scan's."""
-    world = make_world_from(WORLDS[2])
+    world = make_world(WORLDS[2])
     agent = make_agent(name, world.model, EPISODES, bonus_scale=0.03)
     last, (plan, *_) = run_library(agent, world, uniforms_of(world, 3))
     curves = simulate(agent, world, [3], segments=3)
@@ -165,7 +165,7 @@ def test_the_engine_plays_the_same_episodes(name: str) -> None:
 @pytest.mark.parametrize("method", ["value-iteration", "policy-optimization"])
 @pytest.mark.parametrize("spec", [pytest.param(WORLDS[0], marks=pytest.mark.verify), WORLDS[2]])
 def test_changing_regularizers(spec: str, method: Any, scale: float) -> None:
-    world = make_world_from(spec)
+    world = make_world(spec)
     model = world.model
     regularizer, limits, script = script_for(world)
     agent = LinOptLearner(
@@ -214,7 +214,7 @@ QUICK_FRAMES = {
     ],
 )
 def test_other_frames(spec: str, frame: str, name: str) -> None:
-    world = make_world_from(spec)
+    world = make_world(spec)
     model, scale = world.model, 0.05
     ours, theirs = FRAMES[frame]
     agent = make_agent(

@@ -23,13 +23,13 @@ from reticent.audit import Subject, replay, user_of
 from reticent.errors import InvalidInput
 from reticent.learning.learner import AgentState
 from reticent.learning.plan import Plan
-from reticent.privacy.neighbours import Pair, realised_strength
+from reticent.privacy.neighbouring_datasets import Pair, realised_strength
 from reticent.runtime import double_precision
-from reticent.worlds import Episode, make_world_from
+from reticent.worlds import Episode, make_world
 from reticent.worlds.changing_rewards import reward_stream
 
 S, A, H = 3, 2, 2
-WORLD = make_world_from(f"random-blend:states={S},actions={A},horizon={H},d=2")
+WORLD = make_world(f"random-blend:states={S},actions={A},horizon={H},d=2")
 STREAM = reward_stream(WORLD, "adversarial")
 MODEL = STREAM.world.model
 
@@ -86,7 +86,7 @@ def test_who_regresses_rewards_is_refused() -> None:
 
 @pytest.mark.verify
 def test_real_states_are_refused() -> None:
-    real = make_world_from("glucose:states=real,judge_nodes=14,horizon=2")
+    real = make_world("glucose:states=real,judge_nodes=14,horizon=2")
     with pytest.raises(InvalidInput, match="finite"):
         for_changing_rewards(make_agent("oppo", real.model, 10))
 
@@ -114,7 +114,7 @@ def test_nature_sees_the_policy_and_the_policy_not_the_table() -> None:
 
 
 def test_the_promise_does_not_look_at_the_tables() -> None:
-    other = reward_stream(make_world_from(f"random-blend:states={S},actions={A},horizon={H},d=2"), "drifting", seed=9)
+    other = reward_stream(make_world(f"random-blend:states={S},actions={A},horizon={H},d=2"), "drifting", seed=9)
     for trust in ("joint", "local"):
         spec = f"private-linopt-po:first=5,trust={trust}"
         here, there = the_agent(spec), make_agent(spec, other.world.model, 40)
@@ -135,7 +135,7 @@ def private() -> tuple[Subject, Any]:
     @jax.jit
     def seen(log_policy: jax.Array, table: jax.Array, one: Episode) -> Any:
         state = agent.init()._replace(log_policy=log_policy)
-        return agent.see(play(agent, state, table, lambda _: Said(table))[0], one)
+        return agent.statistic(play(agent, state, table, lambda _: Said(table))[0], one)
 
     return Subject(agent), double_precision(seen)
 

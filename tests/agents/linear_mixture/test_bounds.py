@@ -26,7 +26,7 @@ from reticent.agents.linear_mixture.regularizer import make_fixed_regularizer
 from reticent.errors import InvalidInput
 from reticent.learning.schedule import Schedule
 from reticent.simulation.simulate import simulate
-from reticent.worlds import make_world_from
+from reticent.worlds import make_world
 
 SIZES = st.fixed_dictionaries(
     {
@@ -98,7 +98,7 @@ def test_the_private_corollary_is_vacuous_at_any_number_of_users_one_would_meet(
 
 
 def test_an_agents_certificate_gives_the_theorem_to_the_letter_with_the_papers_calibration():
-    model = make_world_from("random-blend").model
+    model = make_world("random-blend").model
     for method, actions in (("value-iteration", None), ("policy-optimization", model.actions)):
         plan = plan_privacy(model, 500, method, PrivateOptions(calibration="paper"))
         found = certified(
@@ -111,7 +111,7 @@ def test_an_agents_certificate_gives_the_theorem_to_the_letter_with_the_papers_c
 
 
 def test_the_curve_ends_in_the_bound_and_grows():
-    model = make_world_from("random-blend").model
+    model = make_world("random-blend").model
     certificate = make_fixed_regularizer(model.horizon, model.d1, model.d2).certificate()
     curve, end = bound_curve([1, 10, 100, 1000], "value-iteration", model, certificate, 1000, 0.05)
     assert (np.diff(curve) > 0).all()
@@ -142,7 +142,7 @@ def test_potential_bounds_what_adversarial_rounds_can_collect(seed, weighted):
 
 
 def test_frames_rounds_and_scales_are_stated_where_they_leave_the_theorem():
-    model = make_world_from("random-blend").model
+    model = make_world("random-blend").model
     plan = plan_privacy(model, 2000, "value-iteration", PrivateOptions())
     given_to = {
         "frame": plan.frame, "schedule": plan.schedule, "pooled": True, "weighted": True,
@@ -164,7 +164,7 @@ def test_frames_rounds_and_scales_are_stated_where_they_leave_the_theorem():
 
 @pytest.mark.verify
 def test_the_bound_holds_for_a_learner_that_follows_the_theory():
-    world = make_world_from("random-blend:states=4,actions=2,horizon=2,d=2")
+    world = make_world("random-blend:states=4,actions=2,horizon=2,d=2")
     agent = make_private(world.model, 300, "value-iteration", PrivateOptions(calibration="paper", bonus_scale=1))
     curves = simulate(agent, world, [0, 1])
     found = certified("value-iteration", world.model, agent.theory.certificate, 300, 0.05, frame=agent.frame)

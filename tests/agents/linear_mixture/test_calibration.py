@@ -20,7 +20,7 @@ from reticent.privacy.accounting.gaussian import epsilon_of, mu_of
 from reticent.privacy.counters import BltCounter, RunningSum, TreeCounter
 from reticent.privacy.counters.toeplitz import square_root_coefficients
 from reticent.privacy.trust import JOINT
-from reticent.worlds import make_world_from
+from reticent.worlds import make_world
 
 
 @dataclasses.dataclass(frozen=True)
@@ -104,7 +104,7 @@ def test_paper_is_the_paper(H, K, d1, d2, epsilon, delta, alpha):
 
 
 def test_paper_through_an_agent():
-    model = make_world_from("random-blend:states=3,actions=2,horizon=10,d1=4,d2=3").model
+    model = make_world("random-blend:states=3,actions=2,horizon=10,d1=4,d2=3").model
     agent = make_private(model, 10_000, "value-iteration", PrivateOptions(calibration="paper"))
     expected = by_hand(10, 10_000, 4, 3, 1.0, 1e-5, 0.05)
     assert expected["m"] == 14 == agent.aggregator.counter.levels

@@ -15,7 +15,7 @@ from reticent.agents.linear_mixture.certificate import release_multipliers
 from reticent.agents.linear_mixture.learner import LinOptLearner
 from reticent.agents.linear_mixture.privacy_plan import PrivacyPlan, PrivateOptions
 from reticent.agents.linear_mixture.private_linopt import make_private
-from reticent.worlds import Model, make_world_from
+from reticent.worlds import Model, make_world
 
 EPISODES = 16
 RUNS = 2000
@@ -24,7 +24,7 @@ ALPHA = 0.1
 
 @functools.cache
 def the_model() -> Model:
-    return make_world_from("random-blend:states=3,actions=2,horizon=3,d1=3,d2=2").model
+    return make_world("random-blend:states=3,actions=2,horizon=3,d1=3,d2=2").model
 
 
 def built(options: tuple[tuple[str, object], ...]) -> tuple[LinOptLearner, PrivacyPlan]:
@@ -40,7 +40,7 @@ def simulated(options: tuple[tuple[str, object], ...]) -> tuple[PrivacyPlan, obj
     privatizer, sizes = agent.aggregator, plan.schedule.round_sizes[: plan.schedule.releases]
 
     def shown(state):
-        return privatizer.counter.release(state.counter), privatizer.regularized(state)
+        return privatizer.counter.release(state.counter), privatizer.released(state)
 
     def one_round(state, drawn):
         key, users = drawn

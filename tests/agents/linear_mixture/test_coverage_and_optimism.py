@@ -39,7 +39,7 @@ from reticent.agents.linear_mixture.regularizer import Certificate
 from reticent.agents.linear_mixture.statistics import Statistics, estimates
 from reticent.learning.ridge import width
 from reticent.simulation.rollout import episode_uniforms, rollout, streams
-from reticent.worlds import World, make_world_from
+from reticent.worlds import World, make_world
 
 EPISODES, ALPHA = 250, 0.05
 WORLD_SEEDS, RUNS_PER_WORLD = 4, 50
@@ -66,7 +66,7 @@ def audit(agent: LinOptLearner, world: World, seed: jax.Array, script: Any) -> A
 
     def one(state: Any, k: jax.Array) -> Any:
         plan = agent.plan(state, action_values=True)
-        sums = agent.aggregator.regularized(state.aggregate)
+        sums = agent.aggregator.released(state.aggregate)
         transition, reward = estimates(sums)
         radius_p, radius_r = (agent.bonus_scale * row for row in agent.radii.after(state.rounds))
 
@@ -101,7 +101,7 @@ def audit(agent: LinOptLearner, world: World, seed: jax.Array, script: Any) -> A
 @functools.cache
 def blends() -> tuple[World, ...]:
     specs = [f"random-blend:states=5,actions=3,horizon=3,d1=3,d2=2,seed={seed},per_step=true" for seed in range(4)]
-    worlds = map(make_world_from, specs)
+    worlds = map(make_world, specs)
     # Their reward weights have sums of their own, which nothing here uses; side by side they must be of one structure.
     return tuple(
         dataclasses.replace(world, name="blend", model=dataclasses.replace(world.model, reward_total=None))

@@ -27,7 +27,7 @@ from reticent.agents.linear_mixture.private_linopt import make_private
 from reticent.agents.linear_mixture.statistics import estimates
 from reticent.simulation.rollout import episode_uniforms, rollout
 from reticent.simulation.simulate import simulate
-from reticent.worlds import World, make_world_from
+from reticent.worlds import World, make_world
 
 ALPHA = 0.2
 RUNS = 60
@@ -52,7 +52,7 @@ def most_failures(runs: int, probability: float) -> int:
 @functools.cache
 def world(stationary: bool) -> World:
     per_step = "false" if stationary else "true"
-    return make_world_from(f"random-blend:states=5,actions=3,horizon=3,d1=3,d2=2,per_step={per_step}")
+    return make_world(f"random-blend:states=5,actions=3,horizon=3,d1=3,d2=2,per_step={per_step}")
 
 
 @functools.cache
@@ -86,7 +86,7 @@ def test_the_certificate_holds_with_its_probability(kind: str, pool: bool) -> No
                 drawn = privatizer.simulate_user_noise(jax.random.fold_in(key, t))
                 state = privatizer.absorb(state, jnp.sqrt(users) * drawn)
             state = privatizer.close(state, privatizer.simulate_round_noise(jax.random.fold_in(key, t)))
-            return state, privatizer.regularized(state)
+            return state, privatizer.released(state)
 
         sizes = jnp.asarray(agent.schedule.round_sizes)
         return jax.lax.scan(close, privatizer.init(), jnp.arange(agent.schedule.releases))[1]
@@ -129,7 +129,7 @@ def distances(agent: Any, place: World, keys: jax.Array) -> jax.Array:
         reward_truth = (reward_truth - agent.rewards.centre) @ jnp.linalg.pinv(agent.rewards.basis).T
 
     def ratio(state: Any) -> jax.Array:
-        sums = privatizer.regularized(state.aggregate)
+        sums = privatizer.released(state.aggregate)
         transition, reward = estimates(sums)
         found = []
         for truth, theta, gram, radius in (
@@ -200,7 +200,7 @@ def test_regret_stays_below_the_theorem_where_it_says_something(
     method: str, horizon: int, episodes: int, epsilon: float
 ) -> None:
     """Theorem VI and PO with the learner's own certificate. They are not vacuous only for tiny worlds and much data."""
-    place = make_world_from(f"random-blend:states=3,actions=2,horizon={horizon},d1=2,d2=1,per_step=true")
+    place = make_world(f"random-blend:states=3,actions=2,horizon={horizon},d1=2,d2=1,per_step=true")
     options = PrivateOptions(
         counter="blt", epsilon=epsilon, shift_scale=1.0, bonus_scale=1.0, contrasts=False, learning_rate="paper"
     )

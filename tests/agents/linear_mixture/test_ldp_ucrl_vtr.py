@@ -16,9 +16,9 @@ from reticent.agents.linear_mixture.ldp_ucrl_vtr import noise_scale, plan_liao
 from reticent.errors import InvalidInput
 from reticent.privacy.accounting.gaussian import epsilon_of
 from reticent.simulation.simulate import simulate
-from reticent.worlds import make_world_from
+from reticent.worlds import make_world
 
-WORLD = make_world_from("random-blend:states=3,actions=2,horizon=2,d1=2,d2=2,per_step=true")
+WORLD = make_world("random-blend:states=3,actions=2,horizon=2,d1=2,d2=2,per_step=true")
 
 
 @given(horizon=st.integers(1, 30), epsilon=st.floats(0.1, 4), log_delta=st.floats(-9, -1))

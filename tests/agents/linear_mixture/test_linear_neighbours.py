@@ -12,13 +12,13 @@ from reticent.agents.linear_mixture.privacy_plan import PrivateOptions
 from reticent.agents.linear_mixture.private_linopt import make_private
 from reticent.errors import InvalidInput
 from reticent.privacy.guarantee import guarantee_of
-from reticent.privacy.neighbours import realised_strength
-from reticent.worlds import make_world_from
+from reticent.privacy.neighbouring_datasets import realised_strength
+from reticent.worlds import make_world
 
 
 @pytest.mark.verify
 def test_the_worst_trajectories_are_possible_and_beat_random_ones() -> None:
-    world = make_world_from("mobile-health")
+    world = make_world("mobile-health")
     agent = make_private(world.model, 64, "value-iteration", PrivateOptions())
     promised = guarantee_of(agent).promised_strength
     pair = agent.audit_hooks().possible_pair(world, 0)
@@ -39,13 +39,13 @@ def test_the_worst_trajectories_are_possible_and_beat_random_ones() -> None:
 @pytest.mark.verify
 @pytest.mark.parametrize("adjacency", ["replace", "zero-out"])
 def test_a_world_of_real_states_has_a_pair_too(adjacency: str) -> None:
-    world = make_world_from("glucose:states=real,judge_nodes=14,horizon=2")
+    world = make_world("glucose:states=real,judge_nodes=14,horizon=2")
     agent = make_agent(f"private-linopt-vi:adjacency={adjacency}", world.model, 16)
     pair = agent.audit_hooks().possible_pair(world, 0)
     assert 0 < realised_strength(agent.aggregator, pair) <= guarantee_of(agent).promised_strength * (1 + 1e-9)
 
 
 def test_an_agent_without_noise_has_no_neighbours() -> None:
-    agent = make_agent("ucrl-vtr", make_world_from("random-blend:states=3,actions=2,horizon=2").model, 4)
+    agent = make_agent("ucrl-vtr", make_world("random-blend:states=3,actions=2,horizon=2").model, 4)
     with pytest.raises(InvalidInput, match="privatizer"):
         agent.audit_hooks().nothing()

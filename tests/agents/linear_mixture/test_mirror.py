@@ -13,9 +13,9 @@ from reticent.agents import make_agent
 from reticent.agents.linear_mixture.learner import LinOptLearner
 from reticent.agents.linear_mixture.mirror import FASTER, mirror_of, paper_learning_rate
 from reticent.errors import InvalidInput, UnknownName
-from reticent.worlds import make_world_from
+from reticent.worlds import make_world
 
-WORLD = make_world_from("random-blend:states=5,actions=3,horizon=3,d=3")
+WORLD = make_world("random-blend:states=5,actions=3,horizon=3,d=3")
 MODEL = WORLD.model
 
 

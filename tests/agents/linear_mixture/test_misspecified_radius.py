@@ -13,9 +13,9 @@ from reticent.agents.linear_mixture.frame import Frame
 from reticent.agents.linear_mixture.radius import inflation, radii
 from reticent.agents.linear_mixture.regularizer import Certificate
 from reticent.errors import InvalidInput
-from reticent.worlds import make_world_from
+from reticent.worlds import make_world
 
-WORLD = make_world_from("random-blend:states=5,actions=2,horizon=3,d=2")
+WORLD = make_world("random-blend:states=5,actions=2,horizon=3,d=2")
 
 
 @settings(max_examples=200, deadline=None)

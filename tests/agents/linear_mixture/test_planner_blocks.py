@@ -11,7 +11,7 @@ import pytest
 
 from reticent.agents import make_agent
 from reticent.agents.linear_mixture import planner
-from reticent.worlds import make_world_from
+from reticent.worlds import make_world
 
 AGENTS = ["ucrl-vtr", "private-linopt-po"]
 WORLDS = ["random-blend:states=7,actions=3,horizon=3,d=2", "large-blend:states=40,successors=5,horizon=3"]
@@ -31,7 +31,7 @@ def disturbed(state: Any) -> Any:
 @pytest.mark.parametrize("spec", AGENTS)
 @pytest.mark.parametrize(("world", "block"), [(WORLDS[0], 3), (WORLDS[1], 11)])
 def test_blocks_of_states_change_nothing(world: str, spec: str, block: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    place = make_world_from(world)
+    place = make_world(world)
     agent = make_agent(spec, place.model, 40)
     state = disturbed(agent.init())
     whole = jax.jit(lambda: agent.plan(state, action_values=True))()
@@ -47,7 +47,7 @@ def test_blocks_of_states_change_nothing(world: str, spec: str, block: int, monk
 @pytest.mark.verify
 def test_blocks_bound_the_memory_of_a_plan(monkeypatch: pytest.MonkeyPatch) -> None:
     """Thousands of actions: in blocks, what a compiled plan needs is a fraction of S × A × d."""
-    place = make_world_from("large-blend:states=60,actions=2000,successors=3,horizon=3,d=8")
+    place = make_world("large-blend:states=60,actions=2000,successors=3,horizon=3,d=8")
     model, agent = place.model, make_agent("ucrl-vtr", place.model, 100)
 
     def temporary() -> int:

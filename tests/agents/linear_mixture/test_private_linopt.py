@@ -17,7 +17,7 @@ from reticent.agents.linear_mixture.privacy_plan import PrivateOptions, plan_pri
 from reticent.agents.linear_mixture.private_linopt import make_private
 from reticent.errors import InvalidInput, UnknownName
 from reticent.simulation.rollout import episode_uniforms, rollout
-from reticent.worlds import World, make_world_from, tabular
+from reticent.worlds import World, make_world, tabular
 
 EPISODES = 40
 
@@ -25,7 +25,7 @@ EPISODES = 40
 @functools.cache
 def the_world(**options) -> World:
     changes = "".join(f",{key}={value}" for key, value in options.items())
-    return make_world_from("random-blend:states=4,actions=3,horizon=3,d1=3,d2=2" + changes)
+    return make_world("random-blend:states=4,actions=3,horizon=3,d1=3,d2=2" + changes)
 
 
 def agent_of(options: str = "", method: str = "vi", world: World | None = None) -> LinOptLearner:
@@ -256,6 +256,6 @@ def test_names_say_everything():
 
 def test_a_promise_that_the_papers_noise_does_not_keep_is_refused() -> None:
     """The paper's σ shrinks like 1/ε for ever; beyond some ε the Gaussian mechanism needs more."""
-    model = make_world_from("random-blend:horizon=1").model
+    model = make_world("random-blend:horizon=1").model
     with pytest.raises(InvalidInput, match="really spends"):
         make_agent("private-linopt-vi:calibration=paper,epsilon=100", model, 100)

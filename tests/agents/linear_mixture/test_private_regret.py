@@ -23,7 +23,7 @@ import pytest
 
 from reticent.agents import make_agent
 from reticent.simulation.simulate import Curves, simulate
-from reticent.worlds import World, make_world_from
+from reticent.worlds import World, make_world
 
 pytestmark = pytest.mark.verify
 
@@ -34,7 +34,7 @@ PAPER = ",calibration=paper,counter=tree"
 
 @functools.cache
 def the_world(spec: str) -> World:
-    return make_world_from(spec)
+    return make_world(spec)
 
 
 @functools.cache

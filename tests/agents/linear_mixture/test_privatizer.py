@@ -21,7 +21,7 @@ from reticent.agents.linear_mixture.privatizer import Privatizer, lift
 from reticent.agents.linear_mixture.statistics import Observation, Statistics, products
 from reticent.errors import InvalidInput
 from reticent.privacy.trust import LOCAL
-from reticent.worlds import Model, make_world_from
+from reticent.worlds import Model, make_world
 
 EPISODES = 12
 H, D1, D2 = 3, 3, 2
@@ -29,7 +29,7 @@ H, D1, D2 = 3, 3, 2
 
 @functools.cache
 def the_model() -> Model:
-    return make_world_from(f"random-blend:states=3,actions=2,horizon={H},d1={D1},d2={D2}").model
+    return make_world(f"random-blend:states=3,actions=2,horizon={H},d1={D1},d2={D2}").model
 
 
 @functools.cache
@@ -68,9 +68,9 @@ def no_noise(one: Privatizer):
 
 
 # Compiled as wholes: operation by operation, each is a program of its own for every shape.
-clip, absorb, close, regularized, unpack = (
+clip, absorb, close, released, unpack = (
     jax.jit(method)
-    for method in (Privatizer.clip, Privatizer.absorb, Privatizer.close, Privatizer.regularized, Privatizer.unpack)
+    for method in (Privatizer.clip, Privatizer.absorb, Privatizer.close, Privatizer.released, Privatizer.unpack)
 )
 
 
@@ -180,7 +180,7 @@ def test_without_noise_the_release_is_the_shifted_exact_sum(options):
     for rounds in range(len(sizes) + 1):
         users = sum(sizes[:rounds])
         row = min(rounds, one.transition_shift.shape[0] - 1)
-        found = regularized(one, states[rounds])
+        found = released(one, states[rounds])
         if users == 0:
             expected = Statistics(*(np.zeros(leaf.shape) for leaf in found))
         else:
@@ -215,7 +215,7 @@ def test_after_the_last_round_nothing_more_is_released(options):
         late = one.close(late, one.simulate_round_noise(jax.random.key(1000 + extra)))
         late = one.absorb(late, 7.0 * report(one, observation(98)))
     assert same(late._replace(open=0), state._replace(open=0))
-    assert same(one.regularized(late), one.regularized(state))
+    assert same(one.released(late), one.released(state))
 
 
 @pytest.mark.parametrize("options", COUNTERS, ids=str)
@@ -226,7 +226,7 @@ def test_the_open_sum_is_not_read_before_its_round_ends(options):
         one.absorb(state, report(one, observation(5))),
         state._replace(open=jnp.full_like(state.open, jnp.nan)),
     ):
-        assert same(one.regularized(disturbed), one.regularized(state))
+        assert same(one.released(disturbed), one.released(state))
 
 
 def test_joint_reports_are_exact_and_stay_in_the_state():

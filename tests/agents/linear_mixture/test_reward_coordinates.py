@@ -21,8 +21,8 @@ from reticent.agents.linear_mixture.statistics import Observation
 from reticent.audit import Subject
 from reticent.errors import InvalidInput
 from reticent.privacy.guarantee import guarantee_of
-from reticent.privacy.neighbours import realised_strengths, report_of
-from reticent.worlds import World, make_world_from
+from reticent.privacy.neighbouring_datasets import realised_strengths, report_of
+from reticent.worlds import World, make_world
 
 H, D1, D2 = 3, 3, 3
 KNOWN = "hard-instance:horizon=3,d=3"
@@ -30,12 +30,12 @@ KNOWN = "hard-instance:horizon=3,d=3"
 
 @functools.cache
 def the_world(d2: int = D2, seed: int = 0) -> World:
-    return make_world_from(f"random-blend:states=4,actions=3,horizon={H},d1={D1},d2={d2},seed={seed}")
+    return make_world(f"random-blend:states=4,actions=3,horizon={H},d1={D1},d2={d2},seed={seed}")
 
 
 @functools.cache
 def private(spec: str = "", world: str | None = None) -> LinOptLearner:
-    model = (the_world() if world is None else make_world_from(world)).model
+    model = (the_world() if world is None else make_world(world)).model
     agent = make_agent(f"private-linopt-vi:first=4,growth=1.5{spec}", model, 24)
     assert isinstance(agent, LinOptLearner)
     return agent
@@ -70,7 +70,7 @@ def test_the_basis_is_orthonormal_and_sums_to_zero(dimension: int) -> None:
 
 
 def test_what_is_not_declared_is_not_used() -> None:
-    undeclared = make_world_from("riverswim:states=3,horizon=5").model
+    undeclared = make_world("riverswim:states=3,horizon=5").model
     assert undeclared.reward_total is None
     assert reward_coordinates(undeclared, None) is None
     with pytest.raises(InvalidInput, match=r"contrasts is True.*reward_total"):

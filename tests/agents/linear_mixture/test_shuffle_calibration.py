@@ -19,10 +19,10 @@ from reticent.agents.linear_mixture.shuffle_calibration import reach_of
 from reticent.agents.linear_mixture.statistics import Observation
 from reticent.errors import InvalidInput
 from reticent.privacy.accounting.binomial import account_of
-from reticent.worlds import make_world_from
-from reticent_client.wire.shuffling import coins_for, messages_per_user
+from reticent.worlds import make_world
+from reticent_wire.shuffling import coins_for, messages_per_user
 
-WORLD = make_world_from("random-blend:states=3,actions=2,horizon=2,d1=2,d2=2,per_step=true")
+WORLD = make_world("random-blend:states=3,actions=2,horizon=2,d1=2,d2=2,per_step=true")
 
 
 def private(episodes: int = 64, **options) -> LinOptLearner:

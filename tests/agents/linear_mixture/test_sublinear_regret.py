@@ -14,7 +14,7 @@ import pytest
 
 from reticent.agents import make_agent
 from reticent.simulation.simulate import Curves, simulate
-from reticent.worlds import World, make_world_from
+from reticent.worlds import World, make_world
 
 EPISODES, SEEDS = 20_000, range(16)
 WORLDS = ["mobile-health", "random-blend:states=20,actions=4,horizon=5,d=4"]
@@ -22,7 +22,7 @@ WORLDS = ["mobile-health", "random-blend:states=20,actions=4,horizon=5,d=4"]
 
 @functools.cache
 def learned(spec: str, name: str) -> tuple[World, Curves]:
-    world = make_world_from(spec)
+    world = make_world(spec)
     agent = make_agent(name, world.model, EPISODES, bonus_scale=0.1 if name == "ucrl-vtr" else 0.05)
     return world, simulate(agent, world, SEEDS)
 
@@ -60,7 +60,7 @@ def test_oppo(spec: str) -> None:
 @pytest.mark.parametrize("spec", ["ucrl-vtr:bonus_scale=0.1", "oppo:bonus_scale=0.05,learning_rate=0.3"])
 def test_a_small_world_is_learned_soon(spec: str) -> None:
     """After 600 users next to nothing is lost any more: the quick form of the two above."""
-    world = make_world_from("random-blend:states=4,actions=2,horizon=2,d=2")
+    world = make_world("random-blend:states=4,actions=2,horizon=2,d=2")
     curves = simulate(make_agent(spec, world.model, 600), world, range(2))
     assert final_gap(world, curves) <= 0.1
     half = curves.regret[:, np.flatnonzero(curves.episodes == 300)[0]]

@@ -13,18 +13,18 @@ import pytest
 
 from reticent.agents import make_agent
 from reticent.agents.score import replicas
-from reticent.agents.score.arms import arms_of
-from reticent.agents.score.beliefs import summarize
+from reticent.agents.score.dynamic_programming import Statistic, forward_pass, forward_pass_uniform
 from reticent.agents.score.learner import ScoreLearner
-from reticent.agents.score.sweeps import Statistic, sweep_forward, sweep_uniform
+from reticent.agents.score.mixed_policies import mix_policies
+from reticent.agents.score.posterior import summarize
 from reticent.learning.control import ControlPlaces
 from reticent.learning.learner import AgentState
 from reticent.learning.plan import ControlGroup, Plan
 from reticent.runtime import double_precision
 from reticent.simulation.rollout import episode_uniforms, rollout
-from reticent.worlds.registry import make_world_from
+from reticent.worlds.registry import make_world
 
-WORLD = make_world_from("random-blend:states=6,actions=4,horizon=5,d=3")
+WORLD = make_world("random-blend:states=6,actions=4,horizon=5,d=3")
 MODEL = WORLD.model
 USERS = 30_000
 PLACES = ControlPlaces(USERS, USERS // 2, 1)
@@ -43,7 +43,7 @@ class Mixed:
         self.total = self._total(self.second, PLACES, 7)
 
     def _total(self, reference: Plan, places: ControlPlaces, seed: int) -> Any:
-        """The sum of what a round's users send, each by her own place; nothing of it knows of arms."""
+        """The sum of what a round's users send, each by her own place; nothing of it knows of mixed_policies."""
         agent, first = self.agent, self.first
 
         def one(place: Any) -> Any:
@@ -68,21 +68,21 @@ class Mixed:
         """How far the posterior mean of transitions and rewards is from the truth if the second round alone is learned
         from, with ``plan``."""
         fresh = self.state._replace(past=self.start.past)
-        beliefs = self.closed(fresh, plan, self.total).past
+        posteriors = self.closed(fresh, plan, self.total).past
         agent = self.agent
         found = np.concatenate(
             [
-                np.ravel(summarize(coordinates, belief).mean - coordinates.eta(truth))
-                for coordinates, belief, truth in (
-                    (agent.coordinates, beliefs.transitions, WORLD.transition_theta[: agent.groups]),
-                    (agent.reward_coordinates, beliefs.rewards, WORLD.reward_theta[: agent.groups]),
+                np.ravel(summarize(coordinates, posterior).mean - coordinates.eta(truth))
+                for coordinates, posterior, truth in (
+                    (agent.coordinates, posteriors.transitions, WORLD.transition_theta[: agent.groups]),
+                    (agent.reward_coordinates, posteriors.rewards, WORLD.reward_theta[: agent.groups]),
                 )
             ]
         )
         return float(np.abs(found).max())
 
     def referred(self, control: ControlGroup | None) -> Plan:
-        return jax.jit(lambda: self.agent.refer(self.second, self.second, USERS, control))()
+        return jax.jit(lambda: self.agent.rebase_plan(self.second, self.second, USERS, control))()
 
 
 @functools.cache
@@ -126,14 +126,14 @@ def test_replicas_are_of_the_same_mixture(monkeypatch: pytest.MonkeyPatch) -> No
         effect = replicas._clip_effect.__wrapped__(agent, plan, jax.random.key(seed), blocks)
         return np.concatenate([np.ravel(effect.transitions), np.ravel(effect.rewards)])
 
-    # The estimate's own world, in which everybody acts by her place: nothing of this knows of arms.
+    # The estimate's own world, in which everybody acts by her place: nothing of this knows of mixed_policies.
     walk = replicas._walk(agent, agent.estimate_of(plan.extension))
 
     def one(place: Any) -> Any:
         control = PLACES.before(place + 1) > PLACES.before(place)
         served = jax.tree.map(lambda old, new: jnp.where(control, old, new), case.first, case.second)
         key = jax.random.fold_in(jax.random.key(11), place)
-        return agent.see(
+        return agent.statistic(
             agent.served(case.second, place), replicas._replica(agent, agent.served(served, place), walk, key)
         )
 
@@ -173,36 +173,38 @@ def with_explorers(plan: Plan, number: int) -> Plan:
     [(ControlPlaces(50, 20, 7), 11, 30), (ControlPlaces(50, 33, 0), 30, 11), (ControlPlaces(8, 3, 5), 100, 100)],
 )
 @double_precision
-def test_the_arms_of_a_round_are_counted_place_by_place(places: ControlPlaces, exploring: int, hopeful: int) -> None:
+def test_the_policies_of_a_round_are_counted_place_by_place(
+    places: ControlPlaces, exploring: int, hopeful: int
+) -> None:
     _, first, second = two_plans()
     served, reference = (with_explorers(second, number) for number in (exploring, hopeful))
-    arms = arms_of(served, reference, places.size, ControlGroup(with_explorers(first, 4), places))
+    mixed_policies = mix_policies(served, reference, places.size, ControlGroup(with_explorers(first, 4), places))
     counted = np.zeros(8)
     for place in range(places.size):
         own, explorers = (4, 4) if places.has(place) else (0, exploring)
         counted[own + 2 * (place >= explorers) + (place >= hopeful)] += 1
-    np.testing.assert_allclose(np.asarray(arms.share) * places.size, counted, atol=1e-9)
-    assert arms.at_random.tolist() == [False] * 4 + [True, True, False, False]
-    assert arms.hopeful.tolist() == [True, False] * 4
-    for arm, choices in enumerate((second.extension.curious, second.policy, first.extension.curious, first.policy)):
-        np.testing.assert_array_equal(arms.choices[2 * arm], choices)
-        np.testing.assert_array_equal(arms.choices[2 * arm + 1], choices)
+    np.testing.assert_allclose(np.asarray(mixed_policies.share) * places.size, counted, atol=1e-9)
+    assert mixed_policies.at_random.tolist() == [False] * 4 + [True, True, False, False]
+    assert mixed_policies.hopeful.tolist() == [True, False] * 4
+    for part, choices in enumerate((second.extension.curious, second.policy, first.extension.curious, first.policy)):
+        np.testing.assert_array_equal(mixed_policies.choices[2 * part], choices)
+        np.testing.assert_array_equal(mixed_policies.choices[2 * part + 1], choices)
 
 
 @double_precision
-def test_moments_are_the_mixture_of_the_arms() -> None:
+def test_moments_are_the_mixture_of_the_policies() -> None:
     agent, first, second = two_plans()
     served, control = with_explorers(second, 10), with_explorers(first, 10)
     places = ControlPlaces(100, 40, 3)
-    mixture = agent.refer(served, served, 100, ControlGroup(control, places)).extension.moments
+    mixture = agent.rebase_plan(served, served, 100, ControlGroup(control, places)).extension.moments
     estimate, hoped = agent.estimate_of(served.extension), served.extension.hoped
     statistic = Statistic(agent.coordinates, agent.contrasts, served.extension.reference.theta)
     exploring, exploiting, controls = (
-        sweep_forward(MODEL, statistic, estimate, choices, values, agent.score)
+        forward_pass(MODEL, statistic, estimate, choices, values, agent.score)
         for choices, values in ((served.extension.curious, hoped), (served.policy, served.values),
                                 (control.policy, served.values))
     )  # fmt: skip
-    random = sweep_uniform(MODEL, statistic, estimate, hoped, agent.score)
+    random = forward_pass_uniform(MODEL, statistic, estimate, hoped, agent.score)
     early = places.before(10)
     numbers = early, 40 - early, 10 - early, 50 + early
     wanted = jax.tree.map(

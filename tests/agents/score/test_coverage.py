@@ -8,21 +8,21 @@ import pytest
 from scipy.stats import binom, chi2
 
 from reticent.agents import make_agent
-from reticent.agents.score.beliefs import Belief
 from reticent.agents.score.coordinates import Coordinates
+from reticent.agents.score.posterior import Posterior
 from reticent.simulation.simulate import simulate
-from reticent.worlds import make_world_from
+from reticent.worlds import make_world
 
 LEVEL = 0.95
 SMALL = "random-blend:states=4,actions=2,horizon=2,d=3"
 
 
-def contained(coordinates: Coordinates, belief: Belief, truth: np.ndarray) -> np.ndarray:
+def contained(coordinates: Coordinates, posterior: Posterior, truth: np.ndarray) -> np.ndarray:
     """Whether the posterior's ellipsoid of this level contains the truth, by seed and group of steps."""
-    theta = np.atleast_2d(truth)[: belief.moment.shape[-2]]
+    theta = np.atleast_2d(truth)[: posterior.moment.shape[-2]]
     eta = (theta - np.asarray(coordinates.centre)) @ np.asarray(coordinates.basis)
-    precision = np.asarray(belief.information) + np.eye(coordinates.size) / float(coordinates.variance)
-    mean = np.linalg.solve(precision, np.asarray(belief.moment)[..., None])[..., 0]
+    precision = np.asarray(posterior.information) + np.eye(coordinates.size) / float(coordinates.variance)
+    mean = np.linalg.solve(precision, np.asarray(posterior.moment)[..., None])[..., 0]
     off = mean - eta
     squared = np.einsum("ngi,ngij,ngj->ng", off, precision, off)
     return squared <= chi2.ppf(LEVEL, coordinates.size)
@@ -30,12 +30,12 @@ def contained(coordinates: Coordinates, belief: Belief, truth: np.ndarray) -> np
 
 def coverage(world_spec: str, agent_spec: str, users: int, seeds: int) -> tuple[int, int]:
     """How many runs' transition ellipsoids and how many runs' reward ellipsoids contain the truth, in every group."""
-    world = make_world_from(world_spec)
+    world = make_world(world_spec)
     agent = make_agent(agent_spec, world.model, users)
-    beliefs = simulate(agent, world, range(seeds)).carry.state.past
+    posteriors = simulate(agent, world, range(seeds)).carry.state.past
     parts = (
-        (agent.coordinates, beliefs.transitions, world.transition_theta),
-        (agent.reward_coordinates, beliefs.rewards, world.reward_theta),
+        (agent.coordinates, posteriors.transitions, world.transition_theta),
+        (agent.reward_coordinates, posteriors.rewards, world.reward_theta),
     )
     moving, paying = (int(contained(*part).all(axis=1).sum()) for part in parts)
     return moving, paying
@@ -66,9 +66,9 @@ def test_the_truth_is_in_the_ellipsoid_of_larger_worlds(world: str, users: int, 
 @pytest.mark.verify
 def test_a_wrong_ellipsoid_would_be_noticed() -> None:
     """A posterior that believes its noise to be three times smaller than it is: the test above must fail."""
-    world = make_world_from(SMALL)
+    world = make_world(SMALL)
     agent = make_agent("private-score-vi:epsilon=1", world.model, 1000)
-    beliefs = simulate(agent, world, range(64)).carry.state.past.rewards
-    sure = Belief(9 * np.asarray(beliefs.information), 9 * np.asarray(beliefs.moment))
+    posteriors = simulate(agent, world, range(64)).carry.state.past.rewards
+    sure = Posterior(9 * np.asarray(posteriors.information), 9 * np.asarray(posteriors.moment))
     held = contained(agent.reward_coordinates, sure, world.reward_theta).all(axis=1).sum()
     assert held < least(64, 0.85)

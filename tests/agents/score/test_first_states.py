@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from reticent.agents import make_agent
 from reticent.agents.score import unit_ball
-from reticent.agents.score.first_states import believed_starts, learn_starts, no_start_belief
+from reticent.agents.score.first_states import empty_start_posterior, estimated_starts, learn_starts
 from reticent.agents.score.learner import ScoreLearner
 from reticent.agents.score.unit_ball import UnitBall
 from reticent.audit import Subject, audit, check_noise, realised_mu, replay, seen_as, user_of, worst_pair
@@ -23,11 +23,11 @@ from reticent.errors import InvalidInput
 from reticent.privacy.noise import SecureNoise
 from reticent.service.mechanism import make_mechanism
 from reticent.simulation.simulate import simulate
-from reticent.worlds import Episode, make_world, make_world_from, with_unknown_start
-from reticent_client.wire.clipping import clip_norm
+from reticent.worlds import Episode, make_world, with_unknown_start, world_from_parameters
+from reticent_wire.clipping import clip_norm
 
 TINY = "random-blend:states=3,actions=2,horizon=2,d1=2,d2=2,per_step=true"
-KNOWN, WORLD = make_world_from(TINY), make_world_from(TINY + ",initial=unknown")
+KNOWN, WORLD = make_world(TINY), make_world(TINY + ",initial=unknown")
 KINDS = ["joint", "local", "shuffle", "joint,adjacency=zero-out", "joint,deployment=true", "joint,start_share=0.5"]
 
 
@@ -144,21 +144,21 @@ def test_first_states_that_are_learned_before_the_noise_are_found(monkeypatch: p
 
 
 def test_the_belief_goes_from_the_guess_to_the_truth_and_is_a_distribution() -> None:
-    world = with_unknown_start(make_world_from("random-blend:states=6,horizon=2,d=2"), [0.5, 0.5, 0, 0, 0, 0])
+    world = with_unknown_start(make_world("random-blend:states=6,horizon=2,d=2"), [0.5, 0.5, 0, 0, 0, 0])
     model, truth = world.model, np.array([0.0, 0.1, 0.2, 0.3, 0.4, 0.0])
-    belief = no_start_belief(model)
-    np.testing.assert_allclose(believed_starts(model, belief), model.initial, atol=1e-12)
+    posterior = empty_start_posterior(model)
+    np.testing.assert_allclose(estimated_starts(model, posterior), model.initial, atol=1e-12)
     far = []
     for users in (10.0, 100.0, 1e4, 1e6):
-        belief = learn_starts(belief, jnp.asarray(users * truth), jnp.asarray(400.0), jnp.asarray(users))
-        found = np.asarray(believed_starts(model, belief))
+        posterior = learn_starts(posterior, jnp.asarray(users * truth), jnp.asarray(400.0), jnp.asarray(users))
+        found = np.asarray(estimated_starts(model, posterior))
         assert found.min() >= 0
         assert found.sum() == pytest.approx(1)
         far.append(np.abs(found - truth).sum())
     assert far == sorted(far, reverse=True)
     assert far[-1] < 1e-4
-    lost = learn_starts(belief, jnp.full(6, 7.0), jnp.asarray(400.0), jnp.asarray(0.0))  # a round that nobody was in
-    np.testing.assert_array_equal(believed_starts(model, lost), believed_starts(model, belief))
+    lost = learn_starts(posterior, jnp.full(6, 7.0), jnp.asarray(400.0), jnp.asarray(0.0))  # a round that nobody was in
+    np.testing.assert_array_equal(estimated_starts(model, lost), estimated_starts(model, posterior))
 
 
 def test_a_declared_start_leaves_nothing_to_release_and_one_in_doubt_costs_a_share() -> None:
@@ -178,15 +178,15 @@ def test_a_declared_start_leaves_nothing_to_release_and_one_in_doubt_costs_a_sha
 @pytest.mark.parametrize("agent", ["private-score-vi:epsilon=8", "score-vi"])
 def test_where_users_begin_is_learned_from_them(agent: str) -> None:
     """The guess is far off; the total variation that is left is far below, for both seeds (fixed)."""
-    base = make_world_from("random-blend:states=5,actions=2,horizon=2,d=2")
+    base = make_world("random-blend:states=5,actions=2,horizon=2,d=2")
     truth = np.array([0.0, 0.7, 0.1, 0.2, 0.0])
-    begun = make_world(
+    begun = world_from_parameters(
         dataclasses.replace(base.model, initial=jnp.asarray(truth)), base.transition_theta, base.reward_theta
     )
     world = with_unknown_start(begun)
     learner = make_agent(agent, world.model, 2000)
-    beliefs = simulate(learner, world, (0, 1)).carry.state.past.starts
-    found = np.asarray(jax.vmap(lambda belief: believed_starts(world.model, belief))(beliefs))
+    posteriors = simulate(learner, world, (0, 1)).carry.state.past.starts
+    found = np.asarray(jax.vmap(lambda posterior: estimated_starts(world.model, posterior))(posteriors))
     assert np.abs(found - truth).sum(axis=1).max() / 2 < 0.08
     assert np.abs(np.asarray(world.model.initial) - truth).sum() / 2 > 0.4
 
@@ -207,7 +207,7 @@ def test_a_deployment_forms_the_vector_that_the_simulation_forms(score: str) -> 
         episode = Episode(np.array([start, *draw.integers(0, 3, 2)]), draw.integers(0, 2, 2), draw.random(2))
         steps = made.contribution(board, episode, place=0)
         assert steps.shape == (1, agent.dimension)
-        wanted = np.asarray(agent.aggregator.clip(agent.see(plan, episode)))
+        wanted = np.asarray(agent.aggregator.clip(agent.statistic(plan, episode)))
         np.testing.assert_allclose(steps[0] * made.grid, wanted, atol=1.01 * made.grid)
         assert (np.flatnonzero(steps[0, -3:]) == [start]).all()
 
@@ -225,4 +225,4 @@ def test_a_deployment_learns_from_a_round_and_goes_on_after_a_restart() -> None:
     np.testing.assert_array_equal(again.past.starts.moment, closed.past.starts.moment)
     following = made.billboard(1, again)
     assert made.plan_of(following).extension.initial.sum() == pytest.approx(1)
-    assert made.insights(following, released) is not None
+    assert made.diagnostics(following, released) is not None

@@ -12,14 +12,20 @@ import numpy as np
 import pytest
 
 from reticent.agents import make_agent
+from reticent.agents.score.dynamic_programming import (
+    Estimate,
+    Statistic,
+    forward_pass,
+    forward_pass_uniform,
+    plan_backward,
+)
 from reticent.agents.score.learner import ScoreLearner
-from reticent.agents.score.sweeps import Estimate, Statistic, plan_backward, sweep_forward, sweep_uniform
 from reticent.errors import InvalidInput
 from reticent.learning.plan import Plan
 from reticent.runtime import double_precision
-from reticent.worlds.registry import make_world_from
+from reticent.worlds.registry import make_world
 
-WORLD = make_world_from("random-blend:states=4,actions=2,horizon=3,d=2")
+WORLD = make_world("random-blend:states=4,actions=2,horizon=3,d=2")
 MODEL = WORLD.model
 
 
@@ -67,15 +73,15 @@ def test_moments_are_those_of_the_mixed_policy() -> None:
     estimate = Estimate(theta, WORLD.reward_means[:1], MODEL.initial)
     statistic = Statistic(agent.coordinates, agent.contrasts, theta)
     choices, values, _ = plan_backward(MODEL, estimate, None, True, 0.15)
-    mixed = sweep_forward(MODEL, statistic, estimate, choices, values, "values", 0.15)
+    mixed = forward_pass(MODEL, statistic, estimate, choices, values, "values", 0.15)
     probabilities = 0.15 + 0.7 * jax.nn.one_hot(choices, 2)
     assert float(mixed.value) == pytest.approx(float(WORLD.policy_value(probabilities)), rel=1e-9)
     assert float(MODEL.initial @ values[0]) == pytest.approx(float(mixed.value), rel=1e-9)
-    half = sweep_forward(MODEL, statistic, estimate, choices, values, "values", 0.5)
-    for own, random in zip(half, sweep_uniform(MODEL, statistic, estimate, values, "values"), strict=True):
+    half = forward_pass(MODEL, statistic, estimate, choices, values, "values", 0.5)
+    for own, random in zip(half, forward_pass_uniform(MODEL, statistic, estimate, values, "values"), strict=True):
         np.testing.assert_allclose(own, random, atol=1e-12)
     # Between the two ends: the Jacobian of one step is an average over actions.
-    plain = sweep_forward(MODEL, statistic, estimate, choices, values, "values")
+    plain = forward_pass(MODEL, statistic, estimate, choices, values, "values")
     np.testing.assert_allclose(mixed.jacobian[0], 0.7 * plain.jacobian[0] + 0.3 * half.jacobian[0], atol=1e-12)
 
 

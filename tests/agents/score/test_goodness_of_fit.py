@@ -11,15 +11,15 @@ import numpy as np
 import pytest
 
 from reticent.agents import make_agent
-from reticent.agents.score.beliefs import Fit
+from reticent.agents.score.diagnostics import fit_of
 from reticent.agents.score.evidence import Evidence
-from reticent.agents.score.insights import fit_of
+from reticent.agents.score.posterior import Fit
 from reticent.runtime import double_precision
 from reticent.simulation.simulate import simulate
 from reticent.worlds import misspecified
-from reticent.worlds.registry import make_world_from
+from reticent.worlds.registry import make_world
 
-WORLD = make_world_from("random-blend:states=4,actions=3,horizon=3,d=3")
+WORLD = make_world("random-blend:states=4,actions=3,horizon=3,d=3")
 
 
 def off_by(size: float) -> Evidence:
@@ -30,23 +30,23 @@ def off_by(size: float) -> Evidence:
 @double_precision
 def test_surprises_add_up_after_the_first_and_begin_anew_after_an_alarm() -> None:
     agent = dataclasses.replace(make_agent("score-vi", WORLD.model, 2000), alarm=100.0)
-    beliefs, users = agent.init().past, jnp.asarray(10.0)
-    assert fit_of(agent, beliefs.fit) is None
-    beliefs = agent._remembered(beliefs, (off_by(5.0), off_by(1.0)), users)
-    np.testing.assert_allclose(beliefs.fit, (52.0, 0.0, 1))
-    assert fit_of(agent, beliefs.fit) is None
+    posteriors, users = agent.init().past, jnp.asarray(10.0)
+    assert fit_of(agent, posteriors.fit) is None
+    posteriors = agent._remembered(posteriors, (off_by(5.0), off_by(1.0)), users)
+    np.testing.assert_allclose(posteriors.fit, (52.0, 0.0, 1))
+    assert fit_of(agent, posteriors.fit) is None
     for size, expected in ((2.0, (10.0, 10.0, 2)), (3.0, (20.0, 30.0, 3))):
-        beliefs = agent._remembered(beliefs, (off_by(size), off_by(1.0)), users)
-        np.testing.assert_allclose(beliefs.fit, expected)
-    figures = fit_of(agent, beliefs.fit)
+        posteriors = agent._remembered(posteriors, (off_by(size), off_by(1.0)), users)
+        np.testing.assert_allclose(posteriors.fit, expected)
+    figures = fit_of(agent, posteriors.fit)
     assert figures is not None
     numbers = agent.coordinates.size + agent.reward_coordinates.size
     assert (figures.statistic, figures.degrees) == (30.0, 2 * numbers)
     # χ² with an even number 2k of degrees of freedom has a closed form: exp(−x/2) Σ_{j<k} (x/2)^j / j!.
     closed = math.exp(-15) * sum(15.0**j / math.factorial(j) for j in range(numbers))
     assert figures.probability == pytest.approx(closed)
-    beliefs = agent._remembered(beliefs, (off_by(20.0), off_by(1.0)), users)
-    np.testing.assert_allclose(beliefs.fit, (802.0, 0.0, 1))
+    posteriors = agent._remembered(posteriors, (off_by(20.0), off_by(1.0)), users)
+    np.testing.assert_allclose(posteriors.fit, (802.0, 0.0, 1))
 
 
 @pytest.mark.verify

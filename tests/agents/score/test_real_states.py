@@ -17,7 +17,7 @@ from reticent.agents import make_agent
 from reticent.audit import Subject, check_noise, replay, user_of, worst_pair
 from reticent.errors import InvalidInput
 from reticent.learning.plan import Plan
-from reticent.privacy.neighbours import report_of
+from reticent.privacy.neighbouring_datasets import report_of
 from reticent.privacy.noise import SecureNoise
 from reticent.service.mechanism import make_mechanism
 from reticent.simulation.rollout import episode_uniforms, rollout
@@ -57,8 +57,8 @@ def test_at_the_nodes_it_acts_and_sees_as_the_finite_learner(score: str) -> None
             np.testing.assert_array_equal(chosen, served.policy[step])
         nodes = draw.integers(0, the_model().states, the_model().horizon + 1)
         actions, rewards = draw.integers(0, 3, the_model().horizon), draw.random(the_model().horizon)
-        real = agent.see(served, Episode(the_model().nodes[nodes], jnp.asarray(actions), jnp.asarray(rewards)))
-        wanted = finite.see(served, Episode(jnp.asarray(nodes), jnp.asarray(actions), jnp.asarray(rewards)))
+        real = agent.statistic(served, Episode(the_model().nodes[nodes], jnp.asarray(actions), jnp.asarray(rewards)))
+        wanted = finite.statistic(served, Episode(jnp.asarray(nodes), jnp.asarray(actions), jnp.asarray(rewards)))
         np.testing.assert_allclose(real, wanted, rtol=1e-9, atol=1e-9)
         np.testing.assert_array_equal(agent.choices_at(served, the_model().nodes), served.policy)
 
@@ -82,7 +82,7 @@ def test_with_the_truth_as_reference_a_vector_is_zero_on_average(score: str) -> 
 
         def one(number: Any) -> Any:
             sizes = the_model().horizon, line_world().start_draws, line_world().step_draws
-            return agent.see(
+            return agent.statistic(
                 shown, rollout(agent, line_world(), shown, episode_uniforms(jax.random.key(5), number, *sizes))
             )
 
@@ -127,7 +127,7 @@ def test_states_outside_the_box_stay_within_the_ball(score: str) -> None:
     for far in (-3.0, 1e6, np.inf, np.nan):
         states = jnp.full((the_model().horizon + 1, 1), far)
         episode = Episode(states, jnp.zeros(the_model().horizon, jnp.int32), jnp.full(the_model().horizon, 1e9))
-        sent = np.asarray(agent.aggregator.clip(agent.see(served, episode)))
+        sent = np.asarray(agent.aggregator.clip(agent.statistic(served, episode)))
         assert np.isfinite(sent).all()
         assert np.linalg.norm(sent) <= 1
 

@@ -10,9 +10,9 @@ import pytest
 from reticent.agents import make_agent
 from reticent.audit import Subject, audit, check_noise, realised_mu, replay, seen_as, user_of, worst_pair
 from reticent.worlds import Episode
-from reticent.worlds.registry import make_world_from
+from reticent.worlds.registry import make_world
 
-WORLD = make_world_from("random-blend:states=3,actions=2,horizon=2,d1=2,d2=2,per_step=true")
+WORLD = make_world("random-blend:states=3,actions=2,horizon=2,d1=2,d2=2,per_step=true")
 KINDS = ["joint", "local", "shuffle", "joint,adjacency=zero-out", "joint,deployment=true", "joint,score=likelihood"]
 
 

@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 
 from reticent.agents import make_agent
-from reticent.worlds.registry import make_world_from
+from reticent.worlds.registry import make_world
 
-MODEL = make_world_from("random-blend:states=4,actions=2,horizon=2,d=2").model
+MODEL = make_world("random-blend:states=4,actions=2,horizon=2,d=2").model
 
 
 @pytest.mark.parametrize("trust", ["joint", "local", "shuffle"])
@@ -21,4 +21,4 @@ def test_the_posterior_is_updated_with_the_last_round_alone(trust: str) -> None:
     state = sums.init()
     for size in (3.0, 5.0):
         state = sums.close(sums.absorb(state, jnp.full((1, agent.dimension), size)), silence)
-        np.testing.assert_array_equal(sums.regularized(state), np.full(agent.dimension, size))
+        np.testing.assert_array_equal(sums.released(state), np.full(agent.dimension, size))

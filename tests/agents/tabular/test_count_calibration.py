@@ -21,7 +21,7 @@ from reticent.errors import InvalidInput
 from reticent.privacy.accounting.gaussian import mu_of
 from reticent.privacy.counters import BltCounter, EpochCounter, RunningSum, TreeCounter
 from reticent.privacy.trust import JOINT, LOCAL
-from reticent.worlds import Episode, make_world_from
+from reticent.worlds import Episode, make_world
 
 S, A = 2, 2
 
@@ -120,7 +120,7 @@ def test_widths_hold_and_are_not_idle(law: str, weights: list[float]) -> None:
 
 @pytest.mark.parametrize("name", ["dp-ucbvi", "ldp-obi", "private-ucb-po", "private-ucb-vi", "pucb"])
 def test_every_agent_says_what_it_promises(name: str) -> None:
-    model = make_world_from("riverswim:states=3").model
+    model = make_world("riverswim:states=3").model
     agent = make_agent(name, model, 200)
     promise, schedule = agent.promise, agent.schedule
     pure = agent.aggregator.law == "laplace"
@@ -134,7 +134,7 @@ def test_every_agent_says_what_it_promises(name: str) -> None:
 
 
 def test_options_outside_their_domain_are_refused() -> None:
-    model = make_world_from("riverswim:states=3").model
+    model = make_world("riverswim:states=3").model
     for options in ({"epsilon": 0.0}, {"delta": 1.0}, {"alpha": 0.0}, {"bonus_scale": -1.0}, {"pool": True}):
         with pytest.raises(InvalidInput):
             plan_counts(model, 100, "value-iteration", CountOptions(**options))
@@ -142,7 +142,7 @@ def test_options_outside_their_domain_are_refused() -> None:
 
 def test_rewards_out_of_bounds_are_clipped_and_never_refused() -> None:
     """A refusal that depends on a user's rewards would tell of them."""
-    agent = make_agent("private-ucb-vi", make_world_from("riverswim:states=3").model, 100)
+    agent = make_agent("private-ucb-vi", make_world("riverswim:states=3").model, 100)
     for reward, counted in ((1.5, 1.0), (-2.0, 0.0), (math.inf, 1.0), (math.nan, 0.0)):
         strange, expected = (
             np.asarray(agent.aggregator.report(Episode(np.zeros(13, int), np.zeros(12, int), np.full(12, value)), None))

@@ -24,9 +24,9 @@ from reticent.audit import (
     worst_pair,
 )
 from reticent.privacy.counters import EpochCounter, RunningSum, TreeCounter
-from reticent.worlds import Episode, make_world_from
+from reticent.worlds import Episode, make_world
 
-WORLD = make_world_from("random-blend:states=3,actions=2,horizon=2,d1=2,d2=2")
+WORLD = make_world("random-blend:states=3,actions=2,horizon=2,d1=2,d2=2")
 USERS = 4
 STREAM = {"counter": "epochs", "first": 1, "growth": 1.5}
 KINDS = {
@@ -133,7 +133,7 @@ def test_an_audit_of_correct_code_is_consistent(kind: str) -> None:
 
 
 def test_the_worlds_own_trajectories_are_far_apart_but_possible() -> None:
-    world = make_world_from("riverswim:states=3,horizon=4")
+    world = make_world("riverswim:states=3,horizon=4")
     one = Subject(make_agent("private-ucb-vi", world.model, 8, first=2))
     pair = one.neighbours.possible_pair(world, 0)
     assert 0.5 * one.promised < realised_mu(one, pair) <= one.promised * (1 + 1e-9)

@@ -22,7 +22,7 @@ from reticent.agents.tabular.rules import LocallyPrivatized, PlainRatios, Privat
 from reticent.privacy.accounting.gaussian import epsilon_of
 from reticent.privacy.guarantee import guarantee_of
 from reticent.simulation.simulate import simulate
-from reticent.worlds import Episode, make_world_from
+from reticent.worlds import Episode, make_world
 
 H, S, A = 3, 3, 2
 IOTA, WIDTHS = 4.5, (3.0, 2.0, 5.0)
@@ -67,7 +67,7 @@ def test_rules_are_the_papers(rule, by_hand) -> None:
 
 def test_q_learning_is_the_papers_loop() -> None:
     """Step by step while the episode goes on, as the paper has it."""
-    world = make_world_from(f"random-blend:states={S},actions={A},horizon={H},d1=2,d2=2")
+    world = make_world(f"random-blend:states={S},actions={A},horizon={H},d1=2,d2=2")
     agent = make_agent("q-learning", world.model, 50, bonus_scale=0.1)
     iota = math.log(S * A * 50 * H / 0.05)
     q, n = np.repeat(np.arange(H, 0, -1.0)[:, None, None], S, 1).repeat(A, 2), np.zeros((H, S, A))
@@ -102,7 +102,7 @@ def test_posterior_draws_have_the_posteriors_law() -> None:
 
 def test_noisy_q_learning_hides_rewards_as_far_as_it_says() -> None:
     """No entry moves by more than the rewards do, given what was published; the noise covers all releases of it."""
-    world = make_world_from(f"random-blend:states={S},actions={A},horizon={H},d1=2,d2=2")
+    world = make_world(f"random-blend:states={S},actions={A},horizon={H},d1=2,d2=2")
     agent = make_agent("noisy-q-learning", world.model, 64, epsilon=0.7, reward_change=0.4, first=8)
     draw, plans = np.random.default_rng(3), []
     for _ in range(5):
@@ -136,14 +136,14 @@ def test_noisy_q_learning_hides_rewards_as_far_as_it_says() -> None:
 @pytest.mark.parametrize("spec", ["private-ucb-vi:epsilon=300", "private-ucb-po:epsilon=300", "dp-ucbvi:epsilon=300"])
 def test_with_next_to_no_noise_they_learn_a_short_river(spec: str) -> None:
     """The last policy is within a fifth of the optimum (V* = 5.72, uniform play 0.45)."""
-    world = make_world_from("riverswim:states=3")
+    world = make_world("riverswim:states=3")
     curves = simulate(make_agent(spec, world.model, 2000), world, [0, 1])
     assert np.asarray(curves.value)[:, -1].min() > 0.8 * world.optimal_value
 
 
 @pytest.mark.verify
 def test_less_privacy_costs_less() -> None:
-    world = make_world_from("riverswim:states=3,features=blend")
+    world = make_world("riverswim:states=3,features=blend")
     ends = [
         simulate(make_agent(f"private-ucb-vi:epsilon={epsilon}", world.model, 1000), world, [0, 1, 2, 3]).regret[:, -1]
         for epsilon in (0.3, 3.0, 30.0)
@@ -154,7 +154,7 @@ def test_less_privacy_costs_less() -> None:
 
 @pytest.mark.parametrize("name", ["private-ucb-vi", "private-ucb-po", "pucb", "dp-ucbvi", "ldp-obi"])
 def test_the_noise_that_is_drawn_is_the_noise_that_is_promised(name: str) -> None:
-    model = make_world_from("riverswim:states=3,horizon=2").model
+    model = make_world("riverswim:states=3,horizon=2").model
     agent = make_agent(name, model, 64, epsilon=2.0, delta=1e-4)
     assert agent.promise.epsilon == 2.0
     assert agent.promise.delta == (0.0 if agent.aggregator.law == "laplace" else 1e-4)

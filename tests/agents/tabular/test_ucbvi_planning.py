@@ -17,7 +17,7 @@ from reticent.agents.tabular.counts import count_episode, pack, unpack
 from reticent.agents.tabular.planning import Estimate, plan_with
 from reticent.errors import InvalidInput
 from reticent.simulation.simulate import simulate
-from reticent.worlds import Episode, make_world_from
+from reticent.worlds import Episode, make_world
 
 H, S, A = 3, 4, 2
 
@@ -31,7 +31,7 @@ def some_episodes(number: int, seed: int) -> list[Episode]:
 @pytest.mark.parametrize("bonus", ["hoeffding", "bernstein"])
 @pytest.mark.parametrize(("number", "scale"), [(0, 1.0), (1, 0.01), (60, 0.02)])
 def test_plans_are_those_of_the_transcription(bonus: str, number: int, scale: float) -> None:
-    world = make_world_from(f"random-blend:states={S},actions={A},horizon={H},d1=2,d2=2")
+    world = make_world(f"random-blend:states={S},actions={A},horizon={H},d1=2,d2=2")
     agent = make_agent("ucbvi", world.model, 100, bonus=bonus, bonus_scale=scale)
     state, episodes = agent.init(), some_episodes(number, seed=3)
     for episode in episodes:
@@ -49,7 +49,7 @@ def test_plans_are_those_of_the_transcription(bonus: str, number: int, scale: fl
 
 @pytest.mark.verify
 def test_pooling_adds_up_the_steps() -> None:
-    world = make_world_from(f"random-blend:states={S},actions={A},horizon={H},d1=2,d2=2")
+    world = make_world(f"random-blend:states={S},actions={A},horizon={H},d1=2,d2=2")
     agent = make_agent("ucbvi", world.model, 50, pool=True, bonus_scale=0.01)
     state, episodes = agent.init(), some_episodes(20, seed=5)
     for episode in episodes:
@@ -89,7 +89,7 @@ def test_policy_evaluation_follows_the_policy() -> None:
 
 
 def test_tables_that_do_not_fit_are_refused() -> None:
-    world = make_world_from("large-blend")
+    world = make_world("large-blend")
     with pytest.raises(InvalidInput, match="H·S²·A"):
         make_agent("ucbvi", world.model, 10)
 
@@ -98,6 +98,6 @@ def test_tables_that_do_not_fit_are_refused() -> None:
 @pytest.mark.parametrize("spec", ["ucbvi", "ucbvi:bonus=bernstein,bonus_scale=0.05", "psrl:replan=epoch", "q-learning"])
 def test_it_learns_a_short_river(spec: str) -> None:
     """The last policy is within a tenth of the optimum (V* = 5.72, uniform play 0.45), on each of two seeds."""
-    world = make_world_from("riverswim:states=3")
+    world = make_world("riverswim:states=3")
     curves = simulate(make_agent(spec, world.model, 3000), world, [0, 1])
     assert np.asarray(curves.value)[:, -1].min() > 0.9 * world.optimal_value

@@ -17,8 +17,8 @@ from reticent.errors import InvalidInput
 from reticent.privacy.counters import EpochCounter
 from reticent.privacy.sums import PrivateSums
 from reticent.privacy.trust import SHUFFLE
-from reticent_client.wire.grid import round_at
-from reticent_client.wire.shuffling import (
+from reticent_wire.grid import round_at
+from reticent_wire.shuffling import (
     Messages,
     analyse,
     coin_excess,

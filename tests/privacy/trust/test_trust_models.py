@@ -93,7 +93,7 @@ def test_a_local_round_ends_without_noise_of_its_own() -> None:
     made = sums(LOCAL)
     report = made.send(jnp.asarray(EXACT), made.simulate_user_noise(jax.random.key(3)))
     closed = made.close(made.absorb(made.init(), report), None)
-    np.testing.assert_array_equal(made.released(closed), report)
+    np.testing.assert_array_equal(made.released_sums(closed), report)
 
 
 @pytest.mark.parametrize("trust", [JOINT, SHUFFLE], ids=repr)

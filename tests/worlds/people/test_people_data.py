@@ -8,7 +8,7 @@ import polars as pl
 import pytest
 
 from reticent.errors import InvalidInput
-from reticent.worlds import make_world_from
+from reticent.worlds import make_world
 from reticent.worlds.people import MissingData, OtherData, hillstrom, jester, msnbc
 from reticent.worlds.people.data import find
 from reticent.worlds.people.recorded import RandomisedRecords, RecordedUsers
@@ -23,11 +23,11 @@ def test_a_missing_file_is_named_with_where_to_get_it(name, monkeypatch, tmp_pat
     with pytest.raises(
         MissingData, match=r"nowhere, as RETICENT_DATA is not set; get .* from .* and set RETICENT_DATA"
     ):
-        make_world_from(name)
+        make_world(name)
     assert world_numbers(name)["needs"].startswith("get ")
     monkeypatch.setenv("RETICENT_DATA", str(tmp_path))
     with pytest.raises(MissingData, match=f"is not in {tmp_path}"):
-        make_world_from(name)
+        make_world(name)
 
 
 def test_another_file_is_used_with_a_warning(tmp_path):

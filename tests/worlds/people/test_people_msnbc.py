@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from reticent.errors import InvalidInput
-from reticent.worlds import make_world_from
+from reticent.worlds import make_world
 from reticent.worlds.people import msnbc
 from reticent.worlds.people.truth import table_of
 from reticent.worlds.records import read_log
@@ -137,7 +137,7 @@ def test_a_blend_of_the_pilot_earns_most_of_what_there_is_to_earn(sessions):
 @pytest.mark.verify
 def test_the_registered_world(published):
     published(msnbc.PUBLISHED)
-    world = make_world_from("msnbc:pilot=5000")
+    world = make_world("msnbc:pilot=5000")
     assert (world.model.states, world.model.actions, world.model.horizon, world.model.d1) == (69, 18, 5, 4)
     assert world.optimal_value == pytest.approx(0.0747, abs=0.002)  # by the chain; its plan earns 0.0709 of the readers
     assert world.optimal_value > 3 * world.uniform_value

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from reticent.errors import InvalidInput
-from reticent.worlds import make_world_from
+from reticent.worlds import make_world
 from reticent.worlds.people import heartsteps, hillstrom, jester
 
 
@@ -59,7 +59,7 @@ def test_jester_learning_does_not_pay(people):
     own = users.value(users.own_model(passes=20, seed=1).kernel.plan(6)[0])
     assert abs(pilot.value - own.value) < 2 * pilot.error
     assert pilot.value > users.uniform_value().value + 4 * pilot.error
-    world = make_world_from("jester")
+    world = make_world("jester")
     assert (world.model.states, world.model.actions, world.model.horizon) == (19, 6, 6)
 
 
@@ -90,7 +90,7 @@ def test_hillstrom_pilots_send_the_wrong_mail(customers):
     records = hillstrom.recorded(deployed)
     assert records.value(constant(1, 6, favourite)).value == pytest.approx(0.136, abs=0.003)
     assert records.value(constant(1, 6, 1)).value == pytest.approx(0.196, abs=0.003)
-    world = make_world_from("hillstrom")
+    world = make_world("hillstrom")
     assert world.optimal_value == pytest.approx(0.1956, abs=1e-3)
     assert (world.model.d1, world.model.d2, world.model.horizon) == (1, 3, 1)
 
@@ -138,9 +138,9 @@ def test_heartsteps_candidates_leave_the_unavailable_alone(decisions):
 @pytest.mark.verify
 def test_heartsteps_populations_differ(published):
     published(heartsteps.PUBLISHED)
-    first, second = (make_world_from("heartsteps", population=number) for number in (0, 1))
+    first, second = (make_world("heartsteps", population=number) for number in (0, 1))
     np.testing.assert_array_equal(first.model.transition_features, second.model.transition_features)
     assert not np.allclose(first.transition_theta, second.transition_theta)
     assert first.optimal_value > first.uniform_value
     with pytest.raises(InvalidInput, match="population is -1"):
-        make_world_from("heartsteps:population=-1")
+        make_world("heartsteps:population=-1")

@@ -9,7 +9,7 @@ import pytest
 from made_up_logs import recorded, small_table
 
 from reticent.errors import InvalidInput
-from reticent.worlds import make_world
+from reticent.worlds import world_from_parameters
 from reticent.worlds.model_file import load_model
 from reticent.worlds.provenance import Provenance
 from reticent.worlds.records import Columns, Stopped, fit
@@ -34,7 +34,7 @@ def test_the_model_is_a_linear_mixture_that_a_world_can_be_made_of(fitted):
     assert model.sums_to_one
     assert model.stationary
     length = np.linalg.norm(fitted.kernel.rewards, axis=1).max()
-    world = make_world(model, fitted.shares, length * fitted.shares)
+    world = world_from_parameters(model, fitted.shares, length * fitted.shares)
     own = fitted.kernel.blended(fitted.shares)
     assert world.optimal_value == pytest.approx(float(np.asarray(model.initial) @ own.plan(6)[1]))
     assert world.optimal_value > world.uniform_value
@@ -89,7 +89,7 @@ def test_states_of_no_record_do_nothing():
     table = recorded(200, [0.5, 0.3, 0.2])
     fitted = fit(table, horizon=3, candidates=2, starts=2, categories={"state": [f"s{n}" for n in range(6)]})
     assert "1 of 6 states were never met" in " ".join(fitted.report.warnings())
-    rows = np.asarray(make_world(fitted.model, [0.5, 0.5], [fitted.model.reward_total, 0]).transitions[0, 5])
+    rows = np.asarray(world_from_parameters(fitted.model, [0.5, 0.5], [fitted.model.reward_total, 0]).transitions[0, 5])
     np.testing.assert_allclose(rows[:, 5], 1)
 
 

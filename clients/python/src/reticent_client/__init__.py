@@ -27,11 +27,11 @@ if TYPE_CHECKING:
     from reticent_client.problems import ServiceError, Unreachable
     from reticent_client.shuffler import Shuffler
     from reticent_client.submission import Receipt, Submission
-    from reticent_client.wire import Billboard, InvalidInput, Model, ReticentError
+    from reticent_wire import Billboard, InvalidInput, Model, ReticentError
 
 # Imported when first used: who needs the errors alone, as a command's help does, does not wait for NumPy.
 _HOMES = {
-    "Billboard": "reticent_client.wire",
+    "Billboard": "reticent_wire",
     "Budget": "reticent_client.budget",
     "Client": "reticent_client.client",
     "Connection": "reticent_client.connection",
@@ -40,11 +40,11 @@ _HOMES = {
     "Episode": "reticent_client.episode",
     "EpisodeAbandoned": "reticent_client.episode",
     "Group": "reticent_client.group",
-    "InvalidInput": "reticent_client.wire",
-    "Model": "reticent_client.wire",
+    "InvalidInput": "reticent_wire",
+    "Model": "reticent_wire",
     "Names": "reticent_client.names",
     "Receipt": "reticent_client.submission",
-    "ReticentError": "reticent_client.wire",
+    "ReticentError": "reticent_wire",
     "ServiceError": "reticent_client.problems",
     "Shuffler": "reticent_client.shuffler",
     "Submission": "reticent_client.submission",

@@ -26,8 +26,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from reticent_client.wire.errors import InvalidInput
-from reticent_client.wire.participation import may_contribute
+from reticent_wire.errors import InvalidInput
+from reticent_wire.participation import may_contribute
 
 try:
     import fcntl

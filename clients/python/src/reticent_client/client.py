@@ -18,11 +18,11 @@ from reticent_client.group import Group
 from reticent_client.messages import Handover, require_shuffle
 from reticent_client.names import Names
 from reticent_client.submission import SUBMISSIONS, Receipt, Submission
-from reticent_client.wire.arrays import from_json
-from reticent_client.wire.billboard import Billboard
-from reticent_client.wire.errors import InvalidInput
-from reticent_client.wire.model import Model
-from reticent_client.wire.promise import require_promise
+from reticent_wire.arrays import from_json
+from reticent_wire.billboard import Billboard
+from reticent_wire.errors import InvalidInput
+from reticent_wire.model import Model
+from reticent_wire.promise import require_promise
 
 Acting = Literal["device", "server"]
 
@@ -43,7 +43,7 @@ class Client:
         should demand it: otherwise a service that says ``joint`` is sent raw trajectories.
       epsilon, delta: in the local model, demand that one report, or all that the ``budget`` allows a user together, is
         (ε, δ)-private; by default any noise will do. The
-        device works it out itself (:mod:`reticent_client.wire.promise`). It cannot with a shuffler: others flip the coins.
+        device works it out itself (:mod:`reticent_wire.promise`). It cannot with a shuffler: others flip the coins.
       shuffler: in the shuffle model, who gets an episode's messages: a :class:`~reticent_client.shuffler.Shuffler` or any
         callable ``(round, place, ones, messages)``. Whoever gives one demands the shuffle model.
       budget: the device's own count of reports (:class:`~reticent_client.budget.Budget`): a user whose budget is spent is

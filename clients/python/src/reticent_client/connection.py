@@ -19,7 +19,7 @@ from collections.abc import Callable
 from typing import Any
 
 from reticent_client.problems import ServiceError, Unreachable
-from reticent_client.wire.errors import InvalidInput
+from reticent_wire.errors import InvalidInput
 
 FIRST_PAUSE, LONGEST_PAUSE = 0.1, 5.0
 """Seconds: pauses are uniform between 0 and a bound that starts at the first and doubles up to the second."""

@@ -14,7 +14,7 @@ rejection sampler): who can time a device to the microsecond is not covered.
 Why not OpenDP, which draws the service's noise: it is a compiled library of more than 20 MB with wheels for desktop
 systems only, none for phones or browsers, and this client is to run wherever Python and NumPy do. The two samplers draw
 the same law, to which tests hold both; the *rounding* before the noise has one implementation
-(:mod:`reticent_client.wire.grid`).
+(:mod:`reticent_wire.grid`).
 """
 
 from __future__ import annotations
@@ -27,8 +27,8 @@ from fractions import Fraction
 import numpy as np
 from numpy.typing import NDArray
 
-from reticent_client.wire.errors import InvalidInput
-from reticent_client.wire.grid import LARGEST_SCALE
+from reticent_wire.errors import InvalidInput
+from reticent_wire.grid import LARGEST_SCALE
 
 Uniform = Callable[[int], int]
 """A uniform integer from 0 to n − 1, given n."""

@@ -21,9 +21,9 @@ import numpy as np
 
 from reticent_client.decisions import Decision
 from reticent_client.submission import SUBMISSIONS, Played, Receipt, Submission
-from reticent_client.wire.billboard import Billboard
-from reticent_client.wire.errors import InvalidInput
-from reticent_client.wire.trajectory import Trajectory, clip_index, clip_reward
+from reticent_wire.billboard import Billboard
+from reticent_wire.errors import InvalidInput
+from reticent_wire.trajectory import Trajectory, clip_index, clip_reward
 
 if TYPE_CHECKING:
     from reticent_client.client import Client

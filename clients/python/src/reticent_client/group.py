@@ -19,13 +19,11 @@ from typing import TYPE_CHECKING, Any
 from reticent_client.episode import Episode
 from reticent_client.problems import ServiceError
 from reticent_client.submission import Kind, Receipt
-from reticent_client.wire.errors import ReticentError
+from reticent_wire.errors import ReticentError
+from reticent_wire.limits import LARGEST_GROUP
 
 if TYPE_CHECKING:
     from reticent_client.client import Client
-
-MOST = 256
-"""Members of one request, there and here; a larger group has more requests."""
 
 TOGETHER: Mapping[Kind, str] = {"trajectory": "trajectories", "report": "reports"}
 """What is submitted in one request, and what it is called there; the rest goes by itself."""
@@ -134,4 +132,4 @@ class Group:
 
 
 def _parts(episodes: Sequence[Episode]) -> Iterator[Sequence[Episode]]:
-    return (episodes[first : first + MOST] for first in range(0, len(episodes), MOST))
+    return (episodes[first : first + LARGEST_GROUP] for first in range(0, len(episodes), LARGEST_GROUP))

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 r"""What a device sends to a shuffler: its statistics as ones among messages, hidden by coins that all users flip.
 
-The protocol is that of :mod:`reticent_client.wire.shuffling`. Of a user's 2m + c one-bit messages for a coordinate only
+The protocol is that of :mod:`reticent_wire.shuffling`. Of a user's 2m + c one-bit messages for a coordinate only
 their number and the number of ones matter, so both are formed directly: x + m ones of the 2m that say her value
 :math:`x=\lfloor s/g+v\rfloor`, and as many as her c coins gave. v and the coins come from the operating system's entropy.
 
@@ -17,13 +17,13 @@ from collections.abc import Callable
 import numpy as np
 from numpy.typing import NDArray
 
-from reticent_client.wire.billboard import Billboard
-from reticent_client.wire.errors import InvalidInput
-from reticent_client.wire.grid import round_at
-from reticent_client.wire.model import Model
-from reticent_client.wire.shuffle_rules import ShuffleRules
-from reticent_client.wire.shuffling import Tally, secure_coins, tally_of
-from reticent_client.wire.trajectory import Trajectory
+from reticent_wire.billboard import Billboard
+from reticent_wire.errors import InvalidInput
+from reticent_wire.grid import round_at
+from reticent_wire.model import Model
+from reticent_wire.shuffle_rules import ShuffleRules
+from reticent_wire.shuffling import Tally, secure_coins, tally_of
+from reticent_wire.trajectory import Trajectory
 
 Integers = NDArray[np.int64]
 

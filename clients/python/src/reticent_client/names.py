@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
-from reticent_client.wire.errors import InvalidInput
+from reticent_wire.errors import InvalidInput
 
 
 class Names(NamedTuple):

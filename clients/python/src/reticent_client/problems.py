@@ -6,7 +6,7 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from reticent_client.wire.errors import ReticentError
+from reticent_wire.errors import ReticentError
 
 
 class ServiceError(ReticentError):

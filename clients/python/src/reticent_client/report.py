@@ -2,9 +2,9 @@
 r"""What a device sends in the local model: its contribution on an integer grid, plus its own noise.
 
 Formal guarantee. Whatever the model, the billboard and the trajectory, a contribution is within its bounds before
-anything is added (:mod:`reticent_client.wire.forms`, the very source that the service and the simulation run), and every
+anything is added (:mod:`reticent_wire.forms`, the very source that the service and the simulation run), and every
 coordinate that can be other than zero gets noise. Whether the noise is *enough* is checked in
-:mod:`reticent_client.wire.promise`, on the device too.
+:mod:`reticent_wire.promise`, on the device too.
 """
 
 from __future__ import annotations
@@ -13,9 +13,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from reticent_client import discrete_gaussian
-from reticent_client.wire.billboard import Billboard
-from reticent_client.wire.model import Model
-from reticent_client.wire.trajectory import Trajectory
+from reticent_wire.billboard import Billboard
+from reticent_wire.model import Model
+from reticent_wire.trajectory import Trajectory
 
 
 def noised_report(model: Model, billboard: Billboard, seen: Trajectory | None) -> NDArray[np.int64]:

@@ -12,7 +12,7 @@ batch is fixed before it is first sent, and is the same ever after.
 **Silence.** When a batch is posted, and how many messages it has, must not depend on what any user does. So it is posted at
 a *deadline*, also if all have sent before: ``patience`` seconds after the service had admitted the last of the round's
 users, or when half of the next round's have come, whichever is first. Places that are silent then are filled
-with dummies (:meth:`~reticent_client.wire.shuffle_rules.ShuffleRules.silent`): the value 0 and as many fresh coins as the
+with dummies (:meth:`~reticent_wire.shuffle_rules.ShuffleRules.silent`): the value 0 and as many fresh coins as the
 place has. Whoever comes later is turned away. A round in which nobody sent anything is posted like any other.
 
 **After a restart** what was handed over is lost, and what was posted is forgotten. So rounds that were full when it first
@@ -38,11 +38,11 @@ from numpy.typing import NDArray
 from reticent_client.connection import Connection
 from reticent_client.messages import require_shuffle
 from reticent_client.problems import ServiceError
-from reticent_client.wire.arrays import to_json
-from reticent_client.wire.errors import InvalidInput, ReticentError
-from reticent_client.wire.model import Model
-from reticent_client.wire.shuffle_rules import ShuffleRules
-from reticent_client.wire.shuffling import Tally
+from reticent_wire.arrays import to_json
+from reticent_wire.errors import InvalidInput, ReticentError
+from reticent_wire.model import Model
+from reticent_wire.shuffle_rules import ShuffleRules
+from reticent_wire.shuffling import Tally
 
 Integers = NDArray[np.int64]
 

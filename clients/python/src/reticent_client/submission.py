@@ -14,10 +14,10 @@ from typing import Any, Literal, NamedTuple
 
 from reticent_client.messages import form_messages
 from reticent_client.report import noised_report
-from reticent_client.wire.arrays import to_json
-from reticent_client.wire.billboard import Billboard
-from reticent_client.wire.model import Model
-from reticent_client.wire.trajectory import Trajectory
+from reticent_wire.arrays import to_json
+from reticent_wire.billboard import Billboard
+from reticent_wire.model import Model
+from reticent_wire.trajectory import Trajectory
 
 Kind = Literal["trajectory", "empty", "report", "messages"]
 

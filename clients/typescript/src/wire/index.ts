@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/** What service and device share. `clients/python/src/reticent_client/wire/vectors/*.json` are inputs and outputs of it. */
+/** What service and device share. `clients/python/src/reticent_wire/vectors/*.json` are inputs and outputs of it. */
 
 export * from "./arrays.js";
 export { Billboard } from "./billboard.js";

@@ -24,8 +24,8 @@ from reticent.agents.evaluation.policy_evaluation import Evaluation
 from reticent.agents.evaluation.returns import PrivateReturns, RewardsByPair
 from reticent.agents.linear_mdp.audit_hooks import opposite_users
 from reticent.errors import InvalidInput
-from reticent.privacy.atoms import HonestNoise, RunAtoms, count_atoms, reader_of_units
-from reticent.privacy.neighbours import Pair, Scores, Tell
+from reticent.privacy.degenerate_noise import DegenerateDraws, HonestNoise, count_degenerate, reader_of_units
+from reticent.privacy.neighbouring_datasets import Pair, Scores, Tell
 from reticent.runtime import double_precision, double_precision_methods
 from reticent.worlds import World
 
@@ -53,7 +53,7 @@ class EvaluationHooks:
         del world, seed
         shown = self.agent.plan(self.agent.init())
         canary, replacement = (
-            self.agent.see(shown, user) for user in opposite_users(self.agent.model, self.agent.features)
+            self.agent.statistic(shown, user) for user in opposite_users(self.agent.model, self.agent.features)
         )
         return [("trajectory", Pair(canary, replacement, "opposite rewards"))]
 
@@ -81,8 +81,8 @@ def play_evaluation(evaluation: Evaluation, canary: Data, replacement: Data, tri
     reader = reader_of_units(1, (1, evaluation.dimension))
 
     @jax.jit
-    def scores(data: Data, centre: Array, scale: Array, key: Array) -> tuple[Array, RunAtoms]:
-        def trial(own: Array) -> tuple[Array, RunAtoms]:
+    def scores(data: Data, centre: Array, scale: Array, key: Array) -> tuple[Array, DegenerateDraws]:
+        def trial(own: Array) -> tuple[Array, DegenerateDraws]:
             seen = evaluation.publish(*data, jax.random.normal(own, (evaluation.dimension,)))
             noise = ((seen - centre) / scale)[None, None]
             score = log_density(seen, *places[0]) - log_density(seen, *places[1])
@@ -98,5 +98,8 @@ def play_evaluation(evaluation: Evaluation, canary: Data, replacement: Data, tri
     apart = float(jnp.linalg.norm(places[0][0] - places[1][0]))
     honest = HonestNoise.of("gaussian", np.ones((1, evaluation.dimension)), 0.0, 1)
     return Scores(
-        np.asarray(without), np.asarray(present), apart / float(places[0][1]), count_atoms([replaced, with_her], honest)
+        np.asarray(without),
+        np.asarray(present),
+        apart / float(places[0][1]),
+        count_degenerate([replaced, with_her], honest),
     )

@@ -48,7 +48,7 @@ class EvaluateOnce(Learner[RewardsByPair, ReturnSums, Array]):
 
     def plan(self, state: AgentState, *, action_values: bool = False) -> Plan:
         del action_values  # probabilities come with the values that they are weighted by
-        weights = self.aggregator.regularized(state.aggregate)
+        weights = self.aggregator.released(state.aggregate)
         estimated = jnp.einsum("hd,dsa->hsa", weights, self.features) + self.ceilings[:, None, None] / 2
         table = jnp.clip(estimated, 0, self.ceilings[:, None, None])
         greedy = jax.nn.one_hot(estimated.argmax(axis=-1), self.model.actions, dtype=table.dtype)
@@ -67,7 +67,7 @@ class EvaluateOnce(Learner[RewardsByPair, ReturnSums, Array]):
 
         return EvaluationHooks(self)
 
-    def see(self, plan: Plan, episode: Episode) -> RewardsByPair:
+    def statistic(self, plan: Plan, episode: Episode) -> RewardsByPair:
         del plan
         return RewardsByPair(episode.states[:-1] * self.model.actions + episode.actions, episode.rewards)
 

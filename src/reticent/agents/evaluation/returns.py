@@ -81,7 +81,7 @@ class PrivateReturns:
         weights = jnp.where(state.rounds == 0, self.publish(state.sums, noise), state.published)
         return state._replace(published=weights, rounds=state.rounds + 1)
 
-    def regularized(self, state: ReturnState) -> Array:
+    def released(self, state: ReturnState) -> Array:
         """The published value weights ``(H, d)``; zero before the first round has ended."""
         return state.published
 

@@ -32,9 +32,9 @@ from reticent.errors import InvalidInput
 from reticent.learning.aggregator import PyTree
 from reticent.learning.learner import AgentState
 from reticent.learning.plan import Plan
-from reticent.privacy.atoms import HonestNoise, RunAtoms, count_atoms, reader_of_units
+from reticent.privacy.degenerate_noise import DegenerateDraws, HonestNoise, count_degenerate, reader_of_units
 from reticent.privacy.guarantee import guarantee_of
-from reticent.privacy.neighbours import Pair, Replay, Scores, Tell, User
+from reticent.privacy.neighbouring_datasets import Pair, Replay, Scores, Tell, User
 from reticent.privacy.packing import pack_symmetric
 from reticent.runtime import double_precision_methods
 from reticent.worlds import Episode, Model, World
@@ -77,7 +77,7 @@ class LinearMdpHooks:
         del world, seed
         shown = self.agent.plan(self.agent.init())
         canary, replacement = (
-            self.agent.see(shown, user) for user in opposite_users(self.agent.model, self.agent.features)
+            self.agent.statistic(shown, user) for user in opposite_users(self.agent.model, self.agent.features)
         )
         guarantee = guarantee_of(self.agent)
         if guarantee is not None and guarantee.adjacency == "zero-out":
@@ -97,8 +97,8 @@ class LinearMdpHooks:
         reader = reader_of_units(rounds, (moments.horizon, width))
 
         @jax.jit
-        def scores(agent: LinearMdpLearner, played: MomentSums, key: Array) -> tuple[Array, RunAtoms]:
-            def run(own: Array) -> tuple[Array, RunAtoms]:
+        def scores(agent: LinearMdpLearner, played: MomentSums, key: Array) -> tuple[Array, DegenerateDraws]:
+            def run(own: Array) -> tuple[Array, DegenerateDraws]:
                 score, noise = _score(agent, played, reports, own)
                 return score, reader.read(noise, jnp.zeros_like(noise))
 
@@ -119,7 +119,7 @@ class LinearMdpHooks:
         without, present = sides
         distance = float(np.sqrt(max(0.0, present.mean() - without.mean())))  # of two normal log-likelihood ratios: μ
         honest = HonestNoise.of("gaussian", np.ones((moments.horizon, width)), 0.0, rounds)
-        return Scores(without, present, distance, count_atoms(atoms, honest))
+        return Scores(without, present, distance, count_degenerate(atoms, honest))
 
     # -- the replay ---------------------------------------------------------------------------------------------------
 

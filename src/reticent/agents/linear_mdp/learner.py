@@ -87,7 +87,7 @@ class LinearMdpLearner(Learner[Visits, MomentSums, Array]):
         nothing = jnp.zeros((horizon, d), self.features.dtype)
         # Before the first round everything may be worth as much as anything can be.
         frame = TargetFrame(self.ceilings, jnp.ones_like(self.ceilings))
-        published = Published(nothing, small_matrices.cholesky(self.aggregator.regularized(sums)), frame)
+        published = Published(nothing, small_matrices.cholesky(self.aggregator.released(sums)), frame)
         return AgentState(sums, None, jnp.zeros((), jnp.int32), published)
 
     def plan(self, state: AgentState, *, action_values: bool = False) -> Plan:
@@ -109,7 +109,7 @@ class LinearMdpLearner(Learner[Visits, MomentSums, Array]):
 
         return LinearMdpHooks(self)
 
-    def see(self, plan: Plan, episode: Episode) -> Visits:
+    def statistic(self, plan: Plan, episode: Episode) -> Visits:
         """The features of the pairs of ``episode``, its rewards and next states; the plan does not matter."""
         del plan
         here, there = episode.states[:-1], episode.states[1:]
@@ -126,7 +126,7 @@ class LinearMdpLearner(Learner[Visits, MomentSums, Array]):
         return AgentState(kept[0], None, rounds, kept[1])
 
     def _regress(self, sums: Any, rounds: Array, noise: Noise) -> Published:
-        factor = small_matrices.cholesky(self.aggregator.regularized(sums))
+        factor = small_matrices.cholesky(self.aggregator.released(sums))
         radius = self._radius(rounds)
 
         def back(following: Array, step: Array) -> tuple[Array, Published]:

@@ -107,7 +107,7 @@ class MomentAggregator(Aggregator[Visits, MomentSums, Array], Protocol):
         """End the round: the open sums join the others, and the matrices are released."""
         ...
 
-    def regularized(self, state: Any) -> Array:
+    def released(self, state: Any) -> Array:
         """Λ ``(H, d, d)``, positive definite, after the last closed round."""
         ...
 
@@ -161,7 +161,7 @@ class FixedMoments:
         closed = jax.tree.map(jnp.add, state.closed, state.open)
         return FixedMomentState(closed, jax.tree.map(jnp.zeros_like, state.open))
 
-    def regularized(self, state: FixedMomentState) -> Array:
+    def released(self, state: FixedMomentState) -> Array:
         return state.closed.gram + self.ridge * jnp.eye(self.dimension, dtype=self.ridge.dtype)
 
     def moment(self, state: FixedMomentState, step: Array, values: Array, frame: TargetFrame, noise: Noise) -> Array:

@@ -123,7 +123,7 @@ class PrivateMoments:
             rounds=jnp.minimum(state.rounds + 1, self.counter.rounds),
         )
 
-    def regularized(self, state: PrivateMomentState) -> Array:
+    def released(self, state: PrivateMomentState) -> Array:
         released = unpack_symmetric(self.counter.release(state.counter))
         return lift(released, self.shift[state.rounds], self.floor[state.rounds])
 

@@ -28,7 +28,7 @@ from reticent.agents.linear_mixture.privatizer import Privatizer
 from reticent.agents.linear_mixture.statistics import Observation
 from reticent.errors import InvalidInput
 from reticent.privacy.guarantee import guarantee_of
-from reticent.privacy.neighbours import Pair, against, cost_of, realised_strengths, report_of
+from reticent.privacy.neighbouring_datasets import Pair, against, cost_of, realised_strengths, report_of
 from reticent.privacy.packing import packed_size
 from reticent.runtime import double_precision_methods
 from reticent.worlds import Episode, World
@@ -183,7 +183,7 @@ class OffGridHooks(LinearMixtureHooks):
 
         @jax.jit
         def observed(key: Array) -> tuple[Observation, Array]:
-            seen = self.agent.see(plan, _random_episode(world, key))
+            seen = self.agent.statistic(plan, _random_episode(world, key))
             return seen, report_of(self.privatizer, seen)
 
         drawn = [observed(key) for key in jax.random.split(jax.random.key(seed), TRIES)]

@@ -31,9 +31,9 @@ from numpy.typing import NDArray
 from reticent.errors import InvalidInput
 from reticent.privacy.accounting.account import GAUSSIAN, Account
 from reticent.privacy.accounting.gaussian import mu_of
-from reticent.privacy.arrivals import arrival_ratio
 from reticent.privacy.counters.counter import Counter
 from reticent.privacy.guarantee import check_promise
+from reticent.privacy.late_reports import late_report_ratio
 from reticent.privacy.ledger import CounterShare, Ledger
 from reticent.privacy.noise import delta_for_gaussian, grid_for, quantized_sensitivity, touched_draws
 from reticent.privacy.packing import packed_size
@@ -82,8 +82,8 @@ class Noise:
 
     ``moment_sensitivity`` is the share of the group's *joint* sensitivity that is left to the moment, so that
     sensitivities of different counters compose by adding squares; ``moment_sensitivity_alone`` is what a release of the
-    moment by itself would have. ``arrival_ratio`` is the factor by which the noise would have to grow for reports that
-    arrive late or never (:mod:`reticent.privacy.arrivals`): 1 with all present sensitivities.
+    moment by itself would have. ``late_report_ratio`` is the factor by which the noise would have to grow for reports that
+    arrive late or never (:mod:`reticent.privacy.late_reports`): 1 with all present sensitivities.
     """
 
     gram_sensitivity: Floats
@@ -91,7 +91,7 @@ class Noise:
     moment_sensitivity: Floats
     moment_sensitivity_alone: Floats
     moment_sigma: Floats
-    arrival_ratio: Floats
+    late_report_ratio: Floats
 
 
 @dataclasses.dataclass(frozen=True)
@@ -143,9 +143,9 @@ class Calibration:
         return self.account.epsilon_of(mu, self.delta)
 
     @property
-    def arrival_ratio(self) -> float:
+    def late_report_ratio(self) -> float:
         """By how much the noise falls short if reports may arrive late or never; 1 is not at all, and what is expected."""
-        return float(np.concatenate([self.transition.arrival_ratio, self.reward.arrival_ratio]).max())
+        return float(np.concatenate([self.transition.late_report_ratio, self.reward.late_report_ratio]).max())
 
     def ledger(self, round_ends: Any) -> Ledger:
         """The account of a run that releases after these numbers of episodes."""
@@ -192,7 +192,7 @@ def calibrate_paper(
                 moment_sensitivity_alone=each_step(moment_sensitivity, one.feature, one.target, adjacency=adjacency),
                 moment_sigma=paper_sigma(moment, levels=levels, horizon=horizon, epsilon=epsilon, delta=delta),
                 # Its matrices and vectors are accounted for apart, and for each replacing costs √2 times zeroing or more.
-                arrival_ratio=np.ones(horizon),
+                late_report_ratio=np.ones(horizon),
             )
         )
     sensitivity = trust.sensitivity(counter)
@@ -297,7 +297,7 @@ def _regression_noise(one: Regression, mus: Floats, moment_share: float, adjacen
             accounted = math.sqrt(max(joint**2 - gram**2, 0.0)) / weight
             alone = quantized_sensitivity(alone, grid, one.dimension)
         sigma = joint / mu
-        rows.append([gram, sigma, accounted, alone, sigma / weight, arrival_ratio(joint, longest, adjacency)])
+        rows.append([gram, sigma, accounted, alone, sigma / weight, late_report_ratio(joint, longest, adjacency)])
     return Noise(*np.array(rows).T)
 
 

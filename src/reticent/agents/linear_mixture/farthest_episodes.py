@@ -20,7 +20,7 @@ from reticent.agents.linear_mixture.privatizer import Privatizer
 from reticent.agents.linear_mixture.reward_coordinates import RewardCoordinates
 from reticent.agents.linear_mixture.statistics import Observation, observe
 from reticent.learning.plan import Plan
-from reticent.privacy.neighbours import Pair
+from reticent.privacy.neighbouring_datasets import Pair
 from reticent.privacy.packing import pack_symmetric, packed_size
 from reticent.runtime import double_precision, double_precision_methods
 from reticent.worlds import Episode, World

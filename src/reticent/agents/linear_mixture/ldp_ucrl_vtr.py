@@ -126,7 +126,7 @@ def _noise(one: Regression, options: PrivateOptions) -> Noise:
         moment_sensitivity=moment,
         moment_sensitivity_alone=moment,
         moment_sigma=moment_sigma,
-        arrival_ratio=np.ones(horizon),  # replacing costs √2 times zeroing or more, matrices and vectors apart
+        late_report_ratio=np.ones(horizon),  # replacing costs √2 times zeroing or more, matrices and vectors apart
     )
 
 

@@ -40,7 +40,7 @@ from reticent.learning.aggregator import Noise
 from reticent.learning.learner import AgentState, Learner, mirror_step
 from reticent.learning.plan import Plan
 from reticent.learning.ridge import Estimate
-from reticent.statement import Statement
+from reticent.static_metadata import StaticMetadata
 from reticent.worlds import Episode, Model
 from reticent.worlds.continuous.model import ContinuousModel
 from reticent.worlds.model import Sizes
@@ -49,10 +49,10 @@ if TYPE_CHECKING:
     from reticent.agents.linear_mixture.audit_hooks import LinearMixtureHooks, OffGridHooks
     from reticent.agents.linear_mixture.bounds import Bound
     from reticent.agents.linear_mixture.privacy_plan import PrivacyPlan
-    from reticent.learning.insights import Insights
+    from reticent.learning.diagnostics import Diagnostics
 
 
-class Beliefs(NamedTuple):
+class Estimates(NamedTuple):
     """What a plan is made from: both estimates, and their radii ``(H,)`` times the bonus scale."""
 
     transition: Estimate
@@ -62,7 +62,7 @@ class Beliefs(NamedTuple):
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
-class Theory(Statement):
+class Theory(StaticMetadata):
     """What the theorems need to know of a learner (:mod:`reticent.agents.linear_mixture.bounds`).
 
     Attributes:
@@ -115,23 +115,23 @@ class LinOptLearner(Learner[Observation, Any, Statistics]):
     theory: Theory | None = dataclasses.field(default=None, metadata={"static": True})
 
     def plan(self, state: AgentState, *, action_values: bool = False) -> Plan:
-        return self._plan(state, self._beliefs(state), action_values)
+        return self._plan(state, self._estimates(state), action_values)
 
-    def _beliefs(self, state: AgentState) -> Beliefs:
+    def _estimates(self, state: AgentState) -> Estimates:
         """Estimates and scaled radii after the last closed round."""
-        sums = self.aggregator.regularized(state.aggregate)
+        sums = self.aggregator.released(state.aggregate)
         if self.pooled:  # every step has the same sums: they are solved once
             sums = jax.tree.map(lambda leaf: leaf[:1], sums)
         transition, reward = estimates(sums)
         if self.normalize:
             transition = project_sum(transition)
         radius_p, radius_r = self.radii.after(state.rounds)
-        return Beliefs(transition, reward, self.bonus_scale * radius_p, self.bonus_scale * radius_r)
+        return Estimates(transition, reward, self.bonus_scale * radius_p, self.bonus_scale * radius_r)
 
-    def _plan(self, state: AgentState, beliefs: Beliefs, action_values: bool) -> Plan:
+    def _plan(self, state: AgentState, estimates: Estimates, action_values: bool) -> Plan:
         given = state.log_policy is not None
         return planner.backward_induction(
-            self.model, self.frame, *beliefs, state.log_policy, self._step_ahead(state.rounds), self.rewards,
+            self.model, self.frame, *estimates, state.log_policy, self._step_ahead(state.rounds), self.rewards,
             action_values=action_values or given,
         )  # fmt: skip
 
@@ -158,18 +158,18 @@ class LinOptLearner(Learner[Observation, Any, Statistics]):
 
         return LinearMixtureHooks(self)
 
-    def insights(self, released: np.ndarray, version: int, plan: Plan, memory: Any) -> Insights | None:
-        from reticent.agents.linear_mixture.insights import insights_of
+    def diagnostics(self, released: np.ndarray, version: int, plan: Plan, memory: Any) -> Diagnostics | None:
+        from reticent.agents.linear_mixture.diagnostics import diagnostics_of
 
         del memory
-        return insights_of(self, released, version, np.asarray(plan.policy))
+        return diagnostics_of(self, released, version, np.asarray(plan.policy))
 
     def for_many(self, plan: Plan) -> Plan:
         if planner.states_at_once(self.model) < self.model.states:
             return plan
         return plan._replace(features=jax.vmap(self.model.value_features)(plan.framed_values()))
 
-    def see(self, plan: Plan, episode: Episode) -> Observation:
+    def statistic(self, plan: Plan, episode: Episode) -> Observation:
         """The regression pairs of ``episode`` under ``plan``."""
         return observe(self.model, plan.framed_values(), episode, plan.features, self.rewards)
 
@@ -203,9 +203,9 @@ class OffGridLearner(LinOptLearner):
         return state
 
     def plan(self, state: AgentState, *, action_values: bool = False) -> Plan:
-        beliefs = self._beliefs(state)
-        plan = self._plan(state, beliefs, action_values)
-        published = off_grid.publish(*beliefs, plan.values, plan.centres, plan.scales)
+        estimates = self._estimates(state)
+        plan = self._plan(state, estimates, action_values)
+        published = off_grid.publish(*estimates, plan.values, plan.centres, plan.scales)
         past = state.past
         if past is not None and self.ahead:
             past = off_grid.record(past, state.rounds, published, self._step_ahead(state.rounds))
@@ -225,7 +225,7 @@ class OffGridLearner(LinOptLearner):
     def for_many(self, plan: Plan) -> Plan:
         return plan
 
-    def see(self, plan: Plan, episode: Episode) -> Observation:
+    def statistic(self, plan: Plan, episode: Episode) -> Observation:
         return off_grid.observe(self.model, plan.extension, plan.framed_values(), episode)
 
     def close(self, state: AgentState, plan: Plan, users: Array | int, noise: Noise = None) -> AgentState:

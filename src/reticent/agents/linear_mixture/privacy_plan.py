@@ -44,7 +44,7 @@ from reticent.privacy.packing import packed_size
 from reticent.privacy.sensitivity import Adjacency
 from reticent.privacy.trust import TrustName, trust_named
 from reticent.worlds.model import Sizes
-from reticent_client.wire.shuffling import coins_for, messages_per_user
+from reticent_wire.shuffling import coins_for, messages_per_user
 
 
 @dataclasses.dataclass(frozen=True)
@@ -190,7 +190,7 @@ class PrivacyPlan:
             sums=noisy_sums(calibration.shares(), largest),
             groups=tuple(declared_groups(calibration, self.d1, self.d2)),
             calibration=options.calibration,
-            arrival_ratio=calibration.arrival_ratio,
+            late_report_ratio=calibration.late_report_ratio,
             settings=dataclasses.asdict(options),
             reliance=calibration.trust.reliance(options.honest),
         )

@@ -7,7 +7,7 @@ array, with a noise scale per coordinate, *is* the paper's 4H counters.
 
 Formal guarantee. Whatever the trajectories, the array that reaches the counter (or leaves the user, in the local model)
 lies within the declared sensitivities: features are clipped to their norm, targets and rewards to their interval, by the
-wire's form ``regressions`` (:mod:`reticent_client.wire.forms.regressions`), which service and devices run too, and
+wire's form ``regressions`` (:mod:`reticent_wire.forms.regressions`), which service and devices run too, and
 nowhere else. The regularized statistics are a function of the counter's releases; nothing else leaves this class
 (:mod:`reticent.privacy.sums`).
 """
@@ -30,8 +30,8 @@ from reticent.privacy.counters.counter import Counter
 from reticent.privacy.packing import packed_size, unpack_symmetric
 from reticent.privacy.sums import PrivateSums, SumState
 from reticent.privacy.trust import Law, Trust
-from reticent_client.wire.forms import regressions
-from reticent_client.wire.forms.regressions import PairBounds
+from reticent_wire.forms import regressions
+from reticent_wire.forms.regressions import PairBounds
 
 
 @jax.tree_util.register_dataclass
@@ -107,8 +107,8 @@ class Privatizer(PrivateSums):
 
     # -- the server's side --------------------------------------------------------------------------------------------
 
-    def regularized(self, state: SumState) -> Statistics:
-        sums = self.unpack(self.released(state))
+    def released(self, state: SumState) -> Statistics:
+        sums = self.unpack(self.released_sums(state))
         # Pooled steps share one matrix: it is lifted once, and handed to every step.
         steps = slice(1) if self.pooled else slice(None)
         if self.pooled:

@@ -10,7 +10,7 @@ Data flow of one *round* (one user, or a fixed public number of them)::
     report(observation)      on the user's side: clip, form products, add local noise if that is the trust model
     absorb(state, report)    on the server: add to the open round's sum
     close(state, noise)      end of the round: the sum enters the running total with its noise
-    regularized(state)       (Λ, u) as released after the last closed round
+    released(state)          (Λ, u) as released after the last closed round
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ class Regularizer(Aggregator[Observation, Sent, Statistics], Protocol[Sent]):
 
     @property
     def pooled(self) -> bool:
-        """Whether :meth:`regularized` gives every step the same sums, those of all steps together."""
+        """Whether :meth:`released` gives every step the same sums, those of all steps together."""
         ...
 
 
@@ -106,7 +106,7 @@ class FixedRegularizer:
         closed = jax.tree.map(jnp.add, state.closed, state.open)
         return FixedState(closed=closed, open=jax.tree.map(jnp.zeros_like, state.open))
 
-    def regularized(self, state: FixedState) -> Statistics:
+    def released(self, state: FixedState) -> Statistics:
         dtype = self.transition_lambda.dtype
         sums = state.closed
         if self.pooled:

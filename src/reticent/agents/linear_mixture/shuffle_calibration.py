@@ -29,7 +29,7 @@ from reticent.privacy.guarantee import check_promise
 from reticent.privacy.packing import packed_size
 from reticent.privacy.sensitivity import Adjacency, joint_sensitivity
 from reticent.privacy.trust import SHUFFLE
-from reticent_client.wire.shuffling import coin_excess, coins_for
+from reticent_wire.shuffling import coin_excess, coins_for
 
 __all__ = ["ROUNDING", "calibrate_shuffle", "reach_of"]
 

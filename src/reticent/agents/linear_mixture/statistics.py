@@ -6,7 +6,7 @@ At step h of episode j, with the value function :math:`V^j` of the *policy versi
 reward parameter, or their contrasts (:mod:`reticent.agents.linear_mixture.reward_coordinates`). The features must be those
 of the episode's own time: only then are the statistics a sum over users.
 
-Pairs and products are those of the wire's form ``regressions`` (:mod:`reticent_client.wire.forms.regressions`).
+Pairs and products are those of the wire's form ``regressions`` (:mod:`reticent_wire.forms.regressions`).
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from jax import Array
 from reticent.agents.linear_mixture.reward_coordinates import RewardCoordinates
 from reticent.learning.ridge import Estimate, estimate
 from reticent.worlds import Episode, Model
-from reticent_client.wire.forms.regressions import Observation, Statistics, products
+from reticent_wire.forms.regressions import Observation, Statistics, products
 
 __all__ = ["Observation", "Statistics", "estimates", "observe", "products"]
 

@@ -19,7 +19,7 @@ from jax import Array
 from reticent.agents.score.learner import ScoreLearner
 from reticent.learning.plan import Plan, without_ties
 from reticent.privacy.guarantee import guarantee_of
-from reticent.privacy.neighbours import Pair, against
+from reticent.privacy.neighbouring_datasets import Pair, against
 from reticent.runtime import double_precision_methods
 from reticent.worlds import Episode, World
 from reticent.worlds.continuous import ContinuousWorld
@@ -86,7 +86,7 @@ class ScoreHooks:
         agent, key = self.agent, jax.random.key(seed)
         plan = agent.served(agent.plan(agent.init()), 0)
         episodes = jax.vmap(lambda own: _random_user(agent, world, own))(jax.random.split(key, TRIES))
-        vectors = jax.vmap(lambda episode: agent.see(plan, episode))(episodes)
+        vectors = jax.vmap(lambda episode: agent.statistic(plan, episode))(episodes)
         clipped = np.asarray(jax.vmap(lambda vector: agent.aggregator.report(vector, _silence(agent))[0])(vectors))
         if self._zero_out:
             farthest = int(np.linalg.norm(clipped, axis=1).argmax())

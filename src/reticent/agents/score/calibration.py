@@ -11,7 +11,7 @@ exact. In the local model the same noise is on every user's own vector.
 less than g, by the same amount of randomness where rounding is random, hence the difference of the two by less than g.
 
 **Late reports.** A vector formed for an earlier round is in the unit ball too. If it arrives in another round than its
-replacement would have, the transcript moves by :math:`\sqrt{1+1}\le2` (:mod:`reticent.privacy.arrivals`), so nothing
+replacement would have, the transcript moves by :math:`\sqrt{1+1}\le2` (:mod:`reticent.privacy.late_reports`), so nothing
 changes.
 
 **Returning users.** Rounds are noised separately and a round holds at most ``per_round`` of a user's contributions, so g of
@@ -41,7 +41,7 @@ from reticent.privacy.noise import delta_for_gaussian, grid_for, touched_draws
 from reticent.privacy.participation import ONCE, Participation
 from reticent.privacy.sensitivity import Adjacency
 from reticent.privacy.trust import Law, Trust
-from reticent_client.wire.shuffling import coin_excess, coins_for
+from reticent_wire.shuffling import coin_excess, coins_for
 
 ROUNDING = 0.1
 """The most by which a shuffled user's rounding may raise the sensitivity; halving it quadruples the messages."""

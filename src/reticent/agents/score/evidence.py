@@ -2,10 +2,11 @@
 r"""What one release says about a family of parameters: a Gaussian observation, linear in them.
 
 A released block is :math:`Y=J(\eta-\eta_0)+\text{noise}` with J = n·a·W·F the model's own Jacobian (a undoes the clip's
-effect) and noise of covariance :math:`\Sigma=\sigma^2I+n\,WCW^\top+n^2\,\mathrm{diag}(\text{doubt})`. Beliefs gain
+effect) and noise of covariance :math:`\Sigma=\sigma^2I+n\,WCW^\top+n^2\,\mathrm{diag}(\text{doubt})`. Posteriors gain
 :math:`J^\top\Sigma^{-1}J` and :math:`J^\top\Sigma^{-1}(Y+J\eta_0)`.
 
-**Surprise.** If the beliefs are right, :math:`Y-J(\hat\eta-\eta_0)` has covariance :math:`\Sigma+J\,\mathrm{Cov}\,J^\top`,
+**Surprise.** If the posteriors are right, :math:`Y-J(\hat\eta-\eta_0)` has covariance
+:math:`\Sigma+J\,\mathrm{Cov}\,J^\top`,
 so that its squared length in that metric is χ² with as many degrees of freedom as there are numbers. That is a test of
 whether users are still those that were learned from, at a chosen rate of false alarms (as good as the Gaussian model is;
 docs/endless.md has what it really is), and, added up over releases, of whether the candidates explain what users do: a
@@ -21,10 +22,10 @@ from typing import NamedTuple
 import jax.numpy as jnp
 from jax import Array
 
-from reticent.agents.score.beliefs import Belief, symmetric
 from reticent.agents.score.coordinates import Coordinates
-from reticent.agents.score.small import inverse, solved_transposed
-from reticent.agents.score.sweeps import HIGHEST
+from reticent.agents.score.dynamic_programming import HIGHEST
+from reticent.agents.score.posterior import Posterior, symmetric
+from reticent.agents.score.small_inverses import inverse, solved_transposed
 
 
 class Evidence(NamedTuple):
@@ -56,8 +57,8 @@ def evidence_of(
     return Evidence(response, noise, released, start[:groups])
 
 
-def learn(before: Belief, evidence: Evidence) -> Belief:
-    """The belief after a release; groups that are not observed are left as they are."""
+def learn(before: Posterior, evidence: Evidence) -> Posterior:
+    """The posterior after a release; groups that are not observed are left as they are."""
     groups, size = evidence.released.shape
     if groups * size == 0:
         return before
@@ -65,13 +66,13 @@ def learn(before: Belief, evidence: Evidence) -> Belief:
     gained = symmetric(jnp.einsum("gij,gjl->gil", weighted, evidence.response, precision=HIGHEST))
     target = evidence.released + jnp.einsum("gij,gj->gi", evidence.response, evidence.start, precision=HIGHEST)
     moved = jnp.einsum("gij,gj->gi", weighted, target, precision=HIGHEST)
-    return Belief(
+    return Posterior(
         before.information.at[:groups].add(gained), before.moment.at[:groups].add(moved)
     )  # fmt: skip
 
 
-def surprise(coordinates: Coordinates, before: Belief, evidence: Evidence) -> Array:
-    """The squared length of what was not expected: χ² with T·k degrees of freedom if the beliefs are right."""
+def surprise(coordinates: Coordinates, before: Posterior, evidence: Evidence) -> Array:
+    """The squared length of what was not expected: χ² with T·k degrees of freedom if the posteriors are right."""
     groups, size = evidence.released.shape
     if groups * size == 0:
         return jnp.zeros((), evidence.released.dtype)

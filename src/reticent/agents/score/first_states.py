@@ -3,17 +3,18 @@ r"""Where users begin, learned under their promise where the model does not decl
 
 Neither plans nor users' statistics depend on the distribution p of first states: a plan says what to do in every state,
 and the mean of a step's surprise given (s, a) is the same wherever she began. What depends on it is how often states are
-visited, and so F, C and W of :mod:`reticent.agents.score.sweeps`. Given the first states of a round's users,
+visited, and so F, C and W of :mod:`reticent.agents.score.dynamic_programming`. Given the first states of a round's users,
 
 .. math:: E[Y]=\sum_iF_{s_i}(\eta^*-\eta_0)=n\,F_{\hat p}(\eta^*-\eta_0),
 
 linear in their histogram :math:`\hat p`: it is all that has to be known, and no release of a Gram matrix would be smaller
 for many rounds, whose plans differ. So every user adds :math:`\sqrt\tau\,e_{s_1}` to what she sends
-(:func:`reticent_client.wire.forms.score_start.with_start`), and a round releases :math:`Z=n\hat p+z`, with z of variance
+(:func:`reticent_wire.forms.score_start.with_start`), and a round releases :math:`Z=n\hat p+z`, with z of variance
 :math:`\sigma^2/\tau`.
 
-**Belief.** Gaussian and isotropic: a prior around the public guess that is worth one user (Dirichlet of total weight one,
-whose variance is :math:`(1-1/S)/2S` per state on average), and releases whose variance per state is that of z and n/S, the
+**Posterior.** Gaussian and isotropic: a prior around the public guess that is worth one user (Dirichlet of total weight
+one, whose variance is :math:`(1-1/S)/2S` per state on average),
+and releases whose variance per state is that of z and n/S, the
 most that sampling adds on average over states. The mean is moved to the nearest distribution.
 
 **Why no more.** A wrong p makes F wrong by a factor, and the estimate's error by that factor times :math:`\eta^*-\eta_0`,
@@ -28,36 +29,38 @@ from typing import NamedTuple
 import jax.numpy as jnp
 from jax import Array
 
-from reticent.agents.score.beliefs import project_on_simplex
+from reticent.agents.score.posterior import project_on_simplex
 from reticent.worlds.model import Model
 
 
-class StartBelief(NamedTuple):
+class StartPosterior(NamedTuple):
     """Likelihood of all releases so far: information, one number for all states, and moment ``(S,)``."""
 
     information: Array
     moment: Array
 
 
-def no_start_belief(model: Model) -> StartBelief | None:
+def empty_start_posterior(model: Model) -> StartPosterior | None:
     """Before any release; None where the model declares where users begin."""
     if model.initial_known:
         return None
-    return StartBelief(jnp.zeros((), model.initial.dtype), jnp.zeros_like(model.initial))
+    return StartPosterior(jnp.zeros((), model.initial.dtype), jnp.zeros_like(model.initial))
 
 
-def learn_starts(before: StartBelief | None, released: Array, variance: Array, users: Array) -> StartBelief | None:
-    """The belief after a release of numbers of users by first state ``(S,)``, with noise of this variance on each."""
+def learn_starts(
+    before: StartPosterior | None, released: Array, variance: Array, users: Array
+) -> StartPosterior | None:
+    """The posterior after a release of numbers of users by first state ``(S,)``, with noise of this variance on each."""
     if before is None:
         return None
     weight = users / (variance + users / released.shape[0] + 1e-9)
-    return StartBelief(before.information + users * weight, before.moment + weight * released)
+    return StartPosterior(before.information + users * weight, before.moment + weight * released)
 
 
-def believed_starts(model: Model, belief: StartBelief | None) -> Array:
+def estimated_starts(model: Model, posterior: StartPosterior | None) -> Array:
     """The distribution ``(S,)`` that is declared, or that is believed in."""
-    if belief is None:
+    if posterior is None:
         return model.initial
     prior = 2 * model.states**2 / max(model.states - 1, 1)
-    mean = (prior * model.initial + belief.moment) / (prior + belief.information)
+    mean = (prior * model.initial + posterior.moment) / (prior + posterior.information)
     return project_on_simplex(mean, 1.0)

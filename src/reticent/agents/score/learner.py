@@ -9,7 +9,8 @@ model's own Jacobian and :math:`\Sigma=\sigma^2I+n\,WCW^\top` the covariance of 
           b\leftarrow b+J^\top\Sigma^{-1}(Y+J\eta_0).
 
 No Gram matrix is released: F and C follow from the public model's occupancies under the public plans
-(:mod:`reticent.agents.score.sweeps`), with the estimate in the place of the truth and once more with the new estimate.
+(:mod:`reticent.agents.score.dynamic_programming`), with the estimate in the place of the truth
+and once more with the new estimate.
 Where the model does not declare where users begin, that is estimated as well (:mod:`reticent.agents.score.first_states`).
 
 **Exploration.** In the first round everybody acts at random. In later ones the users at the first places are
@@ -35,25 +36,25 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array
 
-from reticent.agents.score.arms import arms_of, moments_of
-from reticent.agents.score.beliefs import Belief, Beliefs, Fit, Summary, no_belief, no_surprise, summarize
 from reticent.agents.score.coordinates import Coordinates
-from reticent.agents.score.evidence import Evidence, evidence_of, learn, surprise
-from reticent.agents.score.first_states import StartBelief, believed_starts, learn_starts, no_start_belief
-from reticent.agents.score.foresight import MIXING, REWARD_VARIANCE, mean_rewards, root_of, whitening
-from reticent.agents.score.replicas import ClipEffect, clip_effect, no_clip_effect
-from reticent.agents.score.round_plan import ScorePlan, choose, probabilities, randomised, serve
-from reticent.agents.score.sweeps import (
+from reticent.agents.score.dynamic_programming import (
     HIGHEST,
     Doubt,
     Estimate,
     Moments,
     Score,
     Statistic,
+    forward_pass,
     frame,
     plan_backward,
-    sweep_forward,
 )
+from reticent.agents.score.evidence import Evidence, evidence_of, learn, surprise
+from reticent.agents.score.first_states import StartPosterior, empty_start_posterior, estimated_starts, learn_starts
+from reticent.agents.score.mixed_policies import mix_policies, moments_of
+from reticent.agents.score.model_moments import MIXING, REWARD_VARIANCE, mean_rewards, root_of, whitening
+from reticent.agents.score.posterior import Fit, Posterior, Posteriors, Summary, empty_posterior, no_surprise, summarize
+from reticent.agents.score.replicas import ClipEffect, clip_effect, no_clip_effect
+from reticent.agents.score.round_plan import ScorePlan, choose, probabilities, randomised, serve
 from reticent.agents.score.vector import Reference, tabulate, user_vector
 from reticent.learning.aggregator import Noise
 from reticent.learning.learner import AgentState, Learner
@@ -62,7 +63,7 @@ from reticent.worlds import Episode
 
 if TYPE_CHECKING:
     from reticent.agents.score.audit_hooks import ScoreHooks
-    from reticent.learning.insights import Insights
+    from reticent.learning.diagnostics import Diagnostics
 
 
 @jax.tree_util.register_dataclass
@@ -151,18 +152,18 @@ class ScoreLearner(Learner[Array, Array, Array]):
     # -- the learner's interface --------------------------------------------------------------------------------------
 
     def init(self) -> AgentState:
-        beliefs = Beliefs(
-            no_belief(self.coordinates, self.groups), no_belief(self.reward_coordinates, self.groups),
-            no_surprise(self.noise_scale.dtype), jnp.zeros((), jnp.int32), no_start_belief(self.model),
+        posteriors = Posteriors(
+            empty_posterior(self.coordinates, self.groups), empty_posterior(self.reward_coordinates, self.groups),
+            no_surprise(self.noise_scale.dtype), jnp.zeros((), jnp.int32), empty_start_posterior(self.model),
         )  # fmt: skip
-        return AgentState(self.aggregator.init(), None, jnp.zeros((), jnp.int32), beliefs)
+        return AgentState(self.aggregator.init(), None, jnp.zeros((), jnp.int32), posteriors)
 
     def plan(self, state: AgentState, *, action_values: bool = False) -> Plan:
-        beliefs: Beliefs = state.past
-        transitions = summarize(self.coordinates, beliefs.transitions)
-        rewards = summarize(self.reward_coordinates, beliefs.rewards)
+        posteriors: Posteriors = state.past
+        transitions = summarize(self.coordinates, posteriors.transitions)
+        rewards = summarize(self.reward_coordinates, posteriors.rewards)
         first = state.rounds == 0
-        starts = believed_starts(self.model, beliefs.starts)
+        starts = estimated_starts(self.model, posteriors.starts)
         estimate = self.estimate_from(transitions.mean, rewards.mean, starts)
         simplex = self.coordinates.total is not None
         greedy, values, table = plan_backward(self.model, estimate, None, simplex, self.floor)
@@ -176,11 +177,11 @@ class ScoreLearner(Learner[Array, Array, Array]):
         statistic = Statistic(self.coordinates, self.contrasts, theta)
         index = jnp.minimum(state.rounds, self.sizes.shape[0] - 1)
         users = self.sizes[index]
-        exploiting = self._sweep(statistic, estimate, greedy, values)
+        exploiting = self._forward_moments(statistic, estimate, greedy, values)
         exploring: Moments = jax.tree.map(
             lambda known, new: jnp.where(first, known, new),
             self.first_moments,
-            self._sweep(statistic, estimate, curious, hoped),
+            self._forward_moments(statistic, estimate, curious, hoped),
         )
         loss = jnp.maximum(exploiting.value - exploring.value, 1e-9)
         explorers = jnp.clip(self.explore * jnp.sqrt(users) / loss, self.sizes[0], users)
@@ -213,17 +214,19 @@ class ScoreLearner(Learner[Array, Array, Array]):
     def served(self, plan: Plan, place: Array | int) -> Plan:
         return serve(plan, place)
 
-    def refer(self, served: Plan, reference: Plan, users: Array | int, control: ControlGroup | None = None) -> Plan:
+    def rebase_plan(
+        self, served: Plan, reference: Plan, users: Array | int, control: ControlGroup | None = None
+    ) -> Plan:
         """The served plan's choices and explorers with the reference's statistic, and the moments that belong to both and
         to the control group."""
         own, chosen = served.extension, reference.extension
         count = jnp.asarray(users, self.noise_scale.dtype)
         statistic = Statistic(self.coordinates, self.contrasts, chosen.reference.theta)
-        arms = arms_of(served, reference, users, control)
-        moments = moments_of(self, arms, statistic, self.estimate_of(chosen), reference.values, chosen.hoped)
+        mixed_policies = mix_policies(served, reference, users, control)
+        moments = moments_of(self, mixed_policies, statistic, self.estimate_of(chosen), reference.values, chosen.hoped)
         extension = chosen._replace(
             curious=own.curious, explorers=own.explorers, share=jnp.minimum(own.explorers, count) / count,
-            at_random=own.at_random, moments=moments, arms=arms,
+            at_random=own.at_random, moments=moments, mixed_policies=mixed_policies,
         )  # fmt: skip
         return reference._replace(policy=served.policy, extension=extension)
 
@@ -246,7 +249,7 @@ class ScoreLearner(Learner[Array, Array, Array]):
         value: Array = share * exploring + (1 - share) * exploiting
         return value
 
-    def see(self, plan: Plan, episode: Episode) -> Array:
+    def statistic(self, plan: Plan, episode: Episode) -> Array:
         """The user's vector in units of the round's radius, and where she began if that is not declared; without a clip."""
         extension: ScorePlan = plan.extension
         tables = None if extension.tables is None else extension.tables[0]
@@ -264,7 +267,7 @@ class ScoreLearner(Learner[Array, Array, Array]):
         extension: ScorePlan = plan.extension
         radius, count = extension.reference.radius, jnp.asarray(users, self.noise_scale.dtype)
         weight, start_weight = self.part_weights
-        released, noises = self.aggregator.regularized(after.aggregate), count if self.noised_reports else 1.0
+        released, noises = self.aggregator.released(after.aggregate), count if self.noised_reports else 1.0
         summed = radius / weight * released[: self.score_dimension]
         variance = (radius / weight * self.noise_scale) ** 2 * noises
         effect = self._clip_effect(state, plan)
@@ -276,27 +279,27 @@ class ScoreLearner(Learner[Array, Array, Array]):
                 (self.noise_scale / start_weight) ** 2 * noises,
             )
             before = before._replace(starts=learn_starts(before.starts, users_at, doubt, count))
-        beliefs = _learn(before, evidence)
+        posteriors = _learn(before, evidence)
         # The Jacobian follows the estimate: once more with the new one, but for the first round, whose users act at random.
         estimate = self.estimate_from(
-            summarize(self.coordinates, beliefs.transitions).mean,
-            summarize(self.reward_coordinates, beliefs.rewards).mean,
-            believed_starts(self.model, beliefs.starts),
+            summarize(self.coordinates, posteriors.transitions).mean,
+            summarize(self.reward_coordinates, posteriors.rewards).mean,
+            estimated_starts(self.model, posteriors.starts),
         )
         statistic = Statistic(self.coordinates, self.contrasts, extension.reference.theta)
         renewed = self._renewed(plan, statistic, estimate)
-        beliefs = _learn(before, self._evidence(extension, renewed, summed, variance, effect, count))
-        return after._replace(past=beliefs)
+        posteriors = _learn(before, self._evidence(extension, renewed, summed, variance, effect, count))
+        return after._replace(past=posteriors)
 
-    def public_memory(self, state: AgentState) -> Beliefs:
+    def public_memory(self, state: AgentState) -> Posteriors:
         """What is believed: a function of releases."""
-        beliefs: Beliefs = state.past
-        return beliefs
+        posteriors: Posteriors = state.past
+        return posteriors
 
-    def insights(self, released: np.ndarray, version: int, plan: Plan, memory: Any) -> Insights:
-        from reticent.agents.score.insights import insights_of
+    def diagnostics(self, released: np.ndarray, version: int, plan: Plan, memory: Any) -> Diagnostics:
+        from reticent.agents.score.diagnostics import diagnostics_of
 
-        return insights_of(self, released, version, plan, memory)
+        return diagnostics_of(self, released, version, plan, memory)
 
     def audit_hooks(self) -> ScoreHooks:
         from reticent.agents.score.audit_hooks import ScoreHooks
@@ -339,17 +342,17 @@ class ScoreLearner(Learner[Array, Array, Array]):
             return no_clip_effect((moving, paying), self.noise_scale.dtype)
         return clip_effect(self, plan, self._public_key(state.rounds), (moving, paying))
 
-    def _sweep(self, statistic: Statistic, estimate: Estimate, choices: Array, values: Array) -> Moments:
+    def _forward_moments(self, statistic: Statistic, estimate: Estimate, choices: Array, values: Array) -> Moments:
         """The moments of a user who is served these choices, as randomised as they are."""
-        return sweep_forward(self.model, statistic, estimate, choices, values, self.score, self.floor)
+        return forward_pass(self.model, statistic, estimate, choices, values, self.score, self.floor)
 
     def _renewed(self, plan: Plan, statistic: Statistic, estimate: Estimate) -> Moments:
         """The moments of a round's user by a new estimate."""
         extension: ScorePlan = plan.extension
-        if extension.arms is not None:
-            return moments_of(self, extension.arms, statistic, estimate, plan.values, extension.hoped)
-        curious = self._sweep(statistic, estimate, extension.curious, extension.hoped)
-        greedy = self._sweep(statistic, estimate, plan.policy, plan.values)
+        if extension.mixed_policies is not None:
+            return moments_of(self, extension.mixed_policies, statistic, estimate, plan.values, extension.hoped)
+        curious = self._forward_moments(statistic, estimate, extension.curious, extension.hoped)
+        greedy = self._forward_moments(statistic, estimate, plan.policy, plan.values)
         renewed: Moments = jax.tree.map(
             lambda new, old: jnp.where(extension.at_random, old, new),
             curious.mixed(greedy, extension.share),
@@ -357,22 +360,22 @@ class ScoreLearner(Learner[Array, Array, Array]):
         )
         return renewed
 
-    def _remembered(self, beliefs: Beliefs, evidence: tuple[Evidence, Evidence], users: Array) -> Beliefs:
-        """What is left of earlier beliefs when a round of so many users ends: less with time, nothing after an alarm."""
+    def _remembered(self, posteriors: Posteriors, evidence: tuple[Evidence, Evidence], users: Array) -> Posteriors:
+        """What is left of earlier posteriors when a round of so many users ends: less with time, nothing after an alarm."""
         kept = jnp.exp2(-users / self.half_life)
-        alarms = beliefs.alarms
-        unexpected = surprise(self.coordinates, beliefs.transitions, evidence[0])
-        unexpected = unexpected + surprise(self.reward_coordinates, beliefs.rewards, evidence[1])
-        earlier = beliefs.fit
+        alarms = posteriors.alarms
+        unexpected = surprise(self.coordinates, posteriors.transitions, evidence[0])
+        unexpected = unexpected + surprise(self.reward_coordinates, posteriors.rewards, evidence[1])
+        earlier = posteriors.fit
         fit = Fit(unexpected, earlier.total + jnp.where(earlier.releases > 0, unexpected, 0.0), earlier.releases + 1)
         if math.isfinite(self.alarm):
             alarmed = unexpected > self.alarm
             kept, alarms = jnp.where(alarmed, 0.0, kept), alarms + alarmed
             fit = Fit(unexpected, jnp.where(alarmed, 0.0, fit.total), jnp.where(alarmed, 1, fit.releases))
-        fainter: tuple[Belief, Belief, StartBelief | None] = jax.tree.map(
-            lambda leaf: kept * leaf, (beliefs.transitions, beliefs.rewards, beliefs.starts)
+        fainter: tuple[Posterior, Posterior, StartPosterior | None] = jax.tree.map(
+            lambda leaf: kept * leaf, (posteriors.transitions, posteriors.rewards, posteriors.starts)
         )
-        return Beliefs(*fainter[:2], fit, alarms, fainter[2])
+        return Posteriors(*fainter[:2], fit, alarms, fainter[2])
 
     def _evidence(
         self,
@@ -403,8 +406,8 @@ class ScoreLearner(Learner[Array, Array, Array]):
         return transitions, rewards
 
 
-def _learn(before: Beliefs, evidence: tuple[Evidence, Evidence]) -> Beliefs:
-    """The beliefs after a release."""
+def _learn(before: Posteriors, evidence: tuple[Evidence, Evidence]) -> Posteriors:
+    """The posteriors after a release."""
     return before._replace(
         transitions=learn(before.transitions, evidence[0]), rewards=learn(before.rewards, evidence[1])
     )

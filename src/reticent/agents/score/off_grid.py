@@ -27,11 +27,11 @@ import jax
 import jax.numpy as jnp
 from jax import Array
 
-from reticent.agents.score.beliefs import Beliefs, summarize
-from reticent.agents.score.foresight import root_of
+from reticent.agents.score.dynamic_programming import HIGHEST, SMALLEST, frame, group_of
 from reticent.agents.score.learner import ScoreLearner
+from reticent.agents.score.model_moments import root_of
+from reticent.agents.score.posterior import Posteriors, summarize
 from reticent.agents.score.round_plan import ScorePlan, randomised, taken
-from reticent.agents.score.sweeps import HIGHEST, SMALLEST, frame, group_of
 from reticent.agents.score.vector import weighed
 from reticent.learning.learner import AgentState
 from reticent.learning.plan import Plan
@@ -89,12 +89,12 @@ class OffGridScoreLearner(ScoreLearner):
 
     def plan(self, state: AgentState, *, action_values: bool = False) -> Plan:
         plan = super().plan(state, action_values=action_values)
-        beliefs: Beliefs = state.past
-        transitions = summarize(self.coordinates, beliefs.transitions)
-        rewards = summarize(self.reward_coordinates, beliefs.rewards)
+        posteriors: Posteriors = state.past
+        transitions = summarize(self.coordinates, posteriors.transitions)
+        rewards = summarize(self.reward_coordinates, posteriors.rewards)
         roots = (
-            self.bonus * jnp.einsum("dk,gkl->gdl", coordinates.basis, root_of(belief.covariance), precision=HIGHEST)
-            for coordinates, belief in ((self.coordinates, transitions), (self.reward_coordinates, rewards))
+            self.bonus * jnp.einsum("dk,gkl->gdl", coordinates.basis, root_of(posterior.covariance), precision=HIGHEST)
+            for coordinates, posterior in ((self.coordinates, transitions), (self.reward_coordinates, rewards))
         )
         between = Between(self.coordinates.theta(transitions.mean), self.reward_coordinates.theta(rewards.mean), *roots)
         return plan._replace(extension=plan.extension._replace(between=between))
@@ -121,7 +121,7 @@ class OffGridScoreLearner(ScoreLearner):
         value: Array = share * exploring + (1 - share) * exploiting
         return value
 
-    def see(self, plan: Plan, episode: Episode) -> Array:
+    def statistic(self, plan: Plan, episode: Episode) -> Array:
         """The user's vector in units of the round's radius, as yet without a clip; her states are ``(H + 1, m)``."""
         extension: ScorePlan = plan.extension
         model, reference, basis = self.model, extension.reference, self.coordinates.basis

@@ -14,10 +14,10 @@ from scipy.stats import chi2
 from reticent.agents.registry import register_with_options
 from reticent.agents.score.calibration import VectorNoise, calibrate_vectors, most_exposed, unit_sensitivity
 from reticent.agents.score.coordinates import Coordinates, reward_coordinates, transition_coordinates
-from reticent.agents.score.foresight import moments_of_random_users
+from reticent.agents.score.dynamic_programming import Score
 from reticent.agents.score.learner import ScoreLearner
+from reticent.agents.score.model_moments import moments_of_random_users
 from reticent.agents.score.off_grid import learner_for
-from reticent.agents.score.sweeps import Score
 from reticent.agents.score.unit_ball import PlainVectors, UnitBall
 from reticent.errors import InvalidInput
 from reticent.learning.promise import NoPromise, Promise

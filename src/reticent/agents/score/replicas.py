@@ -18,9 +18,9 @@ import jax
 import jax.numpy as jnp
 from jax import Array
 
-from reticent.agents.score.arms import Arms, served_as
-from reticent.agents.score.small import inverse
-from reticent.agents.score.sweeps import HIGHEST, Estimate, chosen_rows, group_of
+from reticent.agents.score.dynamic_programming import HIGHEST, Estimate, chosen_rows, group_of
+from reticent.agents.score.mixed_policies import MixedPolicies, served_as
+from reticent.agents.score.small_inverses import inverse
 from reticent.learning.plan import Plan
 from reticent.worlds import Episode
 from reticent.worlds.world import invert
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from reticent.agents.score.learner import ScoreLearner
 
 REPLICAS = 200
-"""Of each kind: explorers, and users of the greedy plan; or of each of a round's arms."""
+"""Of each kind: explorers, and users of the greedy plan; or of each component of a round."""
 
 MOST_ROWS = 2**17
 """Numbers of all rows beyond which replicas form the rows they meet, and not all of them beforehand."""
@@ -88,17 +88,17 @@ def _vectors(agent: ScoreLearner, plan: Plan, walk: Walk, key: Array) -> tuple[A
     """Vectors of replicas, ``(m, D)``, as many of each kind, and the kinds' shares of the round's users."""
 
     def of_kind(served: Plan, keys: Array) -> Array:
-        return jax.vmap(lambda own: agent.see(served, _replica(agent, served, walk, own)))(keys)
+        return jax.vmap(lambda own: agent.statistic(served, _replica(agent, served, walk, own)))(keys)
 
-    arms: Arms | None = plan.extension.arms
-    if arms is None:
+    mixed_policies: MixedPolicies | None = plan.extension.mixed_policies
+    if mixed_policies is None:
         keys, share = jax.random.split(key, (2, REPLICAS)), plan.extension.share
         kinds = agent.served(plan, -1), agent.served(plan, 2**30)
         vectors = jnp.concatenate([of_kind(served, own) for served, own in zip(kinds, keys, strict=True)])
         return vectors, jnp.stack([share, 1 - share])
-    keys = jax.random.split(key, (arms.share.shape[0], REPLICAS))
-    each = jax.lax.map(lambda arm: of_kind(served_as(plan, arm[0]), arm[1]), (arms, keys))
-    return each.reshape(-1, each.shape[-1]), arms.share
+    keys = jax.random.split(key, (mixed_policies.share.shape[0], REPLICAS))
+    each = jax.lax.map(lambda each: of_kind(served_as(plan, each[0]), each[1]), (mixed_policies, keys))
+    return each.reshape(-1, each.shape[-1]), mixed_policies.share
 
 
 def _of_blocks(vectors: Array, weights: Array, kept: Array) -> tuple[Array, Array, Array]:

@@ -13,8 +13,8 @@ import jax
 import jax.numpy as jnp
 from jax import Array
 
-from reticent.agents.score.arms import Arms
-from reticent.agents.score.sweeps import Moments
+from reticent.agents.score.dynamic_programming import Moments
+from reticent.agents.score.mixed_policies import MixedPolicies
 from reticent.agents.score.vector import Reference, VectorTables
 from reticent.learning.plan import Plan
 
@@ -36,7 +36,7 @@ class ScorePlan(NamedTuple):
       exploring: in a plan as one user is served it, whether she explores.
       initial: where users are believed to begin, ``(S,)``; None where the model declares it.
       between: how the plans go on between the nodes of a model with real states; None for others.
-      arms: who acted how, where a round is closed whose users were served something else; None in what is published.
+      mixed_policies: the policies of the round's users, where they were served another plan; None in what is published.
     """
 
     curious: Array
@@ -53,7 +53,7 @@ class ScorePlan(NamedTuple):
     exploring: Array | None = None
     initial: Array | None = None
     between: Between | None = None
-    arms: Arms | None = None
+    mixed_policies: MixedPolicies | None = None
 
 
 def serve(plan: Plan, place: Array | int) -> Plan:

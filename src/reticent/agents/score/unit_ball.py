@@ -19,14 +19,14 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array
 
-from reticent.agents.score.sweeps import frame
+from reticent.agents.score.dynamic_programming import frame
 from reticent.learning.aggregator import Noise
 from reticent.learning.plan import Plan
 from reticent.privacy.counters.counter import Counter
 from reticent.privacy.sums import PrivateSums, SumState
 from reticent.privacy.trust import Law, Trust
-from reticent_client.wire.forms.score import clipped
-from reticent_client.wire.forms.score_start import with_start
+from reticent_wire.forms.score import clipped
+from reticent_wire.forms.score_start import with_start
 
 
 @jax.tree_util.register_dataclass
@@ -38,10 +38,10 @@ class UnitBall(PrivateSums):
       noise_scale: standard deviation of the noise per coordinate, ``(1, D)``.
       grid: spacing to which vectors are rounded in deployment and by shuffled users; 0 keeps them as they are.
       basis, reward_basis, pooled, likelihood: how vectors are formed, for devices
-      (:mod:`reticent_client.wire.forms.score`).
+      (:mod:`reticent_wire.forms.score`).
       starts: S where the model does not declare where users begin, else 0: the last S numbers are then the indicator of her
         first state. start_share: τ, the share of the squared length that is theirs
-        (:mod:`reticent_client.wire.forms.score_start`); what comes before them is clipped as a whole to the rest.
+        (:mod:`reticent_wire.forms.score_start`); what comes before them is clipped as a whole to the rest.
     """
 
     noise_scale: Array
@@ -94,9 +94,9 @@ class UnitBall(PrivateSums):
 
     # -- the server's side --------------------------------------------------------------------------------------------
 
-    def regularized(self, state: SumState) -> Array:
+    def released(self, state: SumState) -> Array:
         """The noisy sum ``(D,)`` of the last closed round."""
-        return self.released(state)[0]
+        return self.released_sums(state)[0]
 
 
 class PlainState(NamedTuple):
@@ -127,7 +127,7 @@ class PlainVectors:
         del noise
         return PlainState(self.zero, state.open)
 
-    def regularized(self, state: PlainState) -> Array:
+    def released(self, state: PlainState) -> Array:
         return state.last
 
     def simulate_user_noise(self, key: Array) -> None:

@@ -25,10 +25,10 @@ import jax.numpy as jnp
 from jax import Array
 
 from reticent.agents.score.coordinates import Coordinates
-from reticent.agents.score.sweeps import HIGHEST, SMALLEST, Score, group_of
+from reticent.agents.score.dynamic_programming import HIGHEST, SMALLEST, Score, group_of
 from reticent.worlds import Episode
 from reticent.worlds.model import Model
-from reticent_client.wire.forms.score import Surprises, Weights, weigh
+from reticent_wire.forms.score import Surprises, Weights, weigh
 
 
 class Reference(NamedTuple):

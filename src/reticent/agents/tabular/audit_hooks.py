@@ -17,7 +17,7 @@ from numpy.typing import ArrayLike
 from reticent.agents.tabular.count_privatizer import nothing_seen
 from reticent.agents.tabular.learner import CountingLearner
 from reticent.privacy.guarantee import guarantee_of
-from reticent.privacy.neighbours import Pair, against
+from reticent.privacy.neighbouring_datasets import Pair, against
 from reticent.runtime import double_precision_methods
 from reticent.worlds import Episode, World
 

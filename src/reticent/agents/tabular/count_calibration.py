@@ -41,9 +41,9 @@ from scipy.special import ndtri
 from reticent.errors import InvalidInput
 from reticent.privacy.accounting.account import GAUSSIAN, LAPLACE, Account
 from reticent.privacy.accounting.gaussian import mu_of
-from reticent.privacy.arrivals import arrival_ratio
 from reticent.privacy.counters import COUNTERS, Counter, make_counter
 from reticent.privacy.guarantee import check_promise
+from reticent.privacy.late_reports import late_report_ratio
 from reticent.privacy.ledger import CounterShare, Ledger
 from reticent.privacy.noise import delta_for_gaussian, grid_for, touched_draws
 from reticent.privacy.sensitivity import Adjacency
@@ -94,9 +94,9 @@ class CountCalibration:
         return LAPLACE if self.law == "laplace" else GAUSSIAN
 
     @property
-    def arrival_ratio(self) -> float:
+    def late_report_ratio(self) -> float:
         """1: a user who leaves one round and joins another moves no more than one who is replaced."""
-        return arrival_ratio(self.sensitivity, 1.0, self.adjacency) if self.law == "gaussian" else 1.0
+        return late_report_ratio(self.sensitivity, 1.0, self.adjacency) if self.law == "gaussian" else 1.0
 
     def ledger(self, round_ends: ArrayLike) -> Ledger:
         """The account of a run that releases after these numbers of episodes."""

@@ -148,7 +148,7 @@ class CountPlan:
             ledger=self.ledger,
             sums=noisy_sums(calibration.shares(), deviation * largest),
             groups=tuple(self.declared_groups),
-            arrival_ratio=calibration.arrival_ratio,
+            late_report_ratio=calibration.late_report_ratio,
             settings=dataclasses.asdict(options),
         )
 

@@ -29,8 +29,8 @@ from reticent.privacy.counters.counter import Counter
 from reticent.privacy.sums import PrivateSums, SumState
 from reticent.privacy.trust import Law, Trust
 from reticent.worlds import Episode
-from reticent_client.wire.forms import counts as counts_form
-from reticent_client.wire.forms.counts import table_slices
+from reticent_wire.forms import counts as counts_form
+from reticent_wire.forms.counts import table_slices
 
 __all__ = ["CountPrivatizer", "nothing_seen", "table_slices"]
 
@@ -78,9 +78,9 @@ class CountPrivatizer(PrivateSums):
 
     # -- the server's side --------------------------------------------------------------------------------------------
 
-    def regularized(self, state: SumState) -> Counts:
+    def released(self, state: SumState) -> Counts:
         """Valid counts after the last closed round, ``(H, ...)``, or ``(1, ...)`` where steps are pooled."""
-        noisy = unpack(self.released(state), self.states, self.actions)
+        noisy = unpack(self.released_sums(state), self.states, self.actions)
         return make_valid(over_steps(noisy) if self.pooled else noisy)
 
 

@@ -4,7 +4,7 @@ r"""What an episode is to a tabular learner: which cells of three tables it adds
 At step h a user in state s who takes action a, earns r and moves on to s′ adds 1 to :math:`N_h(s,a)`, 1 to
 :math:`N_h(s,a,s')` and r to :math:`R_h(s,a)`. The three tables of a step travel as one row of D = SA(S + 2) numbers,
 so that the sums of all steps are one array ``(H, D)``, which is what :mod:`reticent.privacy.sums` adds noise to. How an
-episode is counted is the wire's form ``counts`` (:mod:`reticent_client.wire.forms.counts`).
+episode is counted is the wire's form ``counts`` (:mod:`reticent_wire.forms.counts`).
 """
 
 from __future__ import annotations
@@ -19,8 +19,8 @@ from jax import Array
 from reticent.errors import InvalidInput
 from reticent.worlds import Episode, Model
 from reticent.worlds.continuous.model import ContinuousModel
-from reticent_client.wire.forms import counts as counts_form
-from reticent_client.wire.forms.counts import Counts, packed_width
+from reticent_wire.forms import counts as counts_form
+from reticent_wire.forms.counts import Counts, packed_width
 
 __all__ = [
     "LARGEST_TABLES",
@@ -59,7 +59,7 @@ def check_size(model: Model) -> None:
 
 
 def count_episode(episode: Episode, states: int, actions: int, dtype: Any) -> Counts:
-    """The counts of one episode (:func:`reticent_client.wire.forms.counts.count`)."""
+    """The counts of one episode (:func:`reticent_wire.forms.counts.count`)."""
     return counts_form.count(episode, states, actions, dtype, jnp)
 
 
@@ -122,7 +122,7 @@ class ExactCounts:
         del noise
         return ExactState(state.closed + state.open, jnp.zeros_like(state.open))
 
-    def regularized(self, state: ExactState) -> Counts:
+    def released(self, state: ExactState) -> Counts:
         counts = unpack(state.closed, self.states, self.actions)
         return over_steps(counts) if self.pooled else counts
 

@@ -50,7 +50,7 @@ class CountingLearner(Learner[Episode, Array, Counts]):
     def plan(self, state: AgentState, *, action_values: bool = False) -> Plan:
         horizon = self.model.horizon
         row = self.widths[jnp.minimum(state.rounds, self.widths.shape[0] - 1)]
-        counts = self.aggregator.regularized(state.aggregate)
+        counts = self.aggregator.released(state.aggregate)
         estimate = self.rule.estimate(counts, Widths(row[0], row[1], row[2]), self.iota, horizon)
         bonus = functools.partial(self.rule.bonus, iota=self.iota, horizon=horizon)
         policy = None if state.log_policy is None else jax.nn.softmax(state.log_policy, axis=-1)
@@ -61,7 +61,7 @@ class CountingLearner(Learner[Episode, Array, Counts]):
 
         return CountingHooks(self)
 
-    def see(self, plan: Plan, episode: Episode) -> Episode:
+    def statistic(self, plan: Plan, episode: Episode) -> Episode:
         """The episode itself: counts do not depend on what was published."""
         del plan
         return episode

@@ -80,7 +80,7 @@ class FunctionNoise:
             raise InvalidInput("noise", None, "given for every release", "pass simulate_round_noise(key)")
         return state._replace(open=jnp.zeros_like(state.open), noise=noise)
 
-    def regularized(self, state: NoisyTable) -> NoisyTable:
+    def released(self, state: NoisyTable) -> NoisyTable:
         return state
 
     def simulate_user_noise(self, key: Array) -> None:
@@ -101,7 +101,7 @@ class NoisyQLearner(Learner[Episode, Array, NoisyTable]):
         table: NoisyTable = state.aggregate
         return greedy(table.action_values + table.noise, action_values)
 
-    def see(self, plan: Plan, episode: Episode) -> Episode:
+    def statistic(self, plan: Plan, episode: Episode) -> Episode:
         """The episode itself."""
         del plan
         return episode

@@ -56,8 +56,8 @@ class CountsAndKey:
             raise InvalidInput("noise", None, "the data of a key", "pass simulate_round_noise(key)")
         return DrawnState(self.exact.close(state.counts), noise)
 
-    def regularized(self, state: DrawnState) -> Counts:
-        return self.exact.regularized(state.counts)
+    def released(self, state: DrawnState) -> Counts:
+        return self.exact.released(state.counts)
 
     def simulate_user_noise(self, key: Array) -> None:
         del key
@@ -79,14 +79,14 @@ class PosteriorLearner(Learner[Episode, Array, Counts]):
 
     def plan(self, state: AgentState, *, action_values: bool = False) -> Plan:
         sums: DrawnState = state.aggregate
-        counts = self.aggregator.regularized(sums)
+        counts = self.aggregator.released(sums)
         rewards, transitions = draw_world(jax.random.wrap_key_data(sums.key), counts, self.prior)
         ones = jnp.ones_like(rewards)
         drawn = Estimate(rewards, transitions, ones, 0 * ones, ones > 0)
         none = jnp.zeros((), rewards.dtype)
         return plan_with(drawn, lambda step, _: 0 * step.visits, none, self.model.horizon, None, action_values)
 
-    def see(self, plan: Plan, episode: Episode) -> Episode:
+    def statistic(self, plan: Plan, episode: Episode) -> Episode:
         """The episode itself."""
         del plan
         return episode

@@ -59,7 +59,7 @@ class OneEpisode:
         del noise
         return state._replace(open=jax.tree.map(jnp.zeros_like, state.open))
 
-    def regularized(self, state: Table) -> Table:
+    def released(self, state: Table) -> Table:
         return state
 
     def simulate_user_noise(self, key: Array) -> None:
@@ -85,7 +85,7 @@ class QLearner(Learner[Episode, Episode, Table]):
     def plan(self, state: AgentState, *, action_values: bool = False) -> Plan:
         return greedy(state.aggregate.action_values, action_values)
 
-    def see(self, plan: Plan, episode: Episode) -> Episode:
+    def statistic(self, plan: Plan, episode: Episode) -> Episode:
         """The episode itself."""
         del plan
         return episode

@@ -67,10 +67,10 @@ def peak_bytes() -> int:
 def main() -> None:
     from reticent.agents import make_agent
     from reticent.simulation.simulate import simulate
-    from reticent.worlds import make_world_from
+    from reticent.worlds import make_world
 
     agent, episodes, learners = sys.argv[1], int(sys.argv[2]), int(sys.argv[3])
-    world = make_world_from(sys.argv[4])
+    world = make_world(sys.argv[4])
     curves = simulate(make_agent(agent, world.model, episodes), world, range(learners))
     print(json.dumps({"peak_bytes": peak_bytes(), "seconds": curves.seconds}))
 

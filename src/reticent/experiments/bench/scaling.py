@@ -21,7 +21,7 @@ from reticent.agents import make_agent
 from reticent.experiments.bench import machine
 from reticent.experiments.bench.memory import Peak, measure_peaks
 from reticent.experiments.bench.work import EPOCHS, TREE, time_agent
-from reticent.worlds import make_world_from
+from reticent.worlds import make_world
 
 AGENTS = {"tree, replanning every episode": TREE, "epochs": EPOCHS}
 BASE = {"S": 20, "A": 4, "d": 4, "H": 5, "K": 20_000, "learners": 16}
@@ -156,7 +156,7 @@ def measure_scaling(
 def seconds_per_episode(spec: str, sizes: Mapping[str, int], repeats: int, seconds: float) -> float:
     """The least time of one learner-episode at these sizes, of ``repeats`` measurements."""
     options = {"states": sizes["S"], "actions": sizes["A"], "d": sizes["d"], "horizon": sizes["H"]}
-    world = make_world_from(naming.join("random-blend", {key: str(value) for key, value in options.items()}))
+    world = make_world(naming.join("random-blend", {key: str(value) for key, value in options.items()}))
     agent = make_agent(spec, world.model, sizes["K"])
     timing = time_agent(agent, world, sizes["learners"], repeats, seconds)
     return min(timing.seconds) / (timing.episodes * sizes["learners"])

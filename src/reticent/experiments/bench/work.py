@@ -20,7 +20,7 @@ from reticent.experiments.bench.rows import Row
 from reticent.experiments.config import PRECISIONS
 from reticent.learning.learner import AnyLearner
 from reticent.simulation.simulate import Curves, simulate
-from reticent.worlds import World, make_world_from
+from reticent.worlds import World, make_world
 from reticent.worlds.model import cast
 
 WORLD = "random-blend:states=20,actions=4,horizon=5,d=4"
@@ -64,7 +64,7 @@ class Work:
         Raises:
           InvalidInput: its states are not a finite set, and the loop could not run in it.
         """
-        world = make_world_from(self.world)
+        world = make_world(self.world)
         if not isinstance(world, World):
             raise InvalidInput("world", self.world, "one with a finite set of states", "choose random-blend")
         return world

@@ -24,7 +24,7 @@ from reticent.experiments.reach import median_users_until
 from reticent.experiments.result import AgentRun, RunResult
 from reticent.experiments.run import run
 from reticent.reports.progress import Progress
-from reticent.worlds import default_episodes, make_world_from
+from reticent.worlds import default_episodes, make_world
 
 CLEARLY = 2.0
 """Standard errors of a paired difference beyond which a lead is called clear."""
@@ -177,7 +177,7 @@ def compare(
       ReticentError: a name or a number is wrong, or nobody is left to compare.
     """
     started = time.monotonic()
-    built = make_world_from(world)
+    built = make_world(world)
     users = default_episodes(world) if episodes is None else episodes
     contestants, absent = gather(built.model, users, epsilons, delta, agents=agents, trusts=trusts)
     if not contestants:

@@ -30,7 +30,7 @@ from reticent.privacy.trust import TRUSTS, trust_named
 from reticent.reports.progress import Progress, Silence
 from reticent.runtime import double_precision
 from reticent.simulation.simulate import Curves, simulate
-from reticent.simulation.truths import stack_truths
+from reticent.simulation.world_batch import stack_worlds
 from reticent.worlds import Model, World
 from reticent.worlds.prior import RewardWeights, draw_truths
 
@@ -163,7 +163,7 @@ def rehearse(
         if isinstance(truths, int)
         else list(truths)
     )
-    place = stack_truths(drawn)
+    place = stack_worlds(drawn)
     optimal = np.asarray(place.optimal_policy_value())
     scale = optimal - np.asarray(place.uniform_value())
     unlearned = optimal - np.asarray(place.policy_value(place.one_plan()))
@@ -219,7 +219,7 @@ def _simulated(
         # The last call is filled up, so that all are one program; what fills it is not read.
         numbers = np.minimum(np.arange(start, start + size), len(drawn) - 1)
         part = simulate(
-            agent, stack_truths([drawn[number] for number in numbers]), (seed * 1_000_003 + numbers).tolist(),
+            agent, stack_worlds([drawn[number] for number in numbers]), (seed * 1_000_003 + numbers).tolist(),
             progress=progress.advance, should_stop=stop,
         )  # fmt: skip
         if not part.finished:

@@ -21,7 +21,7 @@ from reticent.errors import InvalidInput
 from reticent.experiments.config import NOT_PRIVATE, AgentConfig, resolve
 from reticent.experiments.sweep.grid import NO_PRIVACY, Grid, at
 from reticent.naming import join, split
-from reticent.worlds import World, make_world_from
+from reticent.worlds import World, make_world
 from reticent.worlds.registry import WORLDS, load_zoo
 
 FORMAT = 1
@@ -97,7 +97,7 @@ def cells_of(grid: Grid) -> list[Cell]:
     found: dict[str, Cell] = {}
     for number, world in enumerate(grid.worlds):
         with at("worlds" if len(grid.worlds) == 1 else f"worlds[{number}]"):
-            built = make_world_from(world)
+            built = make_world(world)
         _check_numbers(grid, built)
         full = full_world(world)
         for episodes in grid.episodes:

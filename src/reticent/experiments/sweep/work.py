@@ -19,7 +19,7 @@ from reticent.experiments.sweep import storage
 from reticent.experiments.sweep.cells import Cell
 from reticent.reports.guarantee import promise
 from reticent.simulation.simulate import Curves, simulate
-from reticent.worlds import World, make_world_from
+from reticent.worlds import World, make_world
 
 if TYPE_CHECKING:
     import polars
@@ -88,7 +88,7 @@ def frame_of(cell: Cell, run: AgentRun, world: World) -> polars.DataFrame:
 
 @functools.lru_cache(maxsize=8)
 def _world(spec: str) -> World:
-    return make_world_from(spec)
+    return make_world(spec)
 
 
 @functools.cache

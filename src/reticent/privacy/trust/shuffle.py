@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Shuffle differential privacy: a shuffler mixes messages, and users hide each other with coin flips.
 
-The protocol and its theorem are in :mod:`reticent_client.wire.shuffling`.
+The protocol and its theorem are in :mod:`reticent_wire.shuffling`.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ import jax.numpy as jnp
 from jax import Array
 
 from reticent.privacy.trust.trust import Draw, Trust
-from reticent_client.wire.grid import dithered
+from reticent_wire.grid import dithered
 
 
 class Shuffle(Trust):
@@ -26,7 +26,7 @@ class Shuffle(Trust):
 
     def send(self, contribution: Array, noise: Array | None, grid: Array) -> Array:
         """On the grid, which is coarse: ``noise`` in [0, 1) decides which way a number is rounded
-        (:func:`reticent_client.wire.grid.dithered`); None rounds to the nearest."""
+        (:func:`reticent_wire.grid.dithered`); None rounds to the nearest."""
         spacing = jnp.where(grid > 0, grid, 1.0)
         sent: Array = spacing * dithered(contribution, spacing, 0.5 if noise is None else noise, jnp)
         return sent

@@ -16,7 +16,7 @@ import numpy as np
 from jax import Array
 
 from reticent.privacy.counters.counter import Counter
-from reticent_client.wire.grid import nearest
+from reticent_wire.grid import nearest
 
 Law = Literal["gaussian", "laplace", "binomial"]
 WireForm = Literal["trajectory", "report", "messages"]

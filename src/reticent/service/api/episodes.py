@@ -21,7 +21,7 @@ from reticent.service.enrolment import Enrolment
 from reticent.service.gathering import Gathering
 from reticent.service.reception import Reception
 from reticent.service.submissions import Submission
-from reticent_client.wire import arrays
+from reticent_wire import arrays
 
 router = APIRouter(prefix="/v1", tags=["episodes"], dependencies=[Depends(BEARER)])
 Episode = Annotated[str, Path(pattern=schemas.IDENTITY, description="The episode's id.")]

@@ -7,7 +7,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from reticent_client.group import MOST
+from reticent_wire.limits import LARGEST_GROUP
 
 IDENTITY = r"^[0-9a-f]{32}$"
 INDEX = 2**31 - 1
@@ -123,7 +123,7 @@ class Opened(BaseModel):
 class OpenAll(_Strict):
     """Users who come together."""
 
-    users: Annotated[list[Open], Field(min_length=1, max_length=MOST)]
+    users: Annotated[list[Open], Field(min_length=1, max_length=LARGEST_GROUP)]
 
 
 class TrajectoryOf(Trajectory):
@@ -135,7 +135,7 @@ class TrajectoryOf(Trajectory):
 class Trajectories(_Strict):
     """Episodes that are submitted together."""
 
-    trajectories: Annotated[list[TrajectoryOf], Field(min_length=1, max_length=MOST)]
+    trajectories: Annotated[list[TrajectoryOf], Field(min_length=1, max_length=LARGEST_GROUP)]
 
 
 class ReportOf(Report):
@@ -147,7 +147,7 @@ class ReportOf(Report):
 class Reports(_Strict):
     """Noised reports that are submitted together."""
 
-    reports: Annotated[list[ReportOf], Field(min_length=1, max_length=MOST)]
+    reports: Annotated[list[ReportOf], Field(min_length=1, max_length=LARGEST_GROUP)]
 
 
 class AllOpened(BaseModel):

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The page's routes: its files, which hold no number, and insights, which are for whoever may read published numbers."""
+"""The page's routes: its files, which hold no number, and diagnostics, which are for whoever may read published numbers."""
 
 from __future__ import annotations
 
@@ -79,7 +79,7 @@ class FitFigures(BaseModel):
     probability: float
 
 
-class Insights(BaseModel):
+class Diagnostics(BaseModel):
     """What a version's release says; ``signal`` is null for version 0, which has none, ``fit`` before the second release
     and where a family has none. Public, and never changes."""
 
@@ -102,25 +102,27 @@ def part(name: str, known: Known = None) -> Response:
     return _file(name, known)
 
 
-@router.get("/v1/insights", dependencies=READER, response_model=Insights, responses=documented())
+@router.get("/v1/diagnostics", dependencies=READER, response_model=Diagnostics, responses=documented())
 def newest(deployment: Served) -> Response:
     """What the newest published version's release says about its signal and its value."""
     version = int(deployment.clock()[0].served_version)
     return Response(
-        _insights(deployment, version), media_type="application/json", headers={"Cache-Control": "no-cache"}
+        _diagnostics(deployment, version), media_type="application/json", headers={"Cache-Control": "no-cache"}
     )
 
 
-@router.get("/v1/insights/{version}", dependencies=READER, response_model=Insights, responses=documented(404))
+@router.get("/v1/diagnostics/{version}", dependencies=READER, response_model=Diagnostics, responses=documented(404))
 def of_version(version: Annotated[int, Path(ge=0, le=INDEX)], deployment: Served) -> Response:
     """The same for one published version."""
-    return Response(_insights(deployment, version), media_type="application/json", headers={"Cache-Control": FOREVER})
+    return Response(
+        _diagnostics(deployment, version), media_type="application/json", headers={"Cache-Control": FOREVER}
+    )
 
 
 @functools.lru_cache(maxsize=256)
-def _insights(deployment: Reception, version: int) -> bytes:
+def _diagnostics(deployment: Reception, version: int) -> bytes:
     """The answer for one version, which never changes."""
-    return json.dumps(Insights.model_validate(deployment.insights(version)).model_dump()).encode()
+    return json.dumps(Diagnostics.model_validate(deployment.diagnostics(version)).model_dump()).encode()
 
 
 @functools.cache

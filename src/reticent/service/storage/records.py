@@ -177,10 +177,10 @@ def publish(tx: Connection, version: int, content: bytes, entry: dict[str, str])
     insert_new(tx, CHAIN, version=version, **entry)
     newer = (DEPLOYMENT.c.id == ONLY) & (DEPLOYMENT.c.served_version < version)
     tx.execute(sa.update(DEPLOYMENT).where(newer).values(served_version=version))
-    refer(tx, version, version)
+    set_reference(tx, version, version)
 
 
-def refer(tx: Connection, number: int, version: int) -> None:
+def set_reference(tx: Connection, number: int, version: int) -> None:
     """Fix the reference of a round, unless it is fixed."""
     open_ended = (ROUNDS.c.number == number) & ROUNDS.c.reference.is_(None)
     tx.execute(sa.update(ROUNDS).where(open_ended).values(reference=version))

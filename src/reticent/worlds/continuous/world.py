@@ -30,7 +30,7 @@ from reticent.worlds.continuous.model import (
     make_continuous_model,
 )
 from reticent.worlds.continuous.quadrature import Grid
-from reticent.worlds.world import RewardKind, World, invert, make_world
+from reticent.worlds.world import RewardKind, World, invert, world_from_parameters
 
 
 @dataclasses.dataclass(frozen=True)
@@ -217,7 +217,7 @@ def continuous_blend(
 
     Raises:
       InvalidInput: the judging grid has negative weights, a grid is too coarse, the weights leave the simplex, a sampler
-        leaves the box, or anything that :func:`reticent.worlds.make_world` would refuse.
+        leaves the box, or anything that :func:`reticent.worlds.world_from_parameters` would refuse.
     """
     if not judge.positive:
         raise InvalidInput("judge", "a grid with negative weights", "one with positive weights", "use a tensor grid")
@@ -258,7 +258,7 @@ def blend_on_nodes(
     stationary = np.ndim(weights) == 1 and np.ndim(reward_weights) == 1
     model = candidates.model(grid, bounds=bounds, stationary=stationary)
     theta_r = _reward_theta(model, reward_weights)
-    return make_world(model.on_nodes(), theta, theta_r, name=name, reward_kind=reward_kind)
+    return world_from_parameters(model.on_nodes(), theta, theta_r, name=name, reward_kind=reward_kind)
 
 
 def _reward_theta(model: ContinuousModel, reward_weights: Any) -> Array:

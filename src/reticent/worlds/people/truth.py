@@ -11,7 +11,7 @@ from reticent.worlds.model import About, Model
 from reticent.worlds.records import Fitted
 from reticent.worlds.records.fitting import model_of
 from reticent.worlds.records.kernel import Kernel
-from reticent.worlds.world import World, checked_truth, make_world
+from reticent.worlds.world import World, checked_truth, world_from_parameters
 
 
 def world_of(fitted: Fitted, truth: Kernel, initial: np.ndarray, weights: np.ndarray, name: str) -> World:
@@ -34,7 +34,7 @@ def blend_world(model: Model, kernel: Kernel, weights: np.ndarray, name: str) ->
     """The world that blends a fit's candidates by ``weights``, rewards included."""
     longest = float(np.linalg.norm(kernel.rewards[:, : model.d2], axis=1).max()) or 1.0
     reward_weights = weights if model.d2 == kernel.d else np.ones(1)
-    return make_world(model, weights, longest * reward_weights, name=name)
+    return world_from_parameters(model, weights, longest * reward_weights, name=name)
 
 
 def table_of(kernel: Kernel) -> np.ndarray:

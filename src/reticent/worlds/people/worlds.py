@@ -18,7 +18,7 @@ from reticent.worlds.model import make_model
 from reticent.worlds.names import Names
 from reticent.worlds.people.data import FOLDER, locate
 from reticent.worlds.registry import register_world
-from reticent.worlds.world import World, checked_truth, make_world
+from reticent.worlds.world import World, checked_truth, world_from_parameters
 
 Who = Literal["all", "changing"]
 
@@ -121,7 +121,9 @@ def hillstrom() -> World:
         names=Names(trial.CODING.state_names, trial.CODING.action_names),
     )
     arm = (rates * number).sum(axis=0) / number.sum(axis=0)
-    return dataclasses.replace(make_world(model, [1.0], arm, name="hillstrom"), **checked_truth(stays, rates[None]))
+    return dataclasses.replace(
+        world_from_parameters(model, [1.0], arm, name="hillstrom"), **checked_truth(stays, rates[None])
+    )
 
 
 @register_world("heartsteps", episodes=20_000, sizes=(12, 3, 5, 3, 3), requires=_data_of("heartsteps"))

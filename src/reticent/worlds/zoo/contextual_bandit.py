@@ -18,7 +18,7 @@ import numpy as np
 from reticent.errors import InvalidInput
 from reticent.worlds.model import make_model
 from reticent.worlds.registry import register_world
-from reticent.worlds.world import World, make_world
+from reticent.worlds.world import World, world_from_parameters
 
 SHORTEST = 0.5
 """Least length of a feature vector. Lengths differ, so that the first user is not met with ties."""
@@ -48,4 +48,4 @@ def contextual_bandit(*, contexts: int = 20, actions: int = 8, d: int = 5, seed:
         sums_to_one=True,
         stationary=True,
     )
-    return make_world(model, [1.0], theta / np.linalg.norm(theta), name="contextual-bandit")
+    return world_from_parameters(model, [1.0], theta / np.linalg.norm(theta), name="contextual-bandit")

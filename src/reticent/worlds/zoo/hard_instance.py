@@ -47,7 +47,7 @@ from reticent.errors import InvalidInput
 from reticent.worlds.blend import Bounds, check_bounds
 from reticent.worlds.model import make_model
 from reticent.worlds.registry import register_world
-from reticent.worlds.world import World, make_world
+from reticent.worlds.world import World, world_from_parameters
 
 MOST_DIMENSIONS = 9
 """256 actions; every further dimension doubles them."""
@@ -101,7 +101,7 @@ def hard_instance(
         known_rewards=goal[0],
     )
     theta = np.concatenate([np.full((horizon, 1), 1 / alpha), gap * signs / beta], axis=1)
-    return make_world(model, theta, [1.0], name="hard-instance")
+    return world_from_parameters(model, theta, [1.0], name="hard-instance")
 
 
 def scales(d: int, gap: float) -> tuple[float, float]:

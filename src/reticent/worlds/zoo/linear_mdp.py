@@ -25,7 +25,7 @@ import numpy as np
 from reticent.errors import InvalidInput
 from reticent.worlds.model import make_model
 from reticent.worlds.registry import register_world
-from reticent.worlds.world import World, make_world
+from reticent.worlds.world import World, world_from_parameters
 
 SHARP, FEW_SUCCESSORS = 0.2, 0.3
 """Dirichlet concentrations of the features and of the measures."""
@@ -69,4 +69,4 @@ def linear_mdp(
         linear_features=features,
     )
     theta = np.broadcast_to(measures.reshape(steps, d * states), (horizon, d * states))
-    return make_world(model, theta, np.broadcast_to(rewards, (horizon, d)), name="linear-mdp")
+    return world_from_parameters(model, theta, np.broadcast_to(rewards, (horizon, d)), name="linear-mdp")

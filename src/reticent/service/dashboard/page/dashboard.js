@@ -11,7 +11,7 @@ const RATE_WINDOW = 120; // seconds
 const COLOURS = ["#7db4f0", "#f5b25c", "#6fcf97", "#f29bc1", "#f2e05c", "#b8a1f0", "#62d0cc", "#f58b7a"];
 
 const $ = (id) => document.getElementById(id);
-const insights = new Map(); // by version; they never change
+const diagnostics = new Map(); // by version; they never change
 const samples = []; // [seconds, users admitted], as this page has seen them
 let status = null, ledger = null, board = null, names = null, firstState = 0;
 
@@ -373,9 +373,9 @@ function versionsShown(newest) {
 
 async function loadInsights(newest) {
   for (const version of versionsShown(newest).reverse()) { // the newest first: it is what people look for
-    if (!insights.has(version)) {
+    if (!diagnostics.has(version)) {
       try {
-        insights.set(version, await read(`/v1/insights/${version}`));
+        diagnostics.set(version, await read(`/v1/diagnostics/${version}`));
       } catch {
         return; // the stream's loop says what is wrong, and comes back here with the next version
       }
@@ -386,7 +386,7 @@ async function loadInsights(newest) {
 }
 
 function drawInsights() {
-  const now = board && insights.get(board.version);
+  const now = board && diagnostics.get(board.version);
   if (!now) return;
   drawValue(now);
   drawSignal(now);
@@ -435,7 +435,7 @@ function drawValue(now) {
     ? `proven interval, noise included: right for all versions at once with probability ${short(100 * value.confidence)} %, ` +
       "if the model is right"
     : "";
-  const shown = versionsShown(now.version).map((version) => insights.get(version)).filter(Boolean);
+  const shown = versionsShown(now.version).map((version) => diagnostics.get(version)).filter(Boolean);
   const { add, box, y, below } = chart("value-chart", 226,
     `Estimated reward of a new user by policy version. Version ${now.version}: estimate ${short(value.estimate)}, ` +
     `agent's doubt ${short(value.cautious)} to ${short(value.optimistic)}` +

@@ -1,0 +1,149 @@
+# SPDX-License-Identifier: Apache-2.0
+"""One version of the public policy: what users act by, and what their contributions are made of."""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+import secrets
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from reticent_wire.arrays import from_json, to_json
+from reticent_wire.errors import InvalidInput
+from reticent_wire.forms import form_named
+
+Floats = NDArray[np.float64]
+
+
+@dataclasses.dataclass(frozen=True, eq=False)  # arrays have no single truth value to compare by
+class Billboard:
+    """One version of the public policy.
+
+    Attributes:
+      policy: chosen actions ``(H, S)``, or probabilities ``(H, S, A)``.
+      report: what contributions under this version are made of, by name; which arrays, the rules' form says.
+      model: digest of the model it belongs to.
+      form: of contributions; it says whether what a user is served depends on her place. None: it does not.
+      actions: how many there are; 0 if that is not known.
+      floor: the least probability of every action, which chosen actions are mixed with; 0 is none. It is fixed before the
+        first user, so that it depends on nobody's data.
+    """
+
+    version: int
+    policy: Floats | NDArray[np.integer[Any]]
+    report: Mapping[str, Floats] = dataclasses.field(default_factory=dict)
+    model: str = ""
+    form: str | None = None
+    actions: int = 0
+    floor: float = 0.0
+
+    @classmethod
+    def read(cls, content: Mapping[str, Any]) -> Billboard:
+        """The billboard in an answer of the service."""
+        horizon, states = int(content["horizon"]), int(content["states"])
+        greedy = content["method"] == "value-iteration"
+        shape = (horizon, states) if greedy else (horizon, states, int(content["actions"]))
+        policy = from_json("policy", content["policy"], dtype="<i4" if greedy else "<f8", shape=shape)
+        actions = int(content["actions"])
+        # Refused when it is read: an action that there is not would stop those users only who come to its state.
+        if greedy and actions and not (policy.min() >= 0 and policy.max() < actions):
+            raise InvalidInput("policy", "an action that there is not", f"0 to {actions - 1}", "ask the operator")
+        report = {
+            str(name): from_json(f"report.{name}", array, dtype="<f8", shape=tuple(array["shape"]))
+            for name, array in content["report"].items()
+        }
+        form, floor = content.get("form"), float(content.get("floor", 0.0))
+        if not 0 <= floor * max(actions, 1) <= 1 + 1e-9 or (floor and not greedy):
+            raise InvalidInput(
+                "floor", floor, f"from 0 to 1/{actions}, of chosen actions", "ask the service's operator"
+            )
+        return cls(
+            int(content["version"]), policy, report, str(content["model"]),
+            None if form is None else str(form), actions, floor,
+        )  # fmt: skip
+
+    def to_json(self) -> dict[str, Any]:
+        """What :meth:`read` reads."""
+        return {
+            "version": self.version,
+            "method": "value-iteration" if self.greedy else "policy-optimization",
+            "horizon": self.horizon,
+            "states": self.states,
+            "actions": self.actions,
+            "floor": self.floor,
+            "form": self.form,
+            "policy": to_json(self.policy),
+            "report": {name: to_json(array) for name, array in self.report.items()},
+            "model": self.model,
+        }
+
+    @property
+    def horizon(self) -> int:
+        return int(self.policy.shape[0])
+
+    @property
+    def states(self) -> int:
+        return int(self.policy.shape[1])
+
+    @property
+    def greedy(self) -> bool:
+        """Whether the policy is choices, and not probabilities."""
+        return bool(np.issubdtype(self.policy.dtype, np.integer))
+
+    def act(self, step: int, state: int, uniform: float | None = None) -> int:
+        """The action at 0-based ``step``; ``uniform`` in [0, 1), by default the operating system's, decides where the
+        policy is random. For a user whose place does not matter; :meth:`choose` is for everyone."""
+        if self.greedy:
+            return self.floored(int(self.policy[step, state]), uniform)
+        chance = _uniform() if uniform is None else uniform
+        row = self._cumulative[step, state]
+        # The last entry may round to below 1; an action past the end must never come out.
+        return min(int((chance >= row).sum()), len(row) - 1)
+
+    def choose(self, step: int, state: int, place: int | None, uniform: float | None = None) -> int:
+        """The action of the user at ``place`` of her round, 0-based; None for one who is not learned from."""
+        if self.form is None:
+            return self.act(step, state, uniform)
+        chance = _uniform() if uniform is None else uniform
+        return form_named(self.form).act(self, step, state, place, self.actions, chance)
+
+    def floored(self, chosen: int, uniform: float | None = None) -> int:
+        """A chosen action or, with probability A·floor, one at random."""
+        if not self.floor:
+            return chosen
+        chance = _uniform() if uniform is None else uniform
+        return min(int(chance / self.floor), self.actions - 1) if chance < self.actions * self.floor else chosen
+
+    def probability(self, step: int, state: int, place: int | None, action: int) -> float:
+        """With what probability :meth:`choose` takes ``action`` there: what is logged with every decision.
+
+        It follows from what is published and from her place, never from what she did.
+        """
+        if self.form is not None:
+            return form_named(self.form).probability(self, step, state, place, self.actions, action)
+        return self.probability_by_policy(step, state, action)
+
+    def probability_by_policy(self, step: int, state: int, action: int) -> float:
+        """The same for a user whose place does not matter."""
+        if not self.greedy:
+            return float(self.policy[step, state, action])
+        return self.probability_of(int(self.policy[step, state]), action)
+
+    def probability_of(self, chosen: int, action: int) -> float:
+        """With what probability :meth:`floored` takes ``action``."""
+        return (
+            self.floor + (1 - self.actions * self.floor) * (action == chosen) if self.floor else float(action == chosen)
+        )
+
+    @functools.cached_property
+    def _cumulative(self) -> Floats:
+        return np.cumsum(self.policy, axis=-1)
+
+
+def _uniform() -> float:
+    """A uniform number in [0, 1) of the operating system's entropy."""
+    return secrets.randbits(53) * 2.0**-53

@@ -9,7 +9,7 @@ PIP    := $(BIN)/python -m pip install --quiet --disable-pip-version-check -c co
 DEMO   ?= results/demo
 PACKAGES := pyproject.toml clients/python/pyproject.toml
 
-.PHONY: demo serve-demo test client-test typescript-test verify verify-rest soak mutants dependencies docs lint format clean
+.PHONY: demo serve-demo test client-test typescript-test guards verify soak mutants dependencies docs lint format clean
 
 demo: $(VENV)/.core
 	$(BIN)/reticent run --world mobile-health --agent private-score-vi --agent private-linopt-vi:calibration=paper --episodes 20000 --seeds 8 --out $(DEMO)
@@ -32,13 +32,15 @@ client-test:
 typescript-test:
 	cd clients/typescript && npm install --no-audit --no-fund && npm test
 
-# The long privacy verification, with what `make test` has of it. Regrets are compared bit by bit with every pass of XLA.
-verify: $(VENV)/.dev
-	$(BIN)/python -m pytest -n 2 --dist worksteal -m "not soak" tests/privacy tests/mutants tests/agents tests/audit tests/service
-	$(BIN)/python -m pytest -n 2 --dist worksteal --optimized -m "not soak" tests/golden
+# The long tests that guard a promise: replays, attacks, neighbouring data sets, contracts of private agents, one planted bug
+# of each class, regrets of what can be deployed. Regrets are compared bit by bit, with every pass of XLA.
+guards: $(VENV)/.dev
+	$(BIN)/python -m pytest -n 2 --dist worksteal -m "verify and guard" --ignore tests/golden
+	$(BIN)/python -m pytest -n 2 --dist worksteal --optimized -m "verify and guard" tests/golden
 
-# What `make verify` does beyond `make test`, and all other long tests.
-verify-rest: $(VENV)/.dev
+# Every long test: the guards, all planted bugs, coverage and transcription statistics, worlds, experiments. An hour; run every
+# night, and before a change of privacy/, audit/, service/ or an audit hook is merged.
+verify: $(VENV)/.dev
 	$(BIN)/python -m pytest -n 2 --dist worksteal -m verify --ignore tests/golden
 	$(BIN)/python -m pytest -n 2 --dist worksteal --optimized -m verify tests/golden
 

@@ -88,13 +88,13 @@ TARGETS = {
     "guarantee": Target(f"{PRIVACY}/guarantee.py", (LEDGER, "tests/privacy/test_guarantee.py"), most=30),
     "ledger": Target(f"{PRIVACY}/ledger.py", (LEDGER,)),
     "participation": Target(f"{PRIVACY}/participation.py", ("tests/privacy/test_participation.py",), most=40),
-    "arrivals": Target(f"{PRIVACY}/arrivals.py", ("tests/privacy/test_late_reports.py",)),
+    "late-reports": Target(f"{PRIVACY}/late_reports.py", ("tests/privacy/test_late_reports.py",)),
     "sums": Target(f"{PRIVACY}/sums.py", ("tests/privacy/test_sums.py", TRUST_MODELS, PROTOCOL), most=25),
     "account": Target(f"{PRIVACY}/accounting/account.py", (LEDGER,)),
     "gaussian": Target(f"{PRIVACY}/accounting/gaussian.py", (f"{ACCOUNTS}/test_gaussian_accountant.py",), most=40),
     "binomial": Target(f"{PRIVACY}/accounting/binomial.py", (f"{ACCOUNTS}/test_binomial_account.py",), most=30),
     "guessing": Target(f"{PRIVACY}/accounting/guessing.py", (f"{ACCOUNTS}/test_guessing.py",), most=40),
-    "atoms": Target(f"{PRIVACY}/atoms.py", ("tests/privacy/test_degenerate_noise.py",), most=20),
+    "degenerate-noise": Target(f"{PRIVACY}/degenerate_noise.py", ("tests/privacy/test_degenerate_noise.py",), most=20),
     # -- counters and trust models
     "tree": Target(
         f"{PRIVACY}/counters/tree.py", (COUNTERS,), "every_name or (tree and not (table or plain_tree_is or 64))", most=40,

@@ -60,6 +60,18 @@ def pytest_configure(config: pytest.Config) -> None:
     wake_devices()
 
 
+GUARDED = ("audit", "client", "inference", "privacy", "service")
+"""Folders whose long tests all guard a promise, and are run by ``.ci/run``; elsewhere a test says so itself."""
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    here = Path(__file__).parent
+    for item in items:
+        folder = item.path.relative_to(here).parts[0] if item.path.is_relative_to(here) else "client"
+        if folder in GUARDED and item.get_closest_marker("verify"):
+            item.add_marker(pytest.mark.guard)
+
+
 def pytest_collection_finish() -> None:
     """What is there before the first test stays, and the collector of cycles need not go through it again and again."""
     gc.freeze()

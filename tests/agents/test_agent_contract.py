@@ -49,9 +49,17 @@ QUICK = {"private-score-vi", "private-linopt-vi:trust=local", "private-ucb-vi"}
 """Three families and two trust models; all others play in the long verification. What they promise is quick."""
 
 
+def marks(spec: str) -> list[pytest.MarkDecorator]:
+    """Contracts of private agents guard their promises; those of the others are part of ``make verify`` alone."""
+    if spec in QUICK:
+        return []
+    private = "epsilon" in AGENTS.find(spec.partition(":")[0]).options
+    return [pytest.mark.verify, pytest.mark.guard] if private else [pytest.mark.verify]
+
+
 @pytest.fixture(
     scope="module",
-    params=[pytest.param(spec, marks=() if spec in QUICK else pytest.mark.verify) for spec in SPECS],
+    params=[pytest.param(spec, marks=marks(spec)) for spec in SPECS],
 )
 def spec(request: pytest.FixtureRequest) -> str:
     """Module scope: pytest then runs all checks of one agent in a row, and what they share is computed once."""

@@ -115,6 +115,7 @@ def test_the_ledger_ends_at_the_promise(options) -> None:
     assert agent.promise.trust.name == options.get("trust", "joint")
 
 
+@pytest.mark.guard
 @pytest.mark.verify
 @pytest.mark.parametrize("options", TRUSTS, ids=str)
 def test_the_running_code_keeps_the_promise(options) -> None:

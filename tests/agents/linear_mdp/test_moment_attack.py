@@ -18,6 +18,8 @@ from reticent.audit import Audit, Pair, Replay, Subject, audit, replay, user_of
 from reticent.errors import InvalidInput
 from reticent.worlds import Episode, make_model, make_world
 
+pytestmark = pytest.mark.guard
+
 HALF = np.array([[1.0, 0.0], [0.5, np.sqrt(0.75)]])
 """Two unit features with inner product s/2 = 1/2: the pair that attains the joint sensitivity at moment_share 1."""
 

@@ -15,6 +15,8 @@ from reticent.privacy.guarantee import guarantee_of
 from reticent.privacy.neighbouring_datasets import realised_strength
 from reticent.worlds import make_world
 
+pytestmark = pytest.mark.guard
+
 
 @pytest.mark.verify
 def test_the_worst_trajectories_are_possible_and_beat_random_ones() -> None:

@@ -19,6 +19,8 @@ from reticent.errors import InvalidInput, UnknownName
 from reticent.simulation.rollout import episode_uniforms, rollout
 from reticent.worlds import World, make_world, tabular
 
+pytestmark = pytest.mark.guard
+
 EPISODES = 40
 
 

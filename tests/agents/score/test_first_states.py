@@ -26,6 +26,8 @@ from reticent.simulation.simulate import simulate
 from reticent.worlds import Episode, make_world, with_unknown_start, world_from_parameters
 from reticent_wire.clipping import clip_norm
 
+pytestmark = pytest.mark.guard
+
 TINY = "random-blend:states=3,actions=2,horizon=2,d1=2,d2=2,per_step=true"
 KNOWN, WORLD = make_world(TINY), make_world(TINY + ",initial=unknown")
 KINDS = ["joint", "local", "shuffle", "joint,adjacency=zero-out", "joint,deployment=true", "joint,start_share=0.5"]

@@ -106,6 +106,7 @@ def test_it_learns_what_to_do_anywhere(score: str) -> None:
 # -- the promise --------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.guard
 @pytest.mark.verify
 @pytest.mark.parametrize("kind", ["joint", "local", "joint,score=likelihood"])
 def test_the_promise_is_that_of_the_clip_whatever_the_nodes_are(kind: str) -> None:
@@ -119,6 +120,7 @@ def test_the_promise_is_that_of_the_clip_whatever_the_nodes_are(kind: str) -> No
     assert 1 < apart <= 2
 
 
+@pytest.mark.guard
 @pytest.mark.verify
 @pytest.mark.parametrize("score", SCORES)
 def test_states_outside_the_box_stay_within_the_ball(score: str) -> None:
@@ -132,6 +134,7 @@ def test_states_outside_the_box_stay_within_the_ball(score: str) -> None:
         assert np.linalg.norm(sent) <= 1
 
 
+@pytest.mark.guard
 @pytest.mark.verify
 def test_users_with_real_states_replayed() -> None:
     one = Subject(make_agent("private-score-vi:first=0.1,growth=1,epsilon=8", the_model(), 2))

@@ -12,6 +12,8 @@ from reticent.audit import Subject, audit, check_noise, realised_mu, replay, see
 from reticent.worlds import Episode
 from reticent.worlds.registry import make_world
 
+pytestmark = pytest.mark.guard
+
 WORLD = make_world("random-blend:states=3,actions=2,horizon=2,d1=2,d2=2,per_step=true")
 KINDS = ["joint", "local", "shuffle", "joint,adjacency=zero-out", "joint,deployment=true", "joint,score=likelihood"]
 

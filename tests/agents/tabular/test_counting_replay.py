@@ -26,6 +26,8 @@ from reticent.audit import (
 from reticent.privacy.counters import EpochCounter, RunningSum, TreeCounter
 from reticent.worlds import Episode, make_world
 
+pytestmark = pytest.mark.guard
+
 WORLD = make_world("random-blend:states=3,actions=2,horizon=2,d1=2,d2=2")
 USERS = 4
 STREAM = {"counter": "epochs", "first": 1, "growth": 1.5}

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The price of privacy: private-score-vi beside other learners, in one run. Makes the tables of docs/improvements.md.
+"""The price of privacy: private-score-vi beside other learners. Makes the tables of docs/improvements.md and its records.
 
     python benchmarks/flagship.py main zoo local shuffle epsilons blends million sensitivity floor curves \
         --out results/flagship.json

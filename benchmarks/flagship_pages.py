@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What benchmarks/flagship.py measured, as the README's first picture and as the tables of docs/improvements.md.
+"""Measurements of benchmarks/flagship.py as pictures and as the tables of docs/improvements.md and its records.
 
     python benchmarks/flagship_pages.py --picture docs/pictures/flagship.png
     python benchmarks/flagship_pages.py --tables

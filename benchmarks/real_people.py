@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What there is to learn from recorded people: the tables of docs/real-people.md.
+"""What there is to learn from recorded people: the tables of docs/measurements/people.
 
     RETICENT_DATA=FOLDER python benchmarks/real_people.py                   # all of them, two minutes on one core
     RETICENT_DATA=FOLDER python benchmarks/real_people.py msnbc --out DIR   # one, and its model file

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Learners among recorded people: what they earn, at which ε and trust, beside the pilot's plan (docs/real-people.md).
+"""Learners among recorded people: reward by ε and trust, beside the pilot's plan (docs/measurements/people).
 
     RETICENT_DATA=FOLDER python benchmarks/real_people_learners.py msnbc --orders 3
     RETICENT_DATA=FOLDER python benchmarks/real_people_learners.py hillstrom jester --orders 16

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What it costs not to know where users begin, and to be wrong about it (docs/learners.md).
+"""What it costs not to know where users begin, and to be wrong about it (docs/measurements/unknown-start.md).
 
     python benchmarks/unknown_start.py --users 20000 --seeds 16
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""docs/audit.md says which test looks at which entry point and kind of neighbour: every one of them is there."""
+"""Every test that docs/measurements/audit-coverage.md names, by entry point and kind of neighbour, exists."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import pytest
 from real_path import KINDS
 
 ROOT = Path(__file__).parents[2]
-PAGE = ROOT / "docs" / "audit.md"
+PAGE = ROOT / "docs" / "measurements" / "audit-coverage.md"
 COLUMNS = ("entry point", "swap", "refusal", "silence", "lateness", "retries", "order")
 ENTRIES = (
     "library (simulation)", "embedded agent, in order", "embedded agent, tickets", "service, SQLite", "service, PostgreSQL",

@@ -2,8 +2,8 @@
 """Broken variants of the privacy code: one mistake each, made at run time, and the check that must see it.
 
 A mutant is registered with ``@mutant(mistake, examination, sees)``; the function applies the patch. ``sees`` is a regular
-expression that one of the findings must match, so that a mutant is caught for the right reason. ``docs/audit.md`` has
-the table, and a test keeps the two equal.
+expression that one of the findings must match, so that a mutant is caught for the right reason. The table is in
+``docs/measurements/planted-bugs.md`` and ``planted-bugs-deployed.md``; a test keeps registry and table equal.
 """
 
 from __future__ import annotations

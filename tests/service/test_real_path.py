@@ -2,7 +2,7 @@
 """The privacy proof carried out on what is deployed: embedded agent, service on either database, device, shuffler.
 
 Neighbours differ by what one user sends, by values that are none, by silence, lateness, retries and order.
-docs/audit.md has the table of entry points and kinds.
+docs/measurements/audit-coverage.md has the table of entry points and kinds.
 """
 
 from __future__ import annotations

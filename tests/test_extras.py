@@ -111,7 +111,7 @@ def test_every_optional_package_has_an_extra_and_every_import_a_home() -> None:
     """What the sources import is in the core, in an extra that :data:`EXTRAS` names, or in the standard library."""
     spelled = {"yaml": "pyyaml"}
     core = {entry.split(">")[0] for entry in PROJECT["dependencies"]}
-    assert core == {"jax", "numpy", "scipy", "typer", "rich", "pyyaml"}
+    assert core == {"jax", "numpy", "scipy", "typer", "rich", "pyyaml", "jinja2"}
     imported = set()
     for path in (ROOT / "src" / "reticent").rglob("*.py"):
         for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
@@ -120,7 +120,7 @@ def test_every_optional_package_has_an_extra_and_every_import_a_home() -> None:
             elif isinstance(node, ast.ImportFrom) and node.level == 0 and node.module:
                 imported.add(node.module.partition(".")[0])
     outside = {name for name in imported if name not in sys.stdlib_module_names and name not in OWN}
-    brought_along = {"starlette", "typing_extensions"}  # by FastAPI; read by type checkers only
+    brought_along = {"starlette", "typing_extensions", "markupsafe"}  # by FastAPI and Jinja2
     assert {name for name in outside if spelled.get(name, name) not in core} <= {*EXTRAS, *brought_along}
     for package, extra in EXTRAS.items():
         brought = " ".join(PROJECT["optional-dependencies"][extra]).replace("-", "_").lower()

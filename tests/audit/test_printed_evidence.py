@@ -14,11 +14,11 @@ import pytest
 from reticent.agents import make_agent
 from reticent.audit import Attack, Audit, Bound, Evidence, Scores
 from reticent.audit.degenerate_noise import degenerate_noise_evidence
-from reticent.audit.page import audit_html
 from reticent.audit.picture import audit_figure
 from reticent.cli.audit import print_audit, write
 from reticent.privacy.degenerate_noise import DegenerateCount
 from reticent.privacy.guarantee import Guarantee
+from reticent.reports.audit_page import audit_html
 from reticent.worlds import make_world
 
 
@@ -65,7 +65,7 @@ def test_the_bound_is_printed_everywhere_and_beside_the_claim(bounds, verdict, t
     stored = json.loads((tmp_path / "audit.json").read_text())
     assert (stored["lower_bound_epsilon"], stored["claimed_epsilon"], stored["verdict"]) == (bounds[0], 1.0, verdict)
     assert stored["attacks"][1]["lower_bounds"]["gdp-fit"]["epsilon"] == bounds[1]
-    assert f'"lower_bound_epsilon": {bounds[0]}' in (tmp_path / "audit.html").read_text().replace("&quot;", '"')
+    assert f'"lower_bound_epsilon": {bounds[0]}' in (tmp_path / "audit.html").read_text().replace("&#34;", '"')
 
 
 def test_missing_noise_is_printed_everywhere_and_is_a_violation_by_itself(tmp_path, capsys) -> None:

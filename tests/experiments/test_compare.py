@@ -16,8 +16,8 @@ from reticent.cli import app
 from reticent.errors import InvalidInput, ReticentError, UnknownName
 from reticent.experiments.compare import Comparison, compare
 from reticent.experiments.compare.field import gather, whom_to_trust
-from reticent.experiments.compare.page import comparison_html, rows
 from reticent.experiments.compare.picture import draw_gaps, draw_regret
+from reticent.reports.comparison_page import comparison_html, rows
 from reticent.worlds import make_world
 
 WORLD = "random-blend:states=4,actions=2,horizon=2,d=2"

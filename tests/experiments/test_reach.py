@@ -8,7 +8,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
-from reticent.experiments.reach import in_words, median_users_until, users_until
+from reticent.experiments.reach import median_users_until, users_until
+from reticent.reports.numbers import users_in_words
 
 CURVES = hnp.arrays(
     float, st.tuples(st.integers(1, 5), st.integers(1, 8)), elements=st.sampled_from([0.0, 0.04, 0.05, 0.06, 1.0])
@@ -42,5 +43,5 @@ def test_at_least_half_of_the_seeds_are_there_after_the_median(gap: np.ndarray) 
 
 def test_where_there_is_nothing_to_learn_there_is_no_number() -> None:
     assert median_users_until(np.array([1, 2]), np.ones((3, 2)), 1.0, 0.0) is None
-    assert in_words(None) == "–"
-    assert in_words(20_000.0) == "20,000"
+    assert users_in_words(None) == "–"
+    assert users_in_words(20_000.0) == "20,000"

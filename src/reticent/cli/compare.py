@@ -82,8 +82,8 @@ def write(found: Comparison, directory: Path) -> None:
     """The pictures, the page and the numbers."""
     import json
 
-    from reticent.experiments.compare.page import comparison_html
     from reticent.experiments.compare.picture import draw_gaps, draw_regret
+    from reticent.reports.comparison_page import comparison_html
 
     directory.mkdir(parents=True, exist_ok=True)
     regret, gaps = draw_regret(found), draw_gaps(found)
@@ -97,7 +97,7 @@ def write(found: Comparison, directory: Path) -> None:
 def print_comparison(found: Comparison, directory: Path) -> None:
     """The advice, the table, who is absent, and where the files are."""
     from reticent.cli.output import print_table
-    from reticent.experiments.compare.page import HEAD, rows
+    from reticent.reports.comparison_page import HEAD, rows
 
     config = found.result.config
     print(

@@ -103,8 +103,8 @@ def interruption(result: RunResult) -> str:
 def print_result(result: RunResult, directory: Path) -> None:
     """The table of results and where the files are."""
     from reticent.cli.output import print_table
-    from reticent.experiments.reach import in_words
     from reticent.experiments.storage import CONFIG, METADATA, REPORT, picture_file, results_file
+    from reticent.reports.numbers import users_in_words
 
     users = f"{result.config.episodes:,} users, {len(result.config.seeds)} seeds"
     print(f"{result.config.world}: {users}; best value {result.optimal_value:.4f}, random {result.uniform_value:.4f}")
@@ -117,7 +117,7 @@ def print_result(result: RunResult, directory: Path) -> None:
                 "–" if row["regret_stderr"] is None else f"{row['regret_stderr']:,.1f}",
                 f"{row['final_gap']:.4f}",
                 "–" if row["final_gap_share"] is None else f"{100 * row['final_gap_share']:.1f}%",
-                in_words(row["users_until_5_percent"]),
+                users_in_words(row["users_until_5_percent"]),
                 f"{row['episodes_per_second']:,.0f}",
                 f"{row['seconds'] + row['compile_seconds']:.1f}",
             )

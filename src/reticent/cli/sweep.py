@@ -94,8 +94,9 @@ def show_cells(grid: Grid, directory: Path, as_json: bool) -> None:
     from reticent.cli.output import print_json, print_table
     from reticent.experiments.sweep import storage
     from reticent.experiments.sweep.cells import cells_of, short_world
-    from reticent.experiments.sweep.summary import shown, varied_options
+    from reticent.experiments.sweep.summary import varied_options
     from reticent.naming import join
+    from reticent.reports.numbers import option_in_words
 
     cells = cells_of(grid)
     done = {cell.id for cell in storage.finished(directory, cells)}
@@ -108,7 +109,7 @@ def show_cells(grid: Grid, directory: Path, as_json: bool) -> None:
     varied = varied_options(cells)
 
     def row(cell: Cell) -> tuple[str, ...]:
-        label = join(cell.agent, {key: shown(cell.options[key]) for key in varied[cell.agent]})
+        label = join(cell.agent, {key: option_in_words(cell.options[key]) for key in varied[cell.agent]})
         state = "finished" if cell.id in done else "to do"
         return (
             cell.id, short_world(cell.world), label, seed_words(cell.seeds), f"{cell.learner_episodes:,}", state,
@@ -137,7 +138,7 @@ def print_findings(result: SweepResult, directory: Path) -> None:
     """The table of every world and where the files are."""
     from reticent.cli.output import print_table
     from reticent.experiments.sweep import storage
-    from reticent.experiments.sweep.report import HEAD, table_rows
+    from reticent.reports.sweep_page import HEAD, table_rows
 
     for world in dict.fromkeys(setting.world for setting in result.settings):
         print(world)

@@ -40,8 +40,3 @@ def median_users_until(
     # The upper of the two in the middle: of an even number of seeds, half are there after as many users.
     median = float(found[len(found) // 2])
     return median if np.isfinite(median) else None
-
-
-def in_words(users: float | None) -> str:
-    """For a table's cell."""
-    return "–" if users is None else f"{users:,.0f}"

@@ -81,7 +81,7 @@ class RunResult:
         return [self._row(run) for run in self.runs]
 
     def _row(self, run: AgentRun) -> dict[str, Any]:
-        from reticent.reports.guarantee import promise
+        from reticent.reports.run_page import promise
 
         curves = run.curves
         regret, count = curves.regret[:, -1], len(curves.seeds)

@@ -100,14 +100,14 @@ def _draw(result: RunResult, path: Path) -> None:
 
         path.write_text(sketch_run(result), encoding="utf-8")
         return
-    from reticent.reports.guarantee import theory
+    from reticent.reports.run_page import theory
 
     result.plot(path, theory(result)[0] if result.config.theory else ())
 
 
 def write_run(result: RunResult, directory: Path) -> Path:
     """Write all five files of a run."""
-    from reticent.reports.report import report_html
+    from reticent.reports.run_page import report_html
 
     prepare(directory, result.config)
     write_results(result, directory)

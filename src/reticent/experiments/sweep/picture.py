@@ -20,8 +20,9 @@ from matplotlib.lines import Line2D
 from matplotlib.ticker import FuncFormatter, NullFormatter
 from matplotlib.transforms import ScaledTranslation
 
-from reticent.experiments.sweep.summary import Setting, shown
+from reticent.experiments.sweep.summary import Setting
 from reticent.naming import join
+from reticent.reports.numbers import option_in_words
 from reticent.reports.plots import COLOURS, DPI, FAINT, INK, WIDTH, band, band_words
 
 PREFERRED = ("epsilon", "episodes", "bonus_scale", "delta")
@@ -120,7 +121,7 @@ def horizontal_axis(settings: Sequence[Setting]) -> str | None:
 
 def _line_of(setting: Setting, axis: str | None) -> str:
     """The setting without the axis: all settings of one line have the same."""
-    return join(setting.agent, {key: shown(setting.options[key]) for key in setting.varied if key != axis})
+    return join(setting.agent, {key: option_in_words(setting.options[key]) for key in setting.varied if key != axis})
 
 
 def _at(setting: Setting, axis: str) -> float | None:

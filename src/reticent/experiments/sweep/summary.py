@@ -18,6 +18,7 @@ from reticent.errors import ReticentError
 from reticent.experiments.sweep import storage
 from reticent.experiments.sweep.cells import Cell, short_world
 from reticent.naming import join
+from reticent.reports.numbers import option_in_words
 
 if TYPE_CHECKING:
     import polars
@@ -59,7 +60,7 @@ class Setting:
     @property
     def label(self) -> str:
         """The agent with what distinguishes it from others of this sweep."""
-        return join(self.agent, {key: shown(self.options[key]) for key in self.varied})
+        return join(self.agent, {key: option_in_words(self.options[key]) for key in self.varied})
 
     @property
     def scale(self) -> float:
@@ -163,13 +164,6 @@ def summary_frame(settings: Sequence[Setting]) -> polars.DataFrame:
         {**setting.row(), **{f"option_{key}": _text(setting.options.get(key)) for key in keys}} for setting in settings
     ]
     return polars.DataFrame(rows, infer_schema_length=None)
-
-
-def shown(value: object) -> str:
-    """An option's value for people."""
-    if value is None:
-        return "default"
-    return f"{value:g}" if isinstance(value, float) else str(value)
 
 
 def _text(value: object) -> str | None:

@@ -17,7 +17,7 @@ from reticent.experiments import metadata
 from reticent.experiments.result import AgentRun
 from reticent.experiments.sweep import storage
 from reticent.experiments.sweep.cells import Cell
-from reticent.reports.guarantee import promise
+from reticent.reports.run_page import promise
 from reticent.simulation.simulate import Curves, simulate
 from reticent.worlds import World, make_world
 

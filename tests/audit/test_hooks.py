@@ -152,8 +152,7 @@ def test_its_mistakes_are_found_too() -> None:
 def test_who_brings_nothing_is_told_what_to_bring() -> None:
     @dataclasses.dataclass(frozen=True, kw_only=True)
     class Silent(VectorLearner):
-        def audit_hooks(self) -> object:
-            return Learner.audit_hooks(self)
+        audit_hooks = None
 
     agent = subject().agent
     silent = Silent(**{field.name: getattr(agent, field.name) for field in dataclasses.fields(agent)})

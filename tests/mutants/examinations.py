@@ -33,6 +33,7 @@ from reticent.audit import (
 )
 from reticent.audit.degenerate_noise import degenerate_noise_evidence
 from reticent.audit.returning import pattern_strength
+from reticent.learning.capabilities import audit_hooks
 from reticent.privacy.neighbouring_datasets import Pair, length_of, report_of
 from reticent.privacy.noise import SecureNoise
 from reticent.service import embedded as deployed
@@ -155,7 +156,7 @@ def searched(name: str = "private-linopt-vi", trials: int = 100_000, users: int 
 
     def examine() -> list[str]:
         audited = Subject(make_agent(name, tiny_world().model, users, **options))
-        hooks = audited.agent.audit_hooks()
+        hooks = audit_hooks(audited.agent)
         if isinstance(hooks, OwnReleases):
             scores = hooks.play(hooks.canaries(tiny_world(), 0)[0][1], trials, 3)
         else:

@@ -18,6 +18,7 @@ from reticent.audit.subject import Subject
 from reticent.audit.worst_pair import worst_pair
 from reticent.errors import InvalidInput, UnknownName
 from reticent.learning.aggregator import PyTree
+from reticent.learning.capabilities import audit_hooks
 from reticent.privacy.guarantee import Guarantee
 from reticent.privacy.neighbouring_datasets import Pair, Scores, Tell
 from reticent.runtime import double_precision
@@ -166,7 +167,7 @@ def audit(
       InvalidInput, UnknownName: too few trials, a confidence that is none, no such adversary, or none for this agent.
     """
     _check(adversary, trials, confidence, rollout)
-    hooks = subject.agent.audit_hooks()
+    hooks = audit_hooks(subject.agent)
     own = hooks if isinstance(hooks, OwnReleases) else None
     if own is not None and adversary != "releases":
         raise InvalidInput(

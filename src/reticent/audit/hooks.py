@@ -2,7 +2,7 @@
 """What a family of agents tells the audit: the seam between ``agents`` and ``audit``.
 
 An agent's family supplies an object with some of the methods below, by
-:meth:`reticent.learning.learner.Learner.audit_hooks`. The audit asks what it can do and knows no family by name; a third
+:class:`reticent.learning.capabilities.HasAuditHooks`. The audit asks what it can do and knows no family by name; a third
 party's agent brings its own object. Types that both sides use are in :mod:`reticent.privacy.neighbouring_datasets`, so that
 no agent imports the audit.
 
@@ -19,6 +19,7 @@ from typing import Any, Protocol, runtime_checkable
 
 from reticent.errors import InvalidInput
 from reticent.learning.aggregator import PyTree
+from reticent.learning.capabilities import audit_hooks
 from reticent.learning.learner import AnyLearner
 from reticent.privacy.neighbouring_datasets import Pair, Replay, Scores, Tell, User
 
@@ -77,7 +78,7 @@ def neighbours_of(agent: AnyLearner) -> Neighbours:
     Raises:
       InvalidInput: it has none.
     """
-    hooks = agent.audit_hooks()
+    hooks = audit_hooks(agent)
     if not isinstance(hooks, Neighbours):
         raise InvalidInput(
             "audit hooks", type(hooks).__name__, "of a family that releases noisy sums",

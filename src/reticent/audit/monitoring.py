@@ -34,6 +34,7 @@ from reticent.audit.subject import Subject
 from reticent.audit.worst_pair import worst_pair
 from reticent.errors import InvalidInput
 from reticent.learning.aggregator import PyTree
+from reticent.learning.capabilities import audit_hooks
 from reticent.privacy.guarantee import Guarantee
 from reticent.privacy.neighbouring_datasets import Pair
 from reticent.privacy.sums import PrivateSums
@@ -149,7 +150,7 @@ def monitor(
 
     Formal guarantee. A kept promise is called violated with probability at most ``alpha``, for any ``trials``.
     """
-    hooks = subject.agent.audit_hooks()
+    hooks = audit_hooks(subject.agent)
     each = alpha / 2
     guesses = GuessMonitor(largest_accuracy(subject.guarantee), each)
     noise: NoiseMonitor | None

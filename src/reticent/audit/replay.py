@@ -34,6 +34,7 @@ from reticent.audit.hooks import OwnReplay
 from reticent.audit.response import Response
 from reticent.audit.subject import Subject
 from reticent.learning.aggregator import PyTree
+from reticent.learning.capabilities import audit_hooks
 from reticent.learning.learner import AgentState
 from reticent.learning.plan import Plan, without_ties
 from reticent.privacy.neighbouring_datasets import Group, Replay, User, cost_of, in_noise, length_of
@@ -80,7 +81,7 @@ def replay(subject: Subject, users: Sequence[User], changed: int, other: User, *
     Raises:
       InvalidInput: what the agent releases has no such proof.
     """
-    hooks = subject.agent.audit_hooks()
+    hooks = audit_hooks(subject.agent)
     # A broken clip may let NaN through; that is a finding and no reason to stop.
     with np.errstate(all="ignore"):
         if isinstance(hooks, OwnReplay):
@@ -228,7 +229,7 @@ def _comparable(subject: Subject, plan: Any) -> Any:
     """A plan's greedy choice blanked where two actions are as good: rounding may decide those either way."""
     if not isinstance(plan, Plan) or subject.agent.method != "value-iteration":
         return plan
-    own = getattr(subject.agent.audit_hooks(), "comparable", None)
+    own = getattr(audit_hooks(subject.agent), "comparable", None)
     if own is not None:
         return own(plan)
     return plan._replace(policy=without_ties(plan.policy, plan.action_values))

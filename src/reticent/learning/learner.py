@@ -1,11 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
 """What a learner is: six pure functions over pytrees, whatever it learns.
 
-Every agent of this library, linear or tabular, private or not, is a :class:`Learner`: simulation, service, audit and the
-contract tests know no more of it than what is here. A subclass says how it starts (``init``), what it publishes
-(``plan``), what a user's episode is to it (``see``) and how a round ends (``close``); what users send and how the server
-adds it up is the business of its *aggregator* (:mod:`reticent.learning.aggregator`), where privacy enters. What it promises
-its users it carries with it (``promise``).
+Every agent of this library, linear or tabular, private or not, is a :class:`Learner`: ``init``, ``plan``, ``act``,
+``report``, ``absorb``, ``close``. A subclass says how it starts (``init``), what it publishes (``plan``), what it takes
+from a user's episode (``statistic``) and how a round ends (``close``); what users send and how the server adds it up is the
+*aggregator*'s part (:mod:`reticent.learning.aggregator`), where privacy enters. It carries the guarantee it gives its users
+(``promise``). What only some families do, such as bounds, diagnostics and audit hooks, are optional protocols
+(:mod:`reticent.learning.capabilities`).
 
 Everything is a pytree and every method is pure: simulation vectorises them, a service calls them one user at a time.
 """
@@ -17,13 +18,12 @@ import dataclasses
 from typing import Any, Generic, Literal, NamedTuple, TypeVar
 
 import jax.numpy as jnp
-import numpy as np
 from jax import Array
 
 from reticent.errors import InvalidInput
 from reticent.learning import plan as plans
 from reticent.learning.aggregator import Aggregator, Noise, PyTree
-from reticent.learning.plan import ControlGroup, Plan
+from reticent.learning.plan import Plan
 from reticent.learning.promise import NoPromise, Promise
 from reticent.learning.schedule import Schedule
 from reticent.runtime import scope_methods
@@ -121,18 +121,6 @@ class Learner(abc.ABC, Generic[Seen, Report, Released]):
         del place
         return plan
 
-    def rebase_plan(
-        self, served: Plan, reference: Plan, users: Array | int, control: ControlGroup | None = None
-    ) -> Plan:
-        """The plan to close a round of ``users`` users with, most of whom were ``served`` one plan while their
-        contributions were formed under the ``reference`` of another: the former's choices, the latter's statistic.
-
-        Those at the places of a ``control`` group were served that group's plan. Only learners whose contributions refer
-        to the round that counts them make a difference.
-        """
-        del reference, users, control
-        return served
-
     def act(self, plan: Plan, step: Array | int, state: Array | int, uniform: Array | float) -> Array:
         """The action at 0-based ``step`` in ``state``; ``uniform`` in [0, 1) decides where the policy is random."""
         return plans.act(plan, jnp.asarray(step), jnp.asarray(state), jnp.asarray(uniform))
@@ -146,34 +134,6 @@ class Learner(abc.ABC, Generic[Seen, Report, Released]):
         """What ``plan`` is worth in ``world`` to a user of its round, on average over places; uses the hidden truth."""
         value: Array = world.policy_value(self.policy_to_judge(plan, world))
         return value
-
-    def regret_bound(self, points: np.ndarray) -> Any:
-        """What a theorem says of the regret after each of ``points`` users: a curve and the bound; None without one."""
-        del points
-
-    def audit_hooks(self) -> object:
-        """What the audit must know of this family: neighbours, and an adversary where the usual one does not do.
-
-        An object with the methods of :mod:`reticent.audit.hooks`, which is not imported here. A family whose agents promise
-        something brings one.
-
-        Raises:
-          InvalidInput: the family has none.
-        """
-        raise InvalidInput(
-            "agent", self.name, "of a family with audit hooks", "override audit_hooks(); see reticent.audit.hooks"
-        )
-
-    def public_memory(self, state: AgentState) -> PyTree:
-        """What is published with a plan for :meth:`diagnostics`: a function of releases alone. None: nothing."""
-        del state
-
-    def diagnostics(self, released: np.ndarray, version: int, plan: Plan, memory: PyTree) -> Any:
-        """What released numbers say about themselves, for a dashboard: a function of what is public. None: nothing.
-
-        ``plan`` and ``memory`` are what was published as ``version``, ``released`` the sums that came before it.
-        """
-        del released, version, plan, memory
 
     @abc.abstractmethod
     def statistic(self, plan: Plan, episode: Episode) -> Seen:

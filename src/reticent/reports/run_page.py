@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from reticent.learning.capabilities import regret_bound
 from reticent.privacy.guarantee import Guarantee, guarantee_of
 from reticent.reports.pages import render
 from reticent.reports.plots import Reference, band_words
@@ -95,7 +96,7 @@ def theory(result: RunResult) -> tuple[list[Reference], list[Bound]]:
     references, bounds = [], []
     for run in result.runs:
         points = np.unique(np.round(np.linspace(1, run.agent.schedule.episodes, 60)).astype(np.int64))
-        stated = run.agent.regret_bound(points)
+        stated = regret_bound(run.agent, points)
         if stated is not None:
             curve, bound = stated
             label = run.config.label.partition(":")[0]
@@ -109,7 +110,7 @@ def _theorems(result: RunResult) -> list[tuple[str, str]]:
     if not result.config.theory:
         return []
     _, bounds = theory(result)
-    labels = [run.config.label for run in result.runs if run.agent.regret_bound(np.array([1])) is not None]
+    labels = [run.config.label for run in result.runs if regret_bound(run.agent, np.array([1])) is not None]
     return [(label, bound.remark) for label, bound in zip(labels, bounds, strict=True)]
 
 

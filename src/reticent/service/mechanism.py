@@ -28,6 +28,7 @@ import numpy as np
 
 from reticent.agents.registry import AGENTS
 from reticent.errors import InvalidInput
+from reticent.learning.capabilities import diagnostics, public_memory, rebase_plan
 from reticent.learning.control import ControlPlaces
 from reticent.learning.diagnostics import Diagnostics
 from reticent.learning.learner import AgentState, AnyLearner
@@ -219,7 +220,7 @@ class Mechanism(Terms):
             np.asarray(plan.values),
             {name: np.asarray(value) for name, value in self.sums.version_rules(plan).items()},
             [np.asarray(leaf) for leaf in jax.tree.leaves(plan)],
-            [np.asarray(leaf) for leaf in jax.tree.leaves(self.agent.public_memory(state))],
+            [np.asarray(leaf) for leaf in jax.tree.leaves(public_memory(self.agent, state))],
             self.published.rules.form.name,
             self.agent.model.actions,
             self.floor,
@@ -238,7 +239,7 @@ class Mechanism(Terms):
     def _shapes(self) -> tuple[Any, Any]:
         """The trees of a plan and of the public memory, without computing one."""
         state = jax.eval_shape(self.agent.init)
-        return jax.eval_shape(self.agent.plan, state), jax.eval_shape(self.agent.public_memory, state)
+        return jax.eval_shape(self.agent.plan, state), jax.eval_shape(functools.partial(public_memory, self.agent), state)
 
     def require_exact_sums(self) -> None:
         """Refuse a grid on which sums would not be exact, or noise not what it is accounted as. A public matter.
@@ -273,7 +274,7 @@ class Mechanism(Terms):
     def diagnostics(self, billboard: Billboard, released: np.ndarray) -> Diagnostics | None:
         """What the sums ``(H, D)`` released before a billboard say about themselves; None if its family says nothing."""
         plan, memory = self.plan_of(billboard), self.memory_of(billboard)
-        figures: Diagnostics | None = self.agent.diagnostics(released, billboard.version, plan, memory)
+        figures: Diagnostics | None = diagnostics(self.agent, released, billboard.version, plan, memory)
         return figures
 
 
@@ -338,7 +339,7 @@ def _close(agent: AnyLearner, state: AgentState, plan: Any, total: Any, users: A
 
 @jax.jit
 def _refer(agent: AnyLearner, served: Plan, reference: Plan, users: Any, control: ControlGroup | None) -> Plan:
-    return agent.rebase_plan(served, reference, users, control)
+    return rebase_plan(agent, served, reference, users, control)
 
 
 def _unflatten(template: Any, leaves: Sequence[np.ndarray]) -> Any:

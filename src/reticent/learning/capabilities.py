@@ -1,0 +1,102 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What only some families of learners do, as optional protocols.
+
+A family has a capability by defining its methods; nothing is registered. Callers use the functions below, which say what
+holds for a learner without it.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Protocol, runtime_checkable
+
+import numpy as np
+from jax import Array
+
+from reticent.errors import InvalidInput
+from reticent.learning.aggregator import PyTree
+from reticent.learning.learner import AgentState, AnyLearner
+from reticent.learning.plan import ControlGroup, Plan
+
+
+@runtime_checkable
+class RebasesPlans(Protocol):
+    """A learner whose contributions are formed under the plan of the round that counts them."""
+
+    def rebase_plan(
+        self, served: Plan, reference: Plan, users: Array | int, control: ControlGroup | None = None
+    ) -> Plan:
+        """The served plan's choices with the reference's statistic; see :func:`rebase_plan`."""
+
+
+@runtime_checkable
+class HasRegretBound(Protocol):
+    """A learner for whose regret there is a theorem."""
+
+    def regret_bound(self, points: np.ndarray) -> Any:
+        """The bound after each of ``points`` users, and its statement; None where the theorem does not apply."""
+
+
+@runtime_checkable
+class HasDiagnostics(Protocol):
+    """A learner that says what released numbers tell, for a dashboard."""
+
+    def diagnostics(self, released: np.ndarray, version: int, plan: Plan, memory: PyTree) -> Any:
+        """Diagnostics of the sums ``released`` before ``version``, whose plan and memory were published.
+
+        Formal guarantee. A function of what is public; None where there is nothing to say.
+        """
+
+
+@runtime_checkable
+class PublishesMemory(Protocol):
+    """A learner that publishes more than its plan, for its diagnostics."""
+
+    def public_memory(self, state: AgentState) -> PyTree:
+        """What is published with a plan: a function of releases alone."""
+
+
+@runtime_checkable
+class HasAuditHooks(Protocol):
+    """A learner that the audit can attack and replay. A family whose agents promise something has these."""
+
+    def audit_hooks(self) -> object:
+        """An object with the methods of :mod:`reticent.audit.hooks`, which is not imported by agents."""
+
+
+def rebase_plan(
+    agent: AnyLearner, served: Plan, reference: Plan, users: Array | int, control: ControlGroup | None = None
+) -> Plan:
+    """The plan to close a round of ``users`` with, most of whom were ``served`` one plan while their contributions were
+    formed under the ``reference`` of another. Users at the places of a ``control`` group were served that group's plan.
+
+    Without the capability contributions do not depend on the round that counts them: the served plan.
+    """
+    return agent.rebase_plan(served, reference, users, control) if isinstance(agent, RebasesPlans) else served
+
+
+def regret_bound(agent: AnyLearner, points: np.ndarray) -> Any:
+    """The agent's bound on regret after each of ``points`` users; None without one."""
+    return agent.regret_bound(points) if isinstance(agent, HasRegretBound) else None
+
+
+def diagnostics(agent: AnyLearner, released: np.ndarray, version: int, plan: Plan, memory: PyTree) -> Any:
+    """The agent's diagnostics; None without any."""
+    return agent.diagnostics(released, version, plan, memory) if isinstance(agent, HasDiagnostics) else None
+
+
+def public_memory(agent: AnyLearner, state: AgentState) -> PyTree:
+    """What the agent publishes besides its plan; None without any."""
+    return agent.public_memory(state) if isinstance(agent, PublishesMemory) else None
+
+
+def audit_hooks(agent: AnyLearner) -> object:
+    """The agent's audit hooks.
+
+    Raises:
+      InvalidInput: its family has none.
+    """
+    if not isinstance(agent, HasAuditHooks):
+        raise InvalidInput(
+            "agent", agent.name, "of a family with audit hooks", "define audit_hooks(); see reticent.audit.hooks"
+        )
+    return agent.audit_hooks()

@@ -58,7 +58,7 @@ LOOKED_UP = 256
 @double_precision_methods
 @dataclasses.dataclass(frozen=True, eq=False)
 class Mechanism(PublicConfiguration):
-    """Everything that a deployment computes: its public configuration, and the agent that ends rounds and plans. It holds no state.
+    """Everything that a deployment computes: its public configuration, and the agent. It holds no state.
 
     Attributes:
       agent: calibrated for one contribution.

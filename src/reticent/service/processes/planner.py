@@ -7,8 +7,8 @@ that matters: which rounds are sealed, released and published is in its rows, an
 round that it had not released is released, with fresh noise, by the next one. Without one, users are served and learned
 from as before, rounds wait, and readiness says so.
 
-The command that serves starts it, waits until it has the deployment, hands its public configuration to the workers in a file of a private
-directory, and starts it again whenever it ends.
+`reticent serve` starts it, waits until it has the deployment, hands its public configuration to the workers in a file of a
+private directory, and starts it again whenever it ends.
 """
 
 from __future__ import annotations

@@ -94,7 +94,7 @@ def create_worker() -> FastAPI:
 
 
 def make_worker(settings: Settings, home: Path) -> FastAPI:
-    """The application of a worker with these settings; ``home`` is where its planner wrote the public configuration, and answers."""
+    """The application of a worker; ``home`` is where its planner wrote the public configuration, and answers."""
     deployment = opened_with(WorkerDeployment, read_snapshot(home), settings)
     deployment.home = home
     deployment.set_up()

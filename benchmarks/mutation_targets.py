@@ -133,23 +133,23 @@ TARGETS = {
         "or within_delta or proof_says or real_states_are_not",
     ),
     "rounds": Target(
-        f"{SERVICE}/rounds.py", (DEPLOYMENT, *of_service("service_rollback", "service_score")),
+        f"{SERVICE}/rounds/close.py", (DEPLOYMENT, *of_service("service_rollback", "service_score")),
         f"({NARROW}) or restored_backup or another_past or genuine_token or published_after or damaged or between_two",
         most=20,
     ),
     "admissions": Target(
-        f"{SERVICE}/admissions.py",
+        f"{SERVICE}/rounds/admit.py",
         (DEPLOYMENT, *of_service("service_groups", "service_returning", "service_score", "erasure")),
         f"({NARROW}) or ((as_if or more_admissions or bad_member or twice_in or pattern_of or round_refers "
         "or somebody_elses or her_rows) and not postgres)", most=20,
     ),
     "submissions": Target(
-        f"{SERVICE}/submissions.py", (DEPLOYMENT, *of_service("service_groups", "service_rollback", "service_score")),
+        f"{SERVICE}/rounds/submit.py", (DEPLOYMENT, *of_service("service_groups", "service_rollback", "service_score")),
         f"({NARROW}) or ((group_of_submissions or cannot_be_formed or reference_of or genuine_token or between_two "
         "or another_reference or empty_contribution) and not postgres) or same_time_counts_once", most=20,
     ),
-    "gathering": Target(
-        f"{SERVICE}/gathering.py", of_service("service_groups"), "during_a_call or call_that_fails or join_together",
-        most=20,
+    "micro_batching": Target(
+        f"{SERVICE}/processes/micro_batching.py", of_service("service_groups"),
+        "during_a_call or call_that_fails or join_together", most=20,
     ),
 }  # fmt: skip

@@ -25,7 +25,7 @@ from reticent.agents.registry import make_agent
 from reticent.errors import ReticentError
 from reticent.privacy.noise import SecureNoise
 from reticent.service.embedded import DeployedAgent
-from reticent.service.recorded import meet_deployed
+from reticent.service.offline_replay import meet_deployed
 from reticent.simulation.recorded import meet_recorded
 from reticent.simulation.simulate import simulate
 from reticent.simulation.world_batch import stack_worlds

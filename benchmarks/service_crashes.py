@@ -30,11 +30,11 @@ from typing import Any
 import numpy as np
 import sqlalchemy as sa
 
-from reticent.service import published
-from reticent.service.app import make_deployment
 from reticent.service.config import make_settings
-from reticent.service.storage import records
-from reticent.service.storage.tables import EPISODES, METADATA, USERS
+from reticent.service.http.app import make_deployment
+from reticent.service.rounds import public_views
+from reticent.service.store import records
+from reticent.service.store.tables import EPISODES, METADATA, USERS
 from reticent_wire import arrays
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "tests" / "support"))  # helpers that tests use too
@@ -252,7 +252,7 @@ def examine(settings: dict[str, Any], crowd: Crowd) -> list[str]:
         wanted = sum(crowd.sent[identity] for identity in counted)
         if held != wanted:
             wrong.append(f"the store holds {held}, the counted episodes add up to {wanted}")
-    spent = published.status(deployment)["epsilon_spent"]
+    spent = public_views.status(deployment)["epsilon_spent"]
     if abs(spent - deployment.mechanism.guarantee.ledger.spent(version)) > 1e-9:
         wrong.append(f"the ledger says {spent}, the accountant {deployment.mechanism.guarantee.ledger.spent(version)}")
     deployment.store.close()

@@ -33,8 +33,8 @@ import numpy as np
 import sqlalchemy as sa
 import uvloop
 
-from reticent.service.storage.engine import Store
-from reticent.service.storage.tables import DEPLOYMENT, EPISODES, ROUNDS
+from reticent.service.store.engine import Store
+from reticent.service.store.tables import DEPLOYMENT, EPISODES, ROUNDS
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "tests" / "support"))  # helpers that tests use too
 from service_process import KEY, ask_once, serving

@@ -20,8 +20,8 @@ from serving import READER, settings
 from typer.testing import CliRunner
 
 from reticent.cli import app
-from reticent.service.app import create_app
 from reticent.service.config import ENVIRONMENT, ROLES, SECRET_LENGTH, Settings, read_settings
+from reticent.service.http.app import create_app
 
 ROOT = Path(__file__).resolve().parents[1]
 DEPLOY = ROOT / "deploy"

@@ -14,7 +14,7 @@ import pytest
 import reticent
 import reticent_client
 import reticent_wire
-from reticent.service.telemetry import ATTRIBUTES
+from reticent.service.processes.telemetry import ATTRIBUTES
 
 ROOT = Path(__file__).parents[1]
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md")), ROOT / "clients" / "python" / "README.md"]

@@ -15,12 +15,12 @@ from rare_mutants import drawing, silence
 
 from mutants import QUICK, Patch, mutant
 from reticent.errors import InvalidInput
-from reticent.service import published
-from reticent.service import terms as service_terms
-from reticent.service.deployment import Deployment
+from reticent.service import public_configuration as service_terms
 from reticent.service.embedded import DeployedAgent, Ticket
 from reticent.service.mechanism import Mechanism
-from reticent.service.storage import records
+from reticent.service.rounds import public_views
+from reticent.service.rounds.deployment import Deployment
+from reticent.service.store import records
 from reticent_client import discrete_gaussian, shuffler, submission
 from reticent_client import episode as device
 from reticent_wire import model as wire_model
@@ -154,13 +154,13 @@ def round_waits_for_all_reports(patch: Patch) -> None:
 
 @mutant("how many reports have come is published", path.replayed_path("service", "silence"), PUBLIC)
 def reports_that_came_are_counted_in_public(patch: Patch) -> None:
-    real = published.status
+    real = public_views.status
 
     def status(deployment: Deployment, world: str | None = None) -> dict[str, Any]:
         with deployment.store.read() as tx:
             return {**real(deployment, world), "waiting": records.open_episodes(tx)}
 
-    patch.setattr(published, "status", status)
+    patch.setattr(public_views, "status", status)
 
 
 @mutant("a device's empty report is empty: zeros without noise", path.device_law(), "an empty report")

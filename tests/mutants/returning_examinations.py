@@ -17,13 +17,13 @@ from running_service import APP_KEY, running_service
 
 from reticent.errors import ReticentError
 from reticent.privacy.noise import SecureNoise
-from reticent.service import published
-from reticent.service.admissions import Opened
-from reticent.service.deployment import Deployment
 from reticent.service.mechanism import make_mechanism
+from reticent.service.rounds import public_views
+from reticent.service.rounds.admit import Opened
+from reticent.service.rounds.deployment import Deployment
 from reticent.service.secrets import Secrets
-from reticent.service.storage import records
-from reticent.service.storage.engine import Store
+from reticent.service.store import records
+from reticent.service.store.engine import Store
 from reticent_client import Budget, Client, Decision
 
 WORLD = "random-blend:states=3,actions=2,horizon=2,d=2"
@@ -159,7 +159,7 @@ def watching() -> Examination:
             try:
                 for user in range(25):
                     service.admit(f"user {user}")
-                found = published.status(service)["canaries"]
+                found = public_views.status(service)["canaries"]
             finally:
                 store.close()
         return [] if found is not None and found["alarm"] else ["canaries do not find a tenth too little noise"]

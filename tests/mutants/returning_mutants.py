@@ -15,8 +15,8 @@ from reticent.agents.score import calibration
 from reticent.audit.sequential import NoiseMonitor
 from reticent.learning.schedule import Schedule
 from reticent.privacy.participation import Participation
-from reticent.service.canaries import Canaries
-from reticent.service.returning import Returning
+from reticent.service.rounds.canaries import Canaries
+from reticent.service.rounds.returning import Returning
 from reticent.simulation import returning
 from reticent_client import budget, episode
 from reticent_wire import billboard
@@ -85,7 +85,7 @@ def service_counts_whatever_arrives(patch: Patch) -> None:
 @mutant("a service asks about the round that a person was admitted to, not about the one that counts her", served.ARRIVALS,
         "counts two reports of one person")  # fmt: skip
 def service_asks_about_another_round(patch: Patch) -> None:
-    from reticent.service.storage import visits
+    from reticent.service.store import visits
 
     patch.setattr(visits, "rounds_counted", lambda tx, name: [])
 
@@ -98,8 +98,8 @@ def service_asks_nothing_at_the_door(patch: Patch) -> None:
 @mutant("a service that turns a returning person away keeps her place for nobody: whether she tried shows", served.ARRIVALS,
         "takes a place")  # fmt: skip
 def turning_away_takes_a_place(patch: Patch) -> None:
-    from reticent.service.deployment import Deployment
-    from reticent.service.storage import records
+    from reticent.service.rounds.deployment import Deployment
+    from reticent.service.store import records
 
     real = Deployment._not_learned_from
 

@@ -15,13 +15,13 @@ from real_path import MODEL
 
 from reticent.errors import InvalidInput, ReticentError
 from reticent.privacy.noise import SecureNoise
-from reticent.service import published
-from reticent.service.deployment import Deployment
 from reticent.service.mechanism import make_mechanism
-from reticent.service.refusals import Refusal
+from reticent.service.rounds import public_views
+from reticent.service.rounds.deployment import Deployment
+from reticent.service.rounds.refusals import Refusal
 from reticent.service.secrets import Secrets
-from reticent.service.storage import records
-from reticent.service.storage.engine import Store
+from reticent.service.store import records
+from reticent.service.store.engine import Store
 from reticent_client import ServiceError, Shuffler
 from reticent_wire.arrays import from_json
 from reticent_wire.shuffling import Tally, tally_of
@@ -39,7 +39,7 @@ class Joined:
         self.posted: list[tuple[int, dict[str, Any]]] = []
 
     def get(self, path: str) -> dict[str, Any]:
-        return published.status(self.service) if path == "/v1/status" else published.model(self.service)
+        return public_views.status(self.service) if path == "/v1/status" else public_views.model(self.service)
 
     def post(self, path: str, content: dict[str, Any]) -> dict[str, Any]:
         self.posted.append((int(self.service.clock()[0].admitted), content))
@@ -165,7 +165,7 @@ def lost() -> Examination:
                 service.admit(f"user {user}")
             service.finish()
             service.advance()
-            status = published.status(service)
+            status = public_views.status(service)
             if (status["version"], status["lost_rounds"]) != (len(ends), len(ends)):
                 findings.append("the learning has stopped with a batch that never comes")
             rules = service.mechanism.batches

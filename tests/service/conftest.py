@@ -25,7 +25,7 @@ def cluster() -> Iterator[str]:
 @pytest.fixture
 def postgres(cluster: str) -> Iterator[str]:
     """The URL of an empty database on a real server."""
-    from reticent.service.storage.tables import METADATA
+    from reticent.service.store.tables import METADATA
 
     yield cluster
     engine = sa.create_engine(cluster)

@@ -19,24 +19,25 @@ from durable import AGENT, MODEL, SECRET, deployment, episode
 
 from reticent.errors import InvalidInput
 from reticent.privacy.noise import SecureNoise
-from reticent.service import chain, published
-from reticent.service.backup import back_up, read_backup
-from reticent.service.deployment import Deployment
-from reticent.service.journal import Journal
+from reticent.service.durability import ledger_chain
+from reticent.service.durability.backup import back_up, read_backup
+from reticent.service.durability.journal import Journal
+from reticent.service.durability.restore import Restored, restore
+from reticent.service.durability.rollback_guard import RollbackGuard
 from reticent.service.mechanism import make_mechanism
-from reticent.service.refusals import Refusal
-from reticent.service.restore import Restored, restore
+from reticent.service.rounds import public_views
+from reticent.service.rounds.deployment import Deployment
+from reticent.service.rounds.refusals import Refusal
 from reticent.service.secrets import Damaged, Secrets
-from reticent.service.storage import records, rows, tables, visits
-from reticent.service.storage.engine import Store
-from reticent.service.witness import Witness
+from reticent.service.store import records, rows, tables, visits
+from reticent.service.store.engine import Store
 from reticent.worlds.registry import make_world
 
 LOCAL = "private-linopt-vi:first=4,growth=1,trust=local"
 
 
 def begin(where: Path, url: str, agent: str = AGENT, **given: Any) -> Deployment:
-    return deployment(url, agent, witness=Witness(where / "witness", Secrets(SECRET)), **given)
+    return deployment(url, agent, rollback_guard=RollbackGuard(where / "witness", Secrets(SECRET)), **given)
 
 
 def put_back(
@@ -44,7 +45,7 @@ def put_back(
 ) -> Restored:
     made = Deployment(
         make_mechanism(agent, model, 12, SecureNoise()), Store(url), Secrets(SECRET),
-        inline=True, witness=Witness(where / "witness", Secrets(SECRET)),
+        inline=True, rollback_guard=RollbackGuard(where / "witness", Secrets(SECRET)),
     )  # fmt: skip
     try:
         return restore(made, path, **given)
@@ -53,8 +54,8 @@ def put_back(
 
 
 def copied(service: Deployment, path: Path) -> Path:
-    assert service.witness is not None
-    back_up(service.store, Secrets(SECRET), path, restores=service.witness.read().restores)
+    assert service.rollback_guard is not None
+    back_up(service.store, Secrets(SECRET), path, restores=service.rollback_guard.read().restores)
     return path
 
 
@@ -76,9 +77,9 @@ def lose(service: Deployment) -> None:
 
 def shown(service: Deployment) -> tuple[dict[str, Any], list[dict[str, Any]]]:
     """All that outsiders have seen: the chain and every billboard."""
-    newest = published.status(service)["served_version"]
+    newest = public_views.status(service)["served_version"]
     boards = [service.billboard(n).to_json(final=False, model=service.model_digest) for n in range(newest + 1)]
-    return published.transparency(service), boards
+    return public_views.transparency(service), boards
 
 
 def total(service: Deployment, number: int) -> np.ndarray:
@@ -96,16 +97,16 @@ def test_restored_after_later_releases_the_store_is_that_of_the_last_publication
     found = put_back(tmp_path, database, early)
     assert (found.releases, found.admitted, found.learning) == (2, 8, True)
     service = begin(tmp_path, database)
-    assert published.status(service)["halted"] is None
+    assert public_views.status(service)["halted"] is None
     assert shown(service) == before
     assert [one.reason for one in serve(service, range(8))] == ["user-already-counted"] * 8
     assert not np.any(total(service, 2))
     assert serve(service, range(8, 12))[0].learning  # she was in no publication, and her report is gone
     service.finish()
     service.advance()
-    told = published.transparency(service)
+    told = public_views.transparency(service)
     assert len(told["entries"]) == 4
-    assert chain.examine(told["entries"], told["public_key"], head=before[0]["head"]) == []
+    assert ledger_chain.examine(told["entries"], told["public_key"], head=before[0]["head"]) == []
 
 
 def test_who_came_before_the_backup_is_remembered_though_the_sum_is_lost(tmp_path: Path, database: str) -> None:
@@ -123,7 +124,7 @@ def test_who_came_before_the_backup_is_remembered_though_the_sum_is_lost(tmp_pat
     with pytest.raises(Refusal) as refused:
         service.submit_trajectory(waiting.token, waiting.episode, **episode(6))
     assert refused.value.kind == "episode-expired"
-    assert published.status(service)["halted"] is None
+    assert public_views.status(service)["halted"] is None
     assert serve(service, range(7, 9))[1].version == 2
 
 
@@ -155,13 +156,13 @@ def test_restored_twice_from_the_same_file_nothing_is_shown_twice(tmp_path: Path
         serve(service, range(12))
         with service.store.read() as tx:
             digests = records.digests(tx)
-        served = published.status(service)["served_version"]
+        served = public_views.status(service)["served_version"]
         for number in range(served):
             assert seen.setdefault(number, digests[number]) == digests[number]
         lose(service)
         put_back(tmp_path, database, file)
         service = begin(tmp_path, database)
-        assert published.status(service)["halted"] is None, restored
+        assert public_views.status(service)["halted"] is None, restored
     with service.store.read() as tx:
         names = [row.user for row in tx.execute(sa.select(tables.EPISODES.c.user))]
         counted = {row.name: row.admissions for row in tx.execute(sa.select(tables.USERS))}
@@ -200,11 +201,11 @@ def test_what_the_witness_saw_is_needed(tmp_path: Path, database: str) -> None:
     journal.write_bytes(kept[:-1] + bytes([kept[-1] ^ 1]))
     with pytest.raises(Damaged):
         put_back(tmp_path, database, file, replace=True)
-    assert published.status(service)["halted"] is None
+    assert public_views.status(service)["halted"] is None
     assert service.advance() == 0  # nothing was changed, and it goes on
-    assert published.status(service)["halted"] is None
-    for witness in ("kept", "lost"):
-        if witness == "lost":
+    assert public_views.status(service)["halted"] is None
+    for rollback_guard in ("kept", "lost"):
+        if rollback_guard == "lost":
             (tmp_path / "witness").unlink()
             with pytest.raises(InvalidInput, match="witness"):
                 put_back(tmp_path, database, file, replace=True)
@@ -241,7 +242,7 @@ def test_another_secret_or_another_deployment_is_refused(tmp_path: Path) -> None
     with pytest.raises(InvalidInput, match="as its witness"):
         put_back(tmp_path, url, theirs, replace=True)
     serve(service, range(5))
-    assert published.status(service)["served_version"] == 1
+    assert public_views.status(service)["served_version"] == 1
 
 
 # -- what is in the files ---------------------------------------------------------------------------------------------
@@ -270,9 +271,9 @@ def test_no_sum_that_was_not_released_is_in_a_copy_nor_in_what_is_published_from
         sealed = records.round_of(tx, 1).total
     file = copied(service, tmp_path / "file")
     parts = [*read_backup(file, Secrets(SECRET).of(service.identity))]
-    assert service.witness is not None
+    assert service.rollback_guard is not None
     journal = Journal(tmp_path / "witness", Secrets(SECRET).of(service.identity))
-    parts += [*journal.read(service.witness.read().length)]
+    parts += [*journal.read(service.rollback_guard.read().length)]
     none = {"batches", "canaries", "erasures"}  # of which it has none
     assert {part["table"] for part in parts} == {*rows.KEPT} - none
     assert not any("total" in part["columns"] for part in parts)
@@ -296,7 +297,7 @@ import os, sys, signal
 from pathlib import Path
 sys.path[:0] = {paths!r}
 import test_backup_and_restore as here
-from reticent.service import restore
+from reticent.service.durability import restore
 where, url, file, step = Path(sys.argv[1]), sys.argv[2], Path(sys.argv[3]), sys.argv[4]
 def die(*_):
     os.kill(os.getpid(), signal.SIGKILL)
@@ -326,12 +327,12 @@ def test_killed_in_the_middle_it_can_be_repeated(tmp_path: Path, step: str) -> N
     )  # fmt: skip
     assert done.returncode == -signal.SIGKILL, done.stderr
     service = begin(tmp_path, url)
-    assert "not finished" in published.status(service)["halted"]
+    assert "not finished" in public_views.status(service)["halted"]
     assert service.admit("user 20").learning is False
     service.store.close()
     put_back(tmp_path, url, file, replace=True)
     service = begin(tmp_path, url)
-    assert published.status(service)["halted"] is None
+    assert public_views.status(service)["halted"] is None
     assert shown(service) == before
     assert serve(service, range(20, 21))[0].learning
 
@@ -349,7 +350,7 @@ def test_with_a_shuffler_lost_rounds_count_as_nothing(tmp_path: Path) -> None:
     assert (found.releases, found.rounds_lost) == (0, 2)
     service = begin(tmp_path, url, agent, model=model)
     assert service.advance() == 1
-    assert published.status(service)["served_version"] == 1
+    assert public_views.status(service)["served_version"] == 1
     assert service.admit("user 4").learning is False
     assert service.admit("user 5").learning
 
@@ -394,7 +395,7 @@ def test_a_round_whose_batch_was_lost_with_the_store_is_released_as_coins_alone(
     assert put_back(tmp_path, url, file, agent, model).rounds_lost >= 1
     service = begin(tmp_path, url, agent, model=model)
     service.advance()
-    assert published.status(service)["lost_rounds"] == 1
+    assert public_views.status(service)["lost_rounds"] == 1
     with service.store.read() as tx:
         release = np.frombuffer(records.round_of(tx, 0).release, "<f8")
     assert np.count_nonzero(release) > 0.8 * np.count_nonzero(service.mechanism.noise_scale)

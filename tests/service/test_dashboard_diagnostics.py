@@ -14,9 +14,9 @@ from serving import APP
 from serving import settings as service_settings
 from watching import come
 
-from reticent.service.app import create_app
-from reticent.service.dashboard import routes
-from reticent.service.storage.tables import LEARNER, ROUNDS
+from reticent.service.http.app import create_app
+from reticent.service.http.dashboard import routes
+from reticent.service.store.tables import LEARNER, ROUNDS
 from reticent_wire import arrays
 
 

@@ -24,7 +24,7 @@ from reticent.privacy.accounting.gaussian import mu_of
 from reticent.privacy.noise import SecureNoise
 from reticent.service.embedded import DeployedAgent
 from reticent.service.mechanism import Mechanism, make_mechanism
-from reticent.service.storage import records
+from reticent.service.store import records
 from reticent.worlds import Episode, make_world
 from reticent_client.report import noised_report
 

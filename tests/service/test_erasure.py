@@ -21,15 +21,15 @@ from serving import ADMIN, APP, READER, settings
 from test_backup_and_restore import begin, copied, lose, put_back, serve, shown, total
 
 from reticent.errors import InvalidInput
-from reticent.service import published
-from reticent.service.app import create_app
-from reticent.service.deployment import Deployment
-from reticent.service.erasure import Erased, erase
-from reticent.service.journal import Journal, rewrite_journal
-from reticent.service.logs import JsonLines
-from reticent.service.refusals import Refusal
+from reticent.service.durability.erasure import Erased, erase
+from reticent.service.durability.journal import Journal, rewrite_journal
+from reticent.service.http.app import create_app
+from reticent.service.processes.logs import JsonLines
+from reticent.service.rounds import public_views
+from reticent.service.rounds.deployment import Deployment
+from reticent.service.rounds.refusals import Refusal
 from reticent.service.secrets import Damaged, Secrets
-from reticent.service.storage import tables
+from reticent.service.store import tables
 from reticent.worlds.registry import make_world
 from reticent_client import Connection, ServiceError
 
@@ -37,7 +37,7 @@ NAMES = Secrets(SECRET)
 
 
 def forget(service: Deployment, user: str) -> Erased:
-    return erase(service.store, service.secrets, service.witness, user)
+    return erase(service.store, service.secrets, service.rollback_guard, user)
 
 
 def rows_of(service: Deployment, table: sa.Table) -> list[dict[str, Any]]:
@@ -50,13 +50,13 @@ def test_her_rows_are_nobodys_and_nothing_else_moves(tmp_path: Path, database: s
     service = begin(tmp_path, database)
     came = serve(service, range(5))  # one release; user 4 has submitted to the open round
     waiting = service.admit("user 5")
-    before, added, status = shown(service), total(service, 1), published.status(service)
+    before, added, status = shown(service), total(service, 1), public_views.status(service)
     others = [row for row in rows_of(service, tables.EPISODES) if row["admission"] < 4]
     for user in ("user 4", "user 5"):
         done = forget(service, user)
         assert (done.episodes, done.before) == (1, False)
     assert shown(service) == before
-    assert published.status(service) == status
+    assert public_views.status(service) == status
     assert np.array_equal(total(service, 1), added)
     found = rows_of(service, tables.EPISODES)
     assert [row for row in found if row["admission"] < 4] == others
@@ -80,11 +80,11 @@ def test_her_rows_are_nobodys_and_nothing_else_moves(tmp_path: Path, database: s
     with pytest.raises(Refusal, match="another user"):
         service.admit("user 6", waiting.episode)
     assert np.array_equal(total(service, 1), added)
-    assert published.status(service)["halted"] is None
+    assert public_views.status(service)["halted"] is None
     # Her place stays taken: the round ends after four admissions, hers among them.
     opened = serve(service, range(6, 9))
     assert [(one.round, one.place) for one in opened] == [(1, 2), (1, 3), (2, 0)]
-    assert published.status(service)["served_version"] == 2
+    assert public_views.status(service)["served_version"] == 2
 
 
 def test_somebody_who_never_came_leaves_the_same_tombstone_and_repeating_is_no_harm(tmp_path: Path) -> None:
@@ -161,8 +161,8 @@ def test_before_the_first_publication_the_journal_begins_as_ever(tmp_path: Path)
     service = begin(tmp_path, url)
     serve(service, range(2))
     forget(service, "user 0")
-    assert service.witness is not None
-    assert service.witness.read().length == 0
+    assert service.rollback_guard is not None
+    assert service.rollback_guard.read().length == 0
     serve(service, range(2, 5))
     lose(service)
     assert put_back(tmp_path, url, None).releases == 1
@@ -175,15 +175,15 @@ def test_a_rewritten_journal_has_her_tombstone_alone(tmp_path: Path) -> None:
     service = begin(tmp_path, url)
     came = serve(service, range(5))
     forget(service, "user 2")
-    assert service.witness is not None
+    assert service.rollback_guard is not None
 
     def journal() -> str:
-        assert service.witness is not None
-        parts = Journal(service.witness.path, service.secrets).read(service.witness.read().length)
+        assert service.rollback_guard is not None
+        parts = Journal(service.rollback_guard.path, service.secrets).read(service.rollback_guard.read().length)
         return json.dumps([part for part in parts if part["table"] != "erasures"])
 
     assert came[2].episode in journal()
-    rewrite_journal(service.witness, service.store, Secrets(SECRET))
+    rewrite_journal(service.rollback_guard, service.store, Secrets(SECRET))
     assert came[2].episode not in journal()
     assert NAMES.name("user 2") not in journal()
     before = shown(service)
@@ -295,5 +295,5 @@ def test_erasures_and_submissions_at_once_count_each_episode_once_or_never(tmp_p
         assert [one.result(60).episodes for one in gone] == [1] * 8
     assert set(told) <= {"counted", "episode-expired"}
     assert total(service, 0)[0, 0] == told.count("counted")
-    assert published.status(service)["halted"] is None
+    assert public_views.status(service)["halted"] is None
     assert {row["state"] for row in rows_of(service, tables.EPISODES)} == {"erased"}

@@ -16,10 +16,10 @@ from fastapi.testclient import TestClient
 from serving import APP, settings
 from sqlalchemy.exc import OperationalError
 
-from reticent.service.app import create_app
-from reticent.service.deployment import Deployment
-from reticent.service.enrolment import issue
-from reticent.service.storage import records
+from reticent.service.http.app import create_app
+from reticent.service.rounds.deployment import Deployment
+from reticent.service.rounds.enrolment import issue
+from reticent.service.store import records
 from reticent_wire import arrays
 
 LOCAL = "private-linopt-po:first=4,growth=1,trust=local"
@@ -149,7 +149,7 @@ def test_a_group_that_is_sent_again_counts_once_and_shares_transactions(
 def test_reports_of_the_local_model(tmp_path: Path) -> None:
     with serving(tmp_path, agent=LOCAL) as client:
         opened = come(client, 3)
-        one_each = (service_of(client).terms.noise_scale > 0).astype(np.int64)
+        one_each = (service_of(client).configuration.noise_scale > 0).astype(np.int64)
         members = [
             {
                 "episode": one["episode"],

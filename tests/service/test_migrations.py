@@ -10,13 +10,13 @@ import sqlalchemy as sa
 from durable import SECRET, deployment, episode
 
 from reticent.errors import InvalidInput
-from reticent.service import published
-from reticent.service.journal import Journal, rewrite_journal
+from reticent.service.durability.journal import Journal, rewrite_journal
+from reticent.service.durability.rollback_guard import RollbackGuard
+from reticent.service.rounds import public_views
 from reticent.service.secrets import Secrets
-from reticent.service.storage import tables
-from reticent.service.storage.engine import Store
-from reticent.service.storage.migrations import OLDEST, STEPS, migrate
-from reticent.service.witness import Witness
+from reticent.service.store import tables
+from reticent.service.store.engine import Store
+from reticent.service.store.migrations import OLDEST, STEPS, migrate
 
 LAYOUT_4 = {
     "deployment": {
@@ -60,30 +60,30 @@ def test_there_is_a_way_from_every_layout_to_the_next() -> None:
 
 
 def test_a_store_of_an_earlier_layout_goes_on_after_migration(tmp_path: Path, database: str) -> None:
-    witness = Witness(tmp_path / "witness", Secrets(SECRET))
-    service = deployment(database, witness=witness)
+    rollback_guard = RollbackGuard(tmp_path / "witness", Secrets(SECRET))
+    service = deployment(database, rollback_guard=rollback_guard)
     for user in range(6):
         opened = service.admit(f"user {user}")
         service.submit_trajectory(opened.token, opened.episode, **episode(user))
-    before, wanted = published.transparency(service), layout(service.store.engine)
+    before, wanted = public_views.transparency(service), layout(service.store.engine)
     age(service.store.engine)
     assert {table: set(columns) for table, columns in layout(service.store.engine).items()} == LAYOUT_4
     service.store.close()
     with pytest.raises(InvalidInput, match="reticent migrate"):
-        deployment(database, witness=witness)
+        deployment(database, rollback_guard=rollback_guard)
     store = Store(database)
     assert migrate(store) == (4, tables.FORMAT)
-    rewrite_journal(witness, store, Secrets(SECRET))
+    rewrite_journal(rollback_guard, store, Secrets(SECRET))
     assert migrate(store) == (tables.FORMAT, tables.FORMAT)
     assert layout(store.engine) == wanted
     store.close()
-    service = deployment(database, witness=witness)
-    assert published.transparency(service) == before
-    seen = witness.read()
-    parts = list(Journal(witness.path, Secrets(SECRET).of(service.identity)).read(seen.length))
+    service = deployment(database, rollback_guard=rollback_guard)
+    assert public_views.transparency(service) == before
+    seen = rollback_guard.read()
+    parts = list(Journal(rollback_guard.path, Secrets(SECRET).of(service.identity)).read(seen.length))
     assert seen.admitted == sum(len(part["rows"]) for part in parts if part["table"] == "episodes") == 6
     assert all(service.admit(f"user {user}").learning for user in range(6, 9))
-    assert published.status(service)["served_version"] == 2
+    assert public_views.status(service)["served_version"] == 2
 
 
 @pytest.mark.parametrize(("number", "remedy"), [(OLDEST - 1, "version that began it"), (tables.FORMAT + 1, "update")])
@@ -112,7 +112,7 @@ def test_deployments_share_a_database_in_schemas_of_their_own(tmp_path: Path, po
             with engine.begin() as tx:
                 tx.execute(sa.text(f"CREATE SCHEMA {name}"))
             url = f"{postgres}&options=-csearch_path%3D{name}"
-            made.append(deployment(url, witness=Witness(tmp_path / name, Secrets(SECRET))))
+            made.append(deployment(url, rollback_guard=RollbackGuard(tmp_path / name, Secrets(SECRET))))
         north, south = made
         assert north.identity != south.identity
         assert north.admit("ann").learning

@@ -17,9 +17,9 @@ from serving import ADMIN, APP, KEYS, READER, settings
 from typer.testing import CliRunner
 
 from reticent.cli import app
-from reticent.service.app import create_app, make_deployment
 from reticent.service.config import read_settings
-from reticent.service.deployment import Deployment
+from reticent.service.http.app import create_app, make_deployment
+from reticent.service.rounds.deployment import Deployment
 from reticent_client import Connection
 
 

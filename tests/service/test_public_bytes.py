@@ -20,8 +20,8 @@ from durable import AGENT, MODEL, episode
 from fastapi.testclient import TestClient
 from serving import ADMIN, APP, settings
 
-from reticent.service.api.published import _events
-from reticent.service.app import create_app
+from reticent.service.http.app import create_app
+from reticent.service.http.public_routes import _events
 from reticent_wire import arrays
 
 READ = (

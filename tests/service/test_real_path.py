@@ -76,8 +76,8 @@ def test_users_behind_a_backend(tmp_path: Path, agent: str, kind: str) -> None:
 @pytest.mark.verify
 @pytest.mark.parametrize("kind", KINDS)
 def test_users_of_a_service_on_postgresql(postgres: str, kind: str) -> None:
-    from reticent.service.storage.engine import Store
-    from reticent.service.storage.tables import METADATA
+    from reticent.service.store.engine import Store
+    from reticent.service.store.tables import METADATA
 
     def fresh() -> Served:
         store = Store(postgres)

@@ -14,7 +14,7 @@ from durable import MODEL, episode
 from fastapi.testclient import TestClient
 from serving import ADMIN, APP, settings
 
-from reticent.service.app import create_app
+from reticent.service.http.app import create_app
 from reticent_wire import arrays
 
 
@@ -123,8 +123,8 @@ def test_bodies_and_callers_are_limited(tmp_path: Path) -> None:
 def test_the_stream_tells_the_status_at_once(tmp_path: Path) -> None:
     import asyncio
 
-    from reticent.service.api.published import _events
-    from reticent.service.app import make_deployment
+    from reticent.service.http.app import make_deployment
+    from reticent.service.http.public_routes import _events
 
     deployment = make_deployment(settings(tmp_path), begin=True)
 

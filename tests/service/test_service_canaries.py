@@ -13,11 +13,11 @@ from fastapi.testclient import TestClient
 from serving import APP, settings
 
 from reticent.errors import InvalidInput
-from reticent.service import published
-from reticent.service.app import create_app
-from reticent.service.canaries import CANARIES
-from reticent.service.deployment import Deployment
+from reticent.service.http.app import create_app
 from reticent.service.mechanism import Mechanism
+from reticent.service.rounds import public_views
+from reticent.service.rounds.canaries import CANARIES
+from reticent.service.rounds.deployment import Deployment
 from reticent.worlds.registry import make_world
 
 WORLD = "random-blend:states=4,actions=2,horizon=2,d=2"
@@ -33,7 +33,7 @@ def play(service: Deployment, users: int = 28) -> dict[str, Any]:
     """Admit users, nobody of whom reports, and say what the canaries show."""
     for user in range(users):
         service.admit(f"user {user}")
-    found = published.status(service)["canaries"]
+    found = public_views.status(service)["canaries"]
     assert found is not None
     return found
 
@@ -55,7 +55,7 @@ def test_a_kept_promise_raises_no_alarm(database: str, pan_private: bool) -> Non
     assert abs(noise.mean()) < 4.9 / np.sqrt(noise.size)
     assert abs((noise**2).mean() - 1) < 4.9 * np.sqrt(2 / noise.size)
     again = watched(database, pan_private=pan_private)  # another worker, or after a restart
-    assert published.status(again)["canaries"] == found
+    assert public_views.status(again)["canaries"] == found
 
 
 @pytest.mark.verify

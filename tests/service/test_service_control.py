@@ -17,19 +17,19 @@ from serving import ADMIN, APP, settings
 from reticent.errors import InvalidInput
 from reticent.learning.control import Control
 from reticent.privacy.noise import SecureNoise
-from reticent.service.app import create_app
-from reticent.service.backup import back_up
-from reticent.service.deployment import Deployment
+from reticent.service.durability.backup import back_up
+from reticent.service.durability.export import choose_version, stored_status
+from reticent.service.durability.restore import restore
+from reticent.service.durability.rollback_guard import RollbackGuard
 from reticent.service.embedded import DeployedAgent
-from reticent.service.export import choose_version, stored_status
+from reticent.service.http.app import create_app
 from reticent.service.mechanism import make_mechanism
-from reticent.service.reception import Reception
-from reticent.service.restore import restore
+from reticent.service.processes.worker import WorkerDeployment
+from reticent.service.rounds.deployment import Deployment
+from reticent.service.rounds.frontend import Frontend
 from reticent.service.secrets import Secrets
-from reticent.service.storage import records, tables
-from reticent.service.storage.engine import Store
-from reticent.service.witness import Witness
-from reticent.service.worker import Attended
+from reticent.service.store import records, tables
+from reticent.service.store.engine import Store
 
 SCORE = "private-score-vi:first=0.4,growth=1,epsilon=15"
 REGRESSIONS = "private-linopt-vi:first=4,growth=1"
@@ -38,7 +38,7 @@ USERS = 12
 HALF = Control(0.5)
 
 
-def serve(service: Reception, user: int) -> Any:
+def serve(service: Frontend, user: int) -> Any:
     opened = service.admit(f"user {user}")
     service.submit_trajectory(opened.token, opened.episode, **episode(user))
     return opened
@@ -52,8 +52,8 @@ def with_identity(number: int, where: Path, agent: str) -> Deployment:
         return deployment(where, agent, USERS, control=HALF)
 
 
-def is_control(service: Reception, opened: Any) -> bool:
-    places = HALF.places(service.terms.schedule, opened.round, service.identity)
+def is_control(service: Frontend, opened: Any) -> bool:
+    places = HALF.places(service.configuration.schedule, opened.round, service.identity)
     return places.has(opened.place)
 
 
@@ -66,7 +66,7 @@ def test_as_many_as_were_said_are_served_version_0_and_the_others_the_newest(tmp
         for user in range(USERS):
             asked = {"user": f"user {user}", "episode": f"{user:032x}"}
             opened = client.post("/v1/episodes", json=asked, headers=APP).json()
-            controls = HALF.places(service.terms.schedule, opened["round"], service.identity)
+            controls = HALF.places(service.configuration.schedule, opened["round"], service.identity)
             assert opened["version"] == (0 if controls.has(opened["place"]) else opened["round"])
             assert opened["reference"] == (opened["round"] if agent == SCORE else None)
             again = client.post("/v1/episodes", json=asked, headers=APP).json()
@@ -98,8 +98,8 @@ def test_without_a_share_status_says_none_and_the_stored_settings_are_as_before(
 def test_workers_that_share_a_store_agree_and_so_do_groups(tmp_path: Path) -> None:
     """Two that meet users by turns, one of them without the agent, and a third deployment that admits all in one group."""
     first = deployment(tmp_path, REGRESSIONS, USERS, control=HALF, inline=False)
-    second = Attended(
-        first.mechanism.terms, first.store, Secrets(SECRET), control=HALF, witness=first.witness
+    second = WorkerDeployment(
+        first.mechanism.configuration, first.store, Secrets(SECRET), control=HALF, rollback_guard=first.rollback_guard
     )  # fmt: skip
     second.set_up()
     found = []
@@ -173,7 +173,7 @@ def test_a_mixed_round_of_vectors_has_one_reference_and_is_closed_as_a_mixture(
     assert (acted.version, reference.version) == (2, 2)
     group = service._control_group(2, acted)
     assert group is not None
-    assert (group[0].version, group[1]) == (0, HALF.places(service.terms.schedule, 2, service.identity))
+    assert (group[0].version, group[1]) == (0, HALF.places(service.configuration.schedule, 2, service.identity))
     assert service._control_group(0, service.billboard(0)) is None  # everybody acted by version 0
 
     monkeypatch.setattr(Deployment, "_control_group", lambda self, number, served: None)
@@ -217,7 +217,7 @@ def test_a_restored_store_has_the_same_controls(tmp_path: Path) -> None:
     service.store.close()
     made = Deployment(
         make_mechanism(REGRESSIONS, MODEL, USERS, SecureNoise()), Store(url), Secrets(SECRET), inline=True,
-        witness=Witness(tmp_path / "service.witness", Secrets(SECRET)), control=HALF,
+        rollback_guard=RollbackGuard(tmp_path / "service.witness", Secrets(SECRET)), control=HALF,
     )  # fmt: skip
     restore(made, tmp_path / "backup")
     made.store.close()
@@ -245,12 +245,12 @@ def test_neighbours_hold_the_same_places_and_move_the_sum_no_further(tmp_path: P
             sent = episode(1000 if user == changed and case == "replaced" else user)
             service.submit_trajectory(opened.token, opened.episode, **sent)
             answers.append(opened)
-        sums.append(open_sum(service) * service.terms.grid)
+        sums.append(open_sum(service) * service.configuration.grid)
         answers += [service.admit(f"user {user}", f"{user:032x}") for user in range(8, USERS)]
         told.append([(one.version, one.round, one.place, one.reference) for one in answers])
     assert told[0] == told[1]
     assert {version for version, number, *_ in told[0] if number == 1} == {0, 1}
-    scale, strength = service.terms.noise_scale, service.mechanism.guarantee.mu
+    scale, strength = service.configuration.noise_scale, service.mechanism.guarantee.mu
     assert strength is not None
     moved = np.linalg.norm(((sums[1] - sums[0]) / np.where(scale > 0, scale, 1.0))[scale > 0])
     assert 0 < moved <= strength

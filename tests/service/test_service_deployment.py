@@ -20,12 +20,13 @@ from reticent.agents import make_agent
 from reticent.errors import InvalidInput
 from reticent.privacy.accounting.gaussian import delta_of, mu_of
 from reticent.privacy.noise import GRID_BITS, SecureNoise, delta_for_gaussian, discretization_delta, touched_draws
-from reticent.service import deployable, published
-from reticent.service.deployment import Deployment
+from reticent.service import deployable
 from reticent.service.mechanism import Mechanism, make_mechanism
-from reticent.service.refusals import Refusal
+from reticent.service.rounds import public_views
+from reticent.service.rounds.deployment import Deployment
+from reticent.service.rounds.refusals import Refusal
 from reticent.service.secrets import Secrets
-from reticent.service.storage import records
+from reticent.service.store import records
 from reticent.worlds import Episode
 from reticent.worlds.registry import make_world
 
@@ -61,7 +62,7 @@ def test_rounds_end_on_admissions_and_new_versions_are_served(database: str) -> 
     clock, releases = service.clock()
     assert (clock.served_version, releases, clock.finished) == (3, 3, True)
     assert np.isfinite(service.billboard(3).values).all()
-    entries = published.ledger(service)["entries"]
+    entries = public_views.ledger(service)["entries"]
     assert all(entry["released"] for entry in entries)
     assert entries[-1]["epsilon"] == pytest.approx(service.mechanism.guarantee.ledger.spent(3), rel=1e-12)
     assert entries[-1]["epsilon"] <= 1.0 + 1e-6
@@ -300,7 +301,7 @@ def test_several_contributions_are_paid_for(tmp_path: Path) -> None:
     mechanism = service.mechanism
     # The agent by itself, for one contribution: three of them add up to the promise.
     assert mechanism.agent.promise.mu * 3 == pytest.approx(mu_of(1.0, 1e-5), rel=1e-6)
-    assert published.status(service)["epsilon"] == 1.0
+    assert public_views.status(service)["epsilon"] == 1.0
     assert mechanism.spent(3)[1] == pytest.approx(1.0, rel=1e-6)
 
 

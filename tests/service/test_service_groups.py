@@ -18,13 +18,13 @@ import sqlalchemy as sa
 from durable import deployment, episode, open_sum
 from serving import APP, settings
 
-from reticent.service import gathering as gathering_module
-from reticent.service.admissions import Opened
-from reticent.service.app import create_app
-from reticent.service.deployment import Deployment
-from reticent.service.gathering import Gathering
-from reticent.service.refusals import Refusal
-from reticent.service.storage import records
+from reticent.service.http.app import create_app
+from reticent.service.processes import micro_batching as gathering_module
+from reticent.service.processes.micro_batching import MicroBatcher
+from reticent.service.rounds.admit import Opened
+from reticent.service.rounds.deployment import Deployment
+from reticent.service.rounds.refusals import Refusal
+from reticent.service.store import records
 from reticent_wire import arrays
 
 LOCAL = "private-linopt-vi:first=16,growth=1,trust=local"
@@ -267,7 +267,7 @@ def test_a_group_that_is_cut_off_before_its_commit_counts_once_when_it_is_sent_a
     assert service.clock()[0].admitted == 8
 
 
-# -- gathering ------------------------------------------------------------------------------------------------------------
+# -- micro-batching -------------------------------------------------------------------------------------------------------
 
 
 def test_whatever_comes_during_a_call_is_the_next_group() -> None:
@@ -280,16 +280,16 @@ def test_whatever_comes_during_a_call_is_the_next_group() -> None:
         return [ValueError(str(item)) if item == 3 else item * 10 for item in items]
 
     async def crowd() -> list[Any]:
-        gathering = Gathering(work, linger=0.0, most=4)
-        first = asyncio.ensure_future(gathering.join(0))
+        batcher = MicroBatcher(work, linger=0.0, most=4)
+        first = asyncio.ensure_future(batcher.join(0))
         while not groups:
             await asyncio.sleep(0.001)
-        others = [asyncio.ensure_future(gathering.join(item)) for item in range(1, 8)]
+        others = [asyncio.ensure_future(batcher.join(item)) for item in range(1, 8)]
         await asyncio.sleep(0)
         assert not first.done()
         going.set()
         answers = await asyncio.gather(first, *others, return_exceptions=True)
-        gathering.close()
+        batcher.close()
         return answers
 
     answers = asyncio.run(crowd())
@@ -303,13 +303,13 @@ def test_those_who_join_together_are_answered_in_their_order_refusals_and_all() 
         return [ValueError(str(item)) if item == 3 else item * 10 for item in items]
 
     async def crowd() -> None:
-        gathering = Gathering(work, linger=0.0, most=2)
-        answers = await asyncio.wait_for(gathering.join_all([1, 2, 3, 4, 5]), 10)
+        batcher = MicroBatcher(work, linger=0.0, most=2)
+        answers = await asyncio.wait_for(batcher.join_all([1, 2, 3, 4, 5]), 10)
         assert [str(answer) for answer in answers] == ["10", "20", "3", "40", "50"]
         assert isinstance(answers[2], ValueError)
         await asyncio.sleep(0.1)  # its thread has nothing to do and waits to be called
-        assert await asyncio.wait_for(gathering.join(6), 10) == 60
-        gathering.close()
+        assert await asyncio.wait_for(batcher.join(6), 10) == 60
+        batcher.close()
 
     asyncio.run(crowd())
 
@@ -323,11 +323,11 @@ def test_a_call_that_fails_is_everyones_failure_and_the_next_goes_on() -> None:
         return list(items)
 
     async def ask() -> None:
-        gathering = Gathering(work, linger=0.0)
+        batcher = MicroBatcher(work, linger=0.0)
         with pytest.raises(OSError, match="full"):
-            await gathering.join(1)
-        assert await gathering.join(2) == 2
-        gathering.close()
+            await batcher.join(1)
+        assert await batcher.join(2) == 2
+        batcher.close()
 
     asyncio.run(ask())
 
@@ -347,19 +347,19 @@ def test_who_comes_alone_during_a_call_is_kept_by_nobody_and_a_crowd_is_waited_f
         return list(items)
 
     async def crowd() -> threading.Thread:
-        gathering = Gathering(work, linger=0.25)
-        assert [await gathering.join(item) for item in (0, 1)] == [0, 1]
-        (thread,) = (one for one in threading.enumerate() if one.name == "reticent-gathering")
-        several = [asyncio.ensure_future(gathering.join(2))]
+        batcher = MicroBatcher(work, linger=0.25)
+        assert [await batcher.join(item) for item in (0, 1)] == [0, 1]
+        (thread,) = (one for one in threading.enumerate() if one.name == "reticent-micro-batching")
+        several = [asyncio.ensure_future(batcher.join(2))]
         while len(groups) < 3:
             await asyncio.sleep(0.001)
-        several += [asyncio.ensure_future(gathering.join(item)) for item in (3, 4)]
+        several += [asyncio.ensure_future(batcher.join(item)) for item in (3, 4)]
         await asyncio.sleep(0)
         going.set()
         assert await asyncio.gather(*several) == [2, 3, 4]
         assert lingered == []
-        assert [await gathering.join(item) for item in (5, 6)] == [5, 6]
-        gathering.close()
+        assert [await batcher.join(item) for item in (5, 6)] == [5, 6]
+        batcher.close()
         return thread
 
     thread = asyncio.run(crowd())
@@ -399,7 +399,7 @@ def test_requests_at_once_share_transactions_and_get_their_own_answers(tmp_path:
             await asyncio.gather(*(play(user) for user in range(40)))
 
     asyncio.run(crowd())
-    app.state.desk.close()
+    app.state.handlers.close()
     np.testing.assert_array_equal(open_sum(service), ones(service) * service_counts(service))
     assert service.clock()[0].admitted == 40
     assert len(commits) < 60  # 80 one by one
@@ -444,5 +444,5 @@ def test_the_short_way_and_the_frameworks_say_the_same(tmp_path: Path) -> None:
                 assert quick == ordinary, path
 
     asyncio.run(both())
-    app.state.desk.close()
+    app.state.handlers.close()
     app.state.deployment.store.close()

@@ -22,13 +22,13 @@ from running_service import running_service
 from serving import ADMIN, APP, KEYS, READER, SHUFFLER, settings
 
 from reticent.errors import InvalidInput
-from reticent.service import app as service
-from reticent.service import worker
-from reticent.service.api.security import need_of
-from reticent.service.app import create_app
 from reticent.service.config import Settings
-from reticent.service.enrolment import issue
+from reticent.service.http import app as service
+from reticent.service.http.app import create_app
+from reticent.service.http.security import need_of
 from reticent.service.keys import Keys
+from reticent.service.processes import worker
+from reticent.service.rounds.enrolment import issue
 
 STRANGER = {"Authorization": "Bearer nobody's key"}
 

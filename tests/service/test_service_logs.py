@@ -15,10 +15,10 @@ from fastapi.testclient import TestClient
 from serving import APP, settings
 
 from reticent.errors import InvalidInput
-from reticent.service.app import create_app
 from reticent.service.config import from_environment
-from reticent.service.logs import JsonLines, PlainLines, configuration
-from reticent.service.storage import records
+from reticent.service.http.app import create_app
+from reticent.service.processes.logs import JsonLines, PlainLines, configuration
+from reticent.service.store import records
 
 
 def test_every_answer_has_its_requests_id(tmp_path: Path) -> None:

@@ -17,8 +17,8 @@ from durable import MODEL, episode, open_sum
 from fastapi.testclient import TestClient
 from serving import ADMIN, APP, settings
 
-from reticent.service.app import create_app
-from reticent.service.storage.tables import METADATA
+from reticent.service.http.app import create_app
+from reticent.service.store.tables import METADATA
 
 JUNK: list[Any] = [
     None, True, -1, 2**31, 10**400, 0.5, 1e308, float("nan"), float("inf"), -float("inf"), "", "\ud800", "é" * 600,

@@ -16,9 +16,9 @@ from durable import AGENT, MODEL, deployment, episode, open_sum, played
 from reticent.audit.bounds import lower_bounds
 from reticent.errors import InvalidInput
 from reticent.privacy.accounting.gaussian import mu_of
-from reticent.service.deployment import Deployment
-from reticent.service.storage import records
-from reticent.service.storage.tables import METADATA
+from reticent.service.rounds.deployment import Deployment
+from reticent.service.store import records
+from reticent.service.store.tables import METADATA
 
 H = MODEL.horizon
 

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 from durable import deployment
 
-from reticent.service.deployment import Deployment
+from reticent.service.rounds.deployment import Deployment
 from reticent.simulation.simulate import simulate
 from reticent.worlds import World
 from reticent.worlds.registry import make_world

@@ -18,10 +18,10 @@ from running_service import APP_KEY, running_service
 from reticent.errors import InvalidInput
 from reticent.experiments.users import Crowd, Meter, Traffic, Truth, summary
 from reticent.privacy.participation import Participation, allowed
-from reticent.service.admissions import Opened
-from reticent.service.deployment import Deployment
 from reticent.service.mechanism import Mechanism
-from reticent.service.storage import records
+from reticent.service.rounds.admit import Opened
+from reticent.service.rounds.deployment import Deployment
+from reticent.service.store import records
 from reticent.worlds.registry import make_world
 from reticent_client import Budget, Client, DecisionLog
 

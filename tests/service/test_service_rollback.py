@@ -18,14 +18,15 @@ from typer.testing import CliRunner
 
 from reticent.cli import app
 from reticent.errors import InvalidInput
-from reticent.service import chain, published
-from reticent.service.app import create_app, make_deployment
-from reticent.service.deployment import Deployment
-from reticent.service.refusals import Refusal
+from reticent.service.durability import ledger_chain
+from reticent.service.durability.rollback_guard import RollbackGuard, RolledBack
+from reticent.service.http.app import create_app, make_deployment
+from reticent.service.processes.scheduler import Scheduler
+from reticent.service.rounds import public_views
+from reticent.service.rounds.deployment import Deployment
+from reticent.service.rounds.refusals import Refusal
 from reticent.service.secrets import Damaged, Secrets
-from reticent.service.storage import records, tables
-from reticent.service.upkeep import Upkeep
-from reticent.service.witness import RolledBack, Witness
+from reticent.service.store import records, tables
 from reticent_client import Connection
 
 FILES = ("service.db", "service.db-wal", "service.db-shm")
@@ -68,7 +69,7 @@ def test_a_restored_backup_releases_nothing_again(tmp_path: Path) -> None:
     for _ in range(3):
         copy(tmp_path / "backup", tmp_path)
         service = deployment(tmp_path)
-        assert "rolled back" in published.status(service)["halted"]
+        assert "rolled back" in public_views.status(service)["halted"]
         opened = service.admit("somebody new")
         assert (opened.learning, opened.reason) == (False, "learning-stopped")
         assert service.advance() == 0
@@ -81,14 +82,14 @@ def test_a_store_with_another_past_is_noticed(tmp_path: Path) -> None:
     service = deployment(tmp_path)
     serve(service, range(4))
     copy(tmp_path, tmp_path / "fork")
-    fork = deployment(tmp_path / "fork", witness=Witness(tmp_path / "service.witness", Secrets(SECRET)))
+    fork = deployment(tmp_path / "fork", rollback_guard=RollbackGuard(tmp_path / "service.witness", Secrets(SECRET)))
     serve(service, range(4, 5))
     assert fork.admit("user 4").learning is False
     assert digests(fork) == {}  # its round was full, and has not been released
-    assert published.status(fork)["halted"] is not None
-    assert published.status(service)["halted"] is None
+    assert public_views.status(fork)["halted"] is not None
+    assert public_views.status(service)["halted"] is None
     assert service.advance() == 0  # the witness remembers that something was wrong, and tells everybody
-    assert published.status(service)["halted"] is not None
+    assert public_views.status(service)["halted"] is not None
 
 
 def test_a_store_with_another_past_is_noticed_also_if_it_went_further(tmp_path: Path) -> None:
@@ -96,16 +97,16 @@ def test_a_store_with_another_past_is_noticed_also_if_it_went_further(tmp_path: 
     service = deployment(tmp_path)
     serve(service, range(4))
     copy(tmp_path, tmp_path / "fork")
-    fork = deployment(tmp_path / "fork", witness=None)
+    fork = deployment(tmp_path / "fork", rollback_guard=None)
     serve(fork, range(4, 9))
     assert digests(fork).keys() == {0, 1}
     fork.store.close()
     serve(service, range(4, 5))
     assert digests(service).keys() == {0}
-    assert published.status(service)["halted"] is None
-    fork = deployment(tmp_path / "fork", witness=Witness(tmp_path / "service.witness", Secrets(SECRET)))
+    assert public_views.status(service)["halted"] is None
+    fork = deployment(tmp_path / "fork", rollback_guard=RollbackGuard(tmp_path / "service.witness", Secrets(SECRET)))
     assert fork.advance() == 0
-    assert published.status(fork)["halted"] is not None
+    assert public_views.status(fork)["halted"] is not None
 
 
 def test_a_genuine_token_of_an_unknown_episode_stops_learning(tmp_path: Path) -> None:
@@ -117,15 +118,15 @@ def test_a_genuine_token_of_an_unknown_episode_stops_learning(tmp_path: Path) ->
     service.store.close()
     copy(tmp_path / "backup", tmp_path)
     service = deployment(tmp_path)
-    assert published.status(service)["halted"] is None  # nothing was released, so nobody knows yet
+    assert public_views.status(service)["halted"] is None  # nothing was released, so nobody knows yet
     with pytest.raises(Refusal, match="rolled back") as refused:
         service.submit_trajectory(opened.token, opened.episode, **episode(0))
     assert refused.value.kind == "learning-stopped"
-    assert "rolled back" in published.status(service)["halted"]
+    assert "rolled back" in public_views.status(service)["halted"]
     assert service.admit("bob").learning is False
     service.store.close()
     copy(tmp_path / "backup", tmp_path)
-    assert "rolled back" in published.status(deployment(tmp_path))["halted"]  # the witness has not forgotten
+    assert "rolled back" in public_views.status(deployment(tmp_path))["halted"]  # the witness has not forgotten
 
 
 def test_another_deployments_tokens_and_seals_mean_nothing(tmp_path: Path) -> None:
@@ -135,7 +136,7 @@ def test_another_deployments_tokens_and_seals_mean_nothing(tmp_path: Path) -> No
     opened = one.admit("ann")
     with pytest.raises(InvalidInput, match="not genuine"):
         two.submit_trajectory(opened.token, opened.episode, **episode(0))
-    assert published.status(two)["halted"] is None
+    assert public_views.status(two)["halted"] is None
     with one.store.read() as tx:
         total = records.round_of(tx, 0).total
     with pytest.raises(Damaged):
@@ -150,15 +151,15 @@ def test_a_release_is_published_after_the_witness_has_seen_it(tmp_path: Path, mo
         raise OSError("no space left")
 
     with monkeypatch.context() as broken:
-        broken.setattr(Witness, "_write", fails)
+        broken.setattr(RollbackGuard, "_write", fails)
         with pytest.raises(OSError, match="no space"):
             service.admit("user 4")
     assert digests(service).keys() == {0}
-    assert published.status(service)["served_version"] == 0
-    assert not any(entry["released"] for entry in published.ledger(service)["entries"])
+    assert public_views.status(service)["served_version"] == 0
+    assert not any(entry["released"] for entry in public_views.ledger(service)["entries"])
     assert service.admit("user 4").version == 1
     with pytest.raises(RolledBack, match="another one"):
-        service.witness.record(service.identity, 1, "0" * 64)  # type: ignore[union-attr]
+        service.rollback_guard.record(service.identity, 1, "0" * 64)  # type: ignore[union-attr]
 
 
 # -- beginning --------------------------------------------------------------------------------------------------------
@@ -174,13 +175,13 @@ def test_serving_refuses_an_empty_store_and_beginning_refuses_a_second_one(tmp_p
         (tmp_path / name).unlink(missing_ok=True)
     with pytest.raises(InvalidInput, match="never begin again"):
         make_deployment(settings(tmp_path), begin=True)
-    witness = tmp_path / "service.db.witness"
-    witness.unlink()
+    rollback_guard = tmp_path / "service.db.witness"
+    rollback_guard.unlink()
     make_deployment(settings(tmp_path), begin=True).store.close()
-    witness.write_text(witness.read_text().replace('"releases": 0', '"releases": 1'))
+    rollback_guard.write_text(rollback_guard.read_text().replace('"releases": 0', '"releases": 1'))
     with pytest.raises(InvalidInput, match="witness"):
         make_deployment(settings(tmp_path))
-    witness.unlink()
+    rollback_guard.unlink()
     with pytest.raises(InvalidInput, match="witness"):
         make_deployment(settings(tmp_path))
 
@@ -210,15 +211,15 @@ def test_a_clock_nine_days_ahead_does_not_finish(tmp_path: Path) -> None:
     )
     for user in range(4):
         service.admit(f"user {user}")
-    upkeep = Upkeep(service)
-    upkeep.once()
+    scheduler = Scheduler(service)
+    scheduler.once()
     for jump in (9 * 86_400.0, -20 * 86_400.0, 30 * 86_400.0):
         wall[0], steady[0] = wall[0] + jump, steady[0] + 11.0
-        upkeep.once()
+        scheduler.once()
         assert not service.clock()[0].finished
     while steady[0] < 604_800.0 + 60.0:
         wall[0], steady[0] = wall[0] + 86_400.0, steady[0] + 86_400.0
-        upkeep.once()
+        scheduler.once()
     assert service.clock()[0].finished
 
 
@@ -240,7 +241,7 @@ def test_a_damaged_sum_is_the_operators_problem(tmp_path: Path) -> None:
         assert client.get("/v1/health/ready").status_code == 200
         service.halt("a test")
         assert client.get("/v1/health/ready").json() == {"status": "degraded", "version": 0, "problems": ["a test"]}
-        client.app.state.upkeep.failing = True  # type: ignore[attr-defined]
+        client.app.state.scheduler.failing = True  # type: ignore[attr-defined]
         assert client.get("/v1/health/ready").status_code == 503
 
 
@@ -272,7 +273,7 @@ def test_outsiders_find_an_honest_chain_in_order(told: tuple[dict[str, Any], dic
     assert len(answer["entries"]) == 3
     assert answer["head"] == answer["entries"][-1]["hash"]
     for head in (None, *(row["hash"] for row in answer["entries"])):
-        assert chain.examine(answer["entries"], answer["public_key"], billboards=boards, head=head) == []
+        assert ledger_chain.examine(answer["entries"], answer["public_key"], billboards=boards, head=head) == []
 
 
 def test_outsiders_notice_what_was_changed(told: tuple[dict[str, Any], dict[int, Any]]) -> None:
@@ -286,12 +287,12 @@ def test_outsiders_notice_what_was_changed(told: tuple[dict[str, Any], dict[int,
         for number in range(version, len(rows)):
             entry = {**json.loads(rows[number]["entry"]), "previous": before}
             entry |= values if number == version else {}
-            made.append(chain.signed(entry, forged.sign_entry))
+            made.append(ledger_chain.signed(entry, forged.sign_entry))
             before = made[-1]["hash"]
         return made
 
     def found(chained: Any, **given: Any) -> str:
-        return " ".join(one.what for one in chain.examine(chained, key, **given))
+        return " ".join(one.what for one in ledger_chain.examine(chained, key, **given))
 
     assert "signature" in found(changed(1, users=5))
     assert "hash" in found([{**rows[0], "entry": rows[0]["entry"].replace("joint", "local")}, *rows[1:]])
@@ -301,7 +302,7 @@ def test_outsiders_notice_what_was_changed(told: tuple[dict[str, Any], dict[int,
     assert "billboard" in found(rows, billboards={1: boards[2]})
     assert "promised" in found(changed(2, epsilon=1.5))
     assert "noise costs" in found(changed(2, epsilon=0.5))
-    assert "another key" in " ".join(one.what for one in chain.examine(changed(0), forged.public_key))
+    assert "another key" in " ".join(one.what for one in ledger_chain.examine(changed(0), forged.public_key))
 
 
 def test_the_command_audits_a_service_and_a_file(tmp_path: Path) -> None:
@@ -326,11 +327,11 @@ def test_the_command_audits_a_service_and_a_file(tmp_path: Path) -> None:
 def test_the_chain_survives_a_restart_and_comes_in_pages(tmp_path: Path) -> None:
     service = deployment(tmp_path)
     serve(service, range(9))
-    head = published.transparency(service)["head"]
+    head = public_views.transparency(service)["head"]
     service.store.close()
     service = deployment(tmp_path)
-    first = published.transparency(service, 0, 2)
-    rest = published.transparency(service, first["next"], 2)
+    first = public_views.transparency(service, 0, 2)
+    rest = public_views.transparency(service, first["next"], 2)
     assert (len(first["entries"]), len(rest["entries"]), rest["next"]) == (2, 1, None)
     assert first["head"] == rest["head"] == head == rest["entries"][-1]["hash"]
     with service.store.read() as tx:

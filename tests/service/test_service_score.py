@@ -16,12 +16,12 @@ from serving import ADMIN, APP, settings
 
 from reticent.errors import InvalidInput
 from reticent.privacy.noise import SecureNoise
-from reticent.service.app import create_app
-from reticent.service.deployment import Deployment
 from reticent.service.embedded import DeployedAgent
+from reticent.service.http.app import create_app
 from reticent.service.mechanism import make_mechanism
-from reticent.service.refusals import Refusal
-from reticent.service.storage import records
+from reticent.service.rounds.deployment import Deployment
+from reticent.service.rounds.refusals import Refusal
+from reticent.service.store import records
 from reticent.worlds import Episode
 from reticent_wire.trajectory import well_formed
 

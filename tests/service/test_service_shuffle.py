@@ -21,11 +21,11 @@ from serving import APP, SHUFFLER
 from serving import settings as served
 
 from reticent.errors import InvalidInput
-from reticent.service import published
-from reticent.service.app import create_app
-from reticent.service.deployment import Deployment
-from reticent.service.storage import records
-from reticent.service.storage.tables import METADATA
+from reticent.service.http.app import create_app
+from reticent.service.rounds import public_views
+from reticent.service.rounds.deployment import Deployment
+from reticent.service.store import records
+from reticent.service.store.tables import METADATA
 from reticent.worlds.registry import make_world
 from reticent_wire import arrays
 from reticent_wire.shuffle_rules import ShuffleRules
@@ -223,7 +223,7 @@ def test_batches_that_never_come_do_not_stop_the_learning(database: str) -> None
     assert made == [0] * 7 + [1] + [0] * 3 + [1]
     service.finish()
     assert service.advance() == 1
-    status = published.status(service)
+    status = public_views.status(service)
     assert (status["version"], status["lost_rounds"], status["finished"]) == (3, 3, True)
     # Coins alone: whole half-steps, not far from 0, and not 0.
     steps = release_of(service, 0) / service.mechanism.unit

@@ -17,10 +17,10 @@ from fastapi.testclient import TestClient
 from serving import settings
 
 from reticent.errors import InvalidInput
-from reticent.service import published
-from reticent.service.app import create_app
-from reticent.service.storage import records
-from reticent.service.storage.engine import Store
+from reticent.service.http.app import create_app
+from reticent.service.rounds import public_views
+from reticent.service.store import records
+from reticent.service.store.engine import Store
 
 
 def test_finishing_does_not_deadlock_with_a_submission(postgres: str) -> None:
@@ -52,7 +52,7 @@ def test_finishing_does_not_deadlock_with_a_submission(postgres: str) -> None:
 
 
 def test_reports_that_come_while_it_ends_are_counted_or_refused(database: str) -> None:
-    from reticent.service.refusals import Refusal
+    from reticent.service.rounds.refusals import Refusal
 
     service = deployment(database, "private-linopt-vi:first=16,growth=1,trust=local", 16, inline=False)
     whole = (service.mechanism.noise_scale > 0).astype(np.int64)
@@ -117,5 +117,5 @@ def test_the_ledger_comes_in_pages(tmp_path: Path, monkeypatch: pytest.MonkeyPat
         assert first["entries"] + rest["entries"] == whole["entries"]
         assert client.get("/v1/ledger?after=99").json()["entries"] == []
         assert client.get("/v1/ledger?limit=1001").status_code == 422
-        monkeypatch.setattr(published, "PAGE", 2)
+        monkeypatch.setattr(public_views, "PAGE", 2)
         assert client.get("/v1/status").json()["round_ends"] == [4, 8]

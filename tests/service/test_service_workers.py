@@ -22,11 +22,11 @@ from service_process import Caller, Service, serving
 
 from reticent.learning.control import Control
 from reticent.learning.schedule import Schedule
-from reticent.service.handover import from_json, to_json
-from reticent.service.line import answer_in_background, ask
 from reticent.service.mechanism import Mechanism
-from reticent.service.refusals import Refusal
-from reticent.service.terms import Terms
+from reticent.service.processes.configuration_snapshot import from_json, to_json
+from reticent.service.processes.planner_rpc import answer_in_background, ask
+from reticent.service.public_configuration import PublicConfiguration
+from reticent.service.rounds.refusals import Refusal
 
 LARGEST = 150.0
 """MiB that a worker may weigh."""
@@ -42,7 +42,9 @@ AGENTS = (
 
 def test_a_worker_imports_no_jax() -> None:
     """Nor SciPy's 50 MiB, nor OpenDP: what it does needs NumPy."""
-    program = "import sys, reticent.service.worker, reticent.service.dashboard.routes; print(*sys.modules)"
+    program = (
+        "import sys, reticent.service.processes.worker, reticent.service.http.dashboard.routes; print(*sys.modules)"
+    )
     found = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
     modules = {name.partition(".")[0] for name in found.stdout.split()}
     assert "reticent" in modules
@@ -54,19 +56,25 @@ def test_terms_say_what_the_mechanism_says(tmp_path: Path, agent: str) -> None:
     """Handed over as bytes; contributions, bounds, facts and account are the same to the last bit."""
     service = deployment(tmp_path, agent)
     mechanism: Mechanism = service.mechanism
-    terms: Terms = from_json(json.loads(json.dumps(to_json(mechanism.terms), allow_nan=False)))
-    assert type(terms) is Terms
-    assert (terms.wire, terms.grid, terms.unit) == (mechanism.wire, mechanism.grid, mechanism.unit)
-    np.testing.assert_array_equal(terms.noise_scale, mechanism.noise_scale)
-    np.testing.assert_array_equal(terms.report_limit, mechanism.report_limit)
+    configuration: PublicConfiguration = from_json(
+        json.loads(json.dumps(to_json(mechanism.configuration), allow_nan=False))
+    )
+    assert type(configuration) is PublicConfiguration
+    assert (configuration.wire, configuration.grid, configuration.unit) == (
+        mechanism.wire,
+        mechanism.grid,
+        mechanism.unit,
+    )
+    np.testing.assert_array_equal(configuration.noise_scale, mechanism.noise_scale)
+    np.testing.assert_array_equal(configuration.report_limit, mechanism.report_limit)
     releases = range(service.releases + 1)
-    assert [terms.spent(number) for number in releases] == [mechanism.spent(number) for number in releases]
-    assert terms.promised.sentence == mechanism.guarantee.sentence()
+    assert [configuration.spent(number) for number in releases] == [mechanism.spent(number) for number in releases]
+    assert configuration.public_guarantee.sentence == mechanism.guarantee.sentence()
     board = service.billboard(0)
     for seed in range(5):
-        played = terms.played(type("Sent", (), episode(seed)), seed)
+        played = configuration.played(type("Sent", (), episode(seed)), seed)
         np.testing.assert_array_equal(
-            terms.exact_contribution(board, played), mechanism.exact_contribution(board, played)
+            configuration.exact_contribution(board, played), mechanism.exact_contribution(board, played)
         )
 
 

@@ -24,10 +24,10 @@ from running_service import APP_KEY, running_service
 from serving import ADMIN, APP, settings
 
 from reticent.errors import MissingExtra
-from reticent.service.app import create_app
+from reticent.service.http.app import create_app
+from reticent.service.processes.telemetry import ATTRIBUTES, METHOD, REQUEST, ROUTE, STATUS
 from reticent.service.secrets import Secrets
-from reticent.service.storage import records
-from reticent.service.telemetry import ATTRIBUTES, METHOD, REQUEST, ROUTE, STATUS
+from reticent.service.store import records
 from reticent_client import Connection
 
 

@@ -11,7 +11,7 @@ from reticent.agents import make_agent
 from reticent.learning.control import Control
 from reticent.privacy.noise import SecureNoise
 from reticent.service.embedded import DeployedAgent
-from reticent.service.recorded import meet_deployed
+from reticent.service.offline_replay import meet_deployed
 from reticent.simulation.recorded import meet_recorded
 from reticent.worlds import blend
 from reticent.worlds.records import Columns, read_log

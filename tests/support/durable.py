@@ -9,12 +9,12 @@ from typing import Any
 import numpy as np
 
 from reticent.privacy.noise import SecureNoise
-from reticent.service.deployment import Deployment
+from reticent.service.durability.rollback_guard import RollbackGuard
 from reticent.service.mechanism import make_mechanism
+from reticent.service.rounds.deployment import Deployment
 from reticent.service.secrets import Secrets
-from reticent.service.storage import records
-from reticent.service.storage.engine import Store
-from reticent.service.witness import Witness
+from reticent.service.store import records
+from reticent.service.store.engine import Store
 from reticent.worlds import Episode
 from reticent.worlds.registry import make_world
 
@@ -37,7 +37,7 @@ def deployment(
     given.setdefault("inline", True)
     secrets = Secrets(SECRET)
     if isinstance(where, Path):
-        given.setdefault("witness", Witness(where / "service.witness", secrets))
+        given.setdefault("rollback_guard", RollbackGuard(where / "service.witness", secrets))
     made = Deployment(mechanism, Store(url), secrets, **given)
     OPENED.append(made)
     made.set_up()

@@ -21,14 +21,15 @@ from durable import SECRET
 
 from reticent.errors import InvalidInput
 from reticent.privacy.noise import SecureNoise
-from reticent.service import embedded, published
-from reticent.service.deployment import Deployment
+from reticent.service import embedded
 from reticent.service.embedded import DeployedAgent
 from reticent.service.mechanism import Mechanism
-from reticent.service.refusals import Refusal
+from reticent.service.rounds import public_views
+from reticent.service.rounds.deployment import Deployment
+from reticent.service.rounds.refusals import Refusal
+from reticent.service.rounds.submit import Sent, Submission
 from reticent.service.secrets import Secrets
-from reticent.service.storage.engine import Store
-from reticent.service.submissions import Sent, Submission
+from reticent.service.store.engine import Store
 from reticent.worlds import Episode, make_world
 
 MODEL = make_world("random-blend:states=3,actions=2,horizon=2,d=2").model
@@ -224,7 +225,7 @@ class Served:
         service = self.service
         versions = range(int(service.clock()[0].served_version) + 1)
         return (
-            published.status(service), published.ledger(service), published.metrics(service), service.open_round(),
+            public_views.status(service), public_views.ledger(service), public_views.metrics(service), service.open_round(),
             [service.billboard(version).to_bytes() for version in versions],
         )  # fmt: skip
 

@@ -12,9 +12,9 @@ from typing import Any
 
 import uvicorn
 
-from reticent.service.app import create_app
 from reticent.service.config import Settings
-from reticent.service.sockets import PromptProtocol
+from reticent.service.http.app import create_app
+from reticent.service.http.sockets import PromptProtocol
 
 APP_KEY, ADMIN_KEY, SHUFFLER_KEY = (
     f"the {role}'s key of the tests, long enough" for role in ("app", "admin", "shuffler")

@@ -20,14 +20,14 @@ def audit_deployment(where: str, *, head: str | None, public_key: str | None, as
     from reticent.errors import InvalidInput, MissingExtra
 
     try:
-        from reticent.service import chain
+        from reticent.service.durability import ledger_chain
     except ModuleNotFoundError as missing:
         raise MissingExtra("reticent audit --deployment", str(missing.name), "service") from None
     told, billboards = read_chain(where)
     if not told["entries"]:
         raise InvalidInput("--deployment", where, "a service or file with at least one entry", "check the address")
     earlier = None if head is None else read_head(head)
-    wrong = chain.examine(told["entries"], public_key or told["public_key"], billboards=billboards, head=earlier)
+    wrong = ledger_chain.examine(told["entries"], public_key or told["public_key"], billboards=billboards, head=earlier)
     last = json.loads(told["entries"][-1]["entry"])
     found = {
         "verdict": "broken" if wrong else "consistent", "deployment": told["deployment"], "head": told["head"],

@@ -23,12 +23,12 @@ def backup(
     released. `reticent restore` puts it back, and needs the witness and its journal: keep those on another disk.
     """
     from reticent.cli.store import opened_store
-    from reticent.service.backup import back_up
+    from reticent.service.durability.backup import back_up
 
     with opened_store(config, dev, "reticent backup") as (settings, store, secrets):
-        from reticent.service.witness import Witness
+        from reticent.service.durability.rollback_guard import RollbackGuard
 
-        restores = Witness(settings.witness_file, secrets).read().restores
+        restores = RollbackGuard(settings.witness_file, secrets).read().restores
         made = back_up(store, secrets, out, restores=restores)
     found = {
         "file": str(out), "deployment": made.deployment, "releases": made.releases, "admitted": made.admitted,

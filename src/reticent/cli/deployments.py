@@ -85,7 +85,7 @@ def finish(config: MaybeConfig = None, url: Url = None, key: Key = None, dev: De
     from reticent.cli.store import chosen
 
     settings = chosen(_given(config), dev, "reticent deployments finish")
-    from reticent.service import app as service
+    from reticent.service.http import app as service
 
     deployment = service.make_deployment(settings)
     try:
@@ -109,7 +109,7 @@ def export(
 
     `policy` is (step, state) → action, or (step, state, action) → probability; `values` is the plan's own V(step, state).
     """
-    from reticent.service.export import EXPORTS, write_policy
+    from reticent.service.durability.export import EXPORTS, write_policy
 
     with_one(config, url)
     if out.suffix not in EXPORTS:
@@ -123,7 +123,7 @@ def export(
         from reticent.cli.store import opened_store
 
         with opened_store(_given(config), dev, "reticent deployments export") as (settings, store, _secrets):
-            from reticent.service.export import published_policy
+            from reticent.service.durability.export import published_policy
             from reticent.service.models import deployment_model
 
             names = deployment_model(settings).about.names  # the store has none: they are the model's
@@ -156,7 +156,7 @@ def fallback(
         from reticent.cli.store import opened_store
 
         with opened_store(_given(config), dev, "reticent deployments fallback") as (_, store, _secrets):
-            from reticent.service.export import choose_version
+            from reticent.service.durability.export import choose_version
 
             served = choose_version(store, version)
     print(f"version {served} is served to users who come now")
@@ -214,15 +214,15 @@ def _erased_in_store(config: Path, dev: bool, user: str, rewrite: bool) -> dict[
     if not 1 <= len(user) <= 256:
         raise InvalidInput("--user", f"{len(user)} characters", "1 to 256 characters", "give the id that the app gives")
     with opened_store(config, dev, "reticent deployments erase") as (settings, store, secrets):
-        from reticent.service.erasure import erase as erase_user
-        from reticent.service.journal import rewrite_journal
-        from reticent.service.witness import Witness
+        from reticent.service.durability.erasure import erase as erase_user
+        from reticent.service.durability.journal import rewrite_journal
+        from reticent.service.durability.rollback_guard import RollbackGuard
 
-        witness = Witness(settings.witness_file, secrets)
-        witness.read()  # a missing one is said before anything is changed
-        done = erase_user(store, secrets, witness, user)
+        rollback_guard = RollbackGuard(settings.witness_file, secrets)
+        rollback_guard.read()  # a missing one is said before anything is changed
+        done = erase_user(store, secrets, rollback_guard, user)
         if rewrite:
-            rewrite_journal(witness, store, secrets)
+            rewrite_journal(rollback_guard, store, secrets)
     return dataclasses.asdict(done)
 
 
@@ -234,7 +234,7 @@ def described(config: Path | None, url: str | None, key: str | None, dev: bool) 
     from reticent.cli.store import opened_store
 
     with opened_store(_given(config), dev, "reticent deployments") as (_, store, _secrets):
-        from reticent.service.export import stored_status
+        from reticent.service.durability.export import stored_status
 
         return stored_status(store)
 

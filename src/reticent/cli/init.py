@@ -22,8 +22,8 @@ def init(
     from reticent.errors import InvalidInput, MissingExtra
 
     try:
-        from reticent.service import app
         from reticent.service.config import DevelopmentSecrets
+        from reticent.service.http import app
     except ModuleNotFoundError as missing:
         raise MissingExtra("reticent init", str(missing.name), "service") from None
     warnings.simplefilter("ignore", DevelopmentSecrets)

@@ -18,15 +18,15 @@ def migrate(
     from reticent.cli.store import opened_store
 
     with opened_store(config, dev, "reticent migrate") as (settings, store, secrets):
-        from reticent.service.journal import rewrite_journal
-        from reticent.service.storage.migrations import migrate as bring_up
-        from reticent.service.witness import Witness
+        from reticent.service.durability.journal import rewrite_journal
+        from reticent.service.durability.rollback_guard import RollbackGuard
+        from reticent.service.store.migrations import migrate as bring_up
 
-        witness = Witness(settings.witness_file, secrets)
-        witness.read()
+        rollback_guard = RollbackGuard(settings.witness_file, secrets)
+        rollback_guard.read()
         before, now = bring_up(store)
         if before != now:
-            rewrite_journal(witness, store, secrets)
+            rewrite_journal(rollback_guard, store, secrets)
     if as_json:
         from reticent.cli.output import print_json
 

@@ -38,8 +38,8 @@ def restore(
     from reticent.cli.store import chosen
 
     settings = chosen(config, dev, "reticent restore")
-    from reticent.service import app
-    from reticent.service.restore import restore as put_back
+    from reticent.service.durability.restore import restore as put_back
+    from reticent.service.http import app
 
     deployment = app.unopened_deployment(settings)
     try:

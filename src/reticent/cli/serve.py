@@ -37,11 +37,11 @@ def serve(
         import sqlalchemy  # noqa: F401
         import uvicorn
 
-        from reticent.service import app
         from reticent.service.config import DevelopmentSecrets
-        from reticent.service.gathering import take_short_turns
-        from reticent.service.logs import configuration
-        from reticent.service.planner import Planner
+        from reticent.service.http import app
+        from reticent.service.processes.logs import configuration
+        from reticent.service.processes.micro_batching import take_short_turns
+        from reticent.service.processes.planner import Planner
     except ModuleNotFoundError as missing:
         raise missing_extra(missing, "reticent serve") or missing from None
     settings = app.chosen_settings(config, host=host, port=port, development=dev)
@@ -57,8 +57,8 @@ def serve(
     common: dict[str, Any] = {
         "host": settings.host, "port": settings.port, "access_log": False, "server_header": False,
         "log_config": configuration(settings.logs), "timeout_graceful_shutdown": 5,
-        "http": "reticent.service.sockets:PromptProtocol", "ws": "none", "proxy_headers": bool(settings.trusted_proxies),
-        "forwarded_allow_ips": list(settings.trusted_proxies),
+        "http": "reticent.service.http.sockets:PromptProtocol", "ws": "none",
+        "proxy_headers": bool(settings.trusted_proxies), "forwarded_allow_ips": list(settings.trusted_proxies),
     }  # fmt: skip
     where = f"serving on http://{settings.host}:{settings.port} with {settings.workers} worker(s)"
     if not check and settings.workers > 1:
@@ -67,7 +67,9 @@ def serve(
             note(planner.sentence)
             note(f"{where} and a planner")
             app.tell_workers(config, planner.home, host=host, port=port, development=dev)
-            uvicorn.run("reticent.service.worker:create_worker", factory=True, workers=settings.workers, **common)
+            uvicorn.run(
+                "reticent.service.processes.worker:create_worker", factory=True, workers=settings.workers, **common
+            )
         return
     from reticent.runtime import enable_compilation_cache
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from reticent.service.config import Settings
     from reticent.service.secrets import Secrets
-    from reticent.service.storage.engine import Store
+    from reticent.service.store.engine import Store
 
 
 def chosen(config: Path, dev: bool, command: str) -> Settings:
@@ -40,7 +40,7 @@ def opened_store(config: Path, dev: bool, command: str) -> Iterator[tuple[Settin
     """The store that a file names, closed afterwards. Neither the model nor JAX is needed for it."""
     settings = chosen(config, dev, command)
     from reticent.service.secrets import Secrets
-    from reticent.service.storage.engine import Store
+    from reticent.service.store.engine import Store
 
     secrets = Secrets(settings.secret("user_secret"))
     store = Store(settings.database)

@@ -81,11 +81,11 @@ class Settings(BaseModel):
       episodes: K, the number of users that are learned from.
       contributions: g, how often one user may contribute; the promise is per user, so the noise grows with it.
       canaries: rounds of nobody that are released beside every round, for all to see that noise is as large as promised
-        (:mod:`reticent.service.canaries`).
+        (:mod:`reticent.service.rounds.canaries`).
       pan_private: open sums start with noise of their own, so that a look at the sums in the store is covered too.
       database: SQLAlchemy URL: SQLite (one process) or PostgreSQL.
-      witness: a file outside the database that remembers what was released (:mod:`reticent.service.witness`); with SQLite
-        by default beside it, with PostgreSQL to be given.
+      witness: a file outside the database that remembers what was released
+        (:mod:`reticent.service.durability.rollback_guard`); with SQLite by default beside it, with PostgreSQL to be given.
       shadow: whether all users act by version 0 while plans are learned and published that nobody acts by.
       control: which share of every round's places is served version 0 for ever; None is no A/B share.
       planning: whether the admission that ends a round waits for the new plan (``inline``) or not (``background``).
@@ -103,7 +103,7 @@ class Settings(BaseModel):
       keys_file: a YAML file of such lists by role, read again whenever it changes.
       enrolment_key: the Ed25519 public key (64 hex digits) of the app's backend, without whose word nobody is admitted.
       logs: lines for people, or JSON lines.
-      telemetry: whether spans of requests are sent by OTLP (:mod:`reticent.service.telemetry`).
+      telemetry: whether spans of requests are sent by OTLP (:mod:`reticent.service.processes.telemetry`).
     """
 
     model_config = ConfigDict(extra="forbid", frozen=True, protected_namespaces=())

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Who holds which key: hashes by role, of the settings and of a file that is read again whenever it changes.
 
-A role is what a key is good for and nothing more (:data:`reticent.service.api.security.ALLOWED`). One string may not be
+A role is what a key is good for and nothing more (:data:`reticent.service.http.security.ALLOWED`). One string may not be
 the key of two roles, nor a key the deployment's secret: whoever was given the lesser would have the greater.
 """
 

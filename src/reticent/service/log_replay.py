@@ -26,7 +26,7 @@ from reticent.privacy.guarantee import guarantee_of
 from reticent.privacy.noise import SecureNoise
 from reticent.service.config import Settings
 from reticent.service.embedded import DeployedAgent
-from reticent.service.recorded import meet_deployed
+from reticent.service.offline_replay import meet_deployed
 from reticent.simulation.recorded import meet_recorded
 from reticent.worlds import Model, world_from_parameters
 from reticent.worlds.model_file import ModelFile, load_model

@@ -2,7 +2,7 @@
 r"""The agent of a deployment on integers: what a user's episode adds, what noise covers it, what a round's end makes of it.
 
 Rounds are closed and plans made by the same pure functions as everywhere (``absorb``, ``close``, ``plan``), compiled once.
-What meets users, without a dispatch to a compiled program per user, is in :mod:`reticent.service.terms`.
+What meets users, without a dispatch to a compiled program per user, is in :mod:`reticent.service.public_configuration`.
 
 **The price of g contributions and of pan-privacy.** The promise is per *user*: if she may contribute g times, she moves
 the released vector by up to g times as much, so each contribution is calibrated to μ/g (Gaussian group privacy). In
@@ -10,8 +10,8 @@ pan-private mode a round's sum starts with noise of its own and the release adds
 where the agent plans with σ²; whoever sees the open sum once and all releases sees noise of variance σ²/2 at the least,
 so the agent is calibrated to :math:`\mu/(g\sqrt2)`. The proof is in docs/service.md.
 
-With a shuffler the sum of a round comes with the noise that its users flipped (:mod:`reticent.service.batches`), and none
-is added here.
+With a shuffler the sum of a round comes with the noise that its users flipped
+(:mod:`reticent.service.rounds.batches`), and none is added here.
 """
 
 from __future__ import annotations
@@ -39,11 +39,11 @@ from reticent.privacy.noise import SecureNoise, require_deployable
 from reticent.privacy.participation import ONCE
 from reticent.privacy.sums import PrivateSums, private_sums
 from reticent.runtime import double_precision, double_precision_methods, on_device
-from reticent.service.batches import batch_rules
 from reticent.service.billboards import Billboard
 from reticent.service.deployable import make_deployable, promise_of
 from reticent.service.fingerprint import fingerprint
-from reticent.service.terms import Promised, Terms
+from reticent.service.public_configuration import PublicConfiguration, PublicGuarantee
+from reticent.service.rounds.batches import batch_rules
 from reticent.worlds import Model
 from reticent_wire import arrays
 from reticent_wire.forms import form_named
@@ -58,8 +58,8 @@ LOOKED_UP = 256
 
 @double_precision_methods
 @dataclasses.dataclass(frozen=True, eq=False)
-class Mechanism(Terms):
-    """Everything that a deployment computes: its terms, and the agent that ends rounds and plans. It holds no state.
+class Mechanism(PublicConfiguration):
+    """Everything that a deployment computes: its public configuration, and the agent. It holds no state.
 
     Attributes:
       agent: calibrated for one contribution.
@@ -73,7 +73,7 @@ class Mechanism(Terms):
     def of(
         cls, agent: AnyLearner, guarantee: Guarantee, noise_factor: float, pan_private: bool, source: SecureNoise
     ) -> Self:
-        """The mechanism of a calibrated agent; its terms are worked out here, once."""
+        """The mechanism of a calibrated agent; its public configuration is worked out here, once."""
         known, sums = agent.model, private_sums(agent)
         rules, trust, grid = sums.device_rules, guarantee.trust, float(sums.grid)
         name, raw = split(agent.name)
@@ -94,7 +94,7 @@ class Mechanism(Terms):
             Rules(form_named(rules["form"]), grid, np.asarray(sums.noise_scale), bounds, shuffle),
         )  # fmt: skip
         ledger = guarantee.ledger
-        promised = Promised(
+        public_guarantee = PublicGuarantee(
             guarantee.sentence(), guarantee.not_covered, trust.name, trust.wire, trust.noised_reports,
             guarantee.adjacency, guarantee.epsilon, guarantee.delta, guarantee.participation, ledger.account,
             ledger.shares, ledger.exposure, ledger.round_ends,
@@ -107,18 +107,20 @@ class Mechanism(Terms):
             model_digest=fingerprint(known), initial=np.asarray(known.initial),
             names=None if names is None else names.to_dict(),
             contribution_bound=np.asarray(sums.contribution_bound), floor=float(getattr(agent, "floor", 0.0)),
-            promised=promised, epsilons={}, noise_factor=noise_factor, pan_private=pan_private, source=source, agent=agent,
-            guarantee=guarantee,
+            public_guarantee=public_guarantee, epsilons={}, noise_factor=noise_factor, pan_private=pan_private,
+            source=source, agent=agent, guarantee=guarantee,
         )  # fmt: skip
 
     @functools.cached_property
-    def terms(self) -> Terms:
+    def configuration(self) -> PublicConfiguration:
         """What workers are handed: everything but the agent, with the ε of (most) releases looked up beforehand."""
-        _, firsts = np.unique(self.promised.exposure, return_index=True)
+        _, firsts = np.unique(self.public_guarantee.exposure, return_index=True)
         for number in firsts[:LOOKED_UP]:
             self.spent(int(number) + 1)
         self.spent(0)
-        return Terms(**{field.name: getattr(self, field.name) for field in dataclasses.fields(Terms)})
+        return PublicConfiguration(
+            **{field.name: getattr(self, field.name) for field in dataclasses.fields(PublicConfiguration)}
+        )
 
     @functools.cached_property
     def sums(self) -> PrivateSums:

@@ -5,7 +5,7 @@ Exact records (:class:`~reticent.worlds.people.recorded.RecordedUsers`) are met 
 orders at once. Records that must be accepted first (:class:`~reticent.worlds.records.replayable.RandomisedUsers`) are
 met one after another, because who is accepted decides on the place of the next; orders go side by side.
 
-The deployed agent with real noise meets them in :mod:`reticent.service.recorded`; this is for those that cannot be
+The deployed agent with real noise meets them in :mod:`reticent.service.offline_replay`; this is for those that cannot be
 deployed, such as a learner without privacy, and for many orders of the same people.
 """
 

@@ -1,0 +1,111 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A user who asks to be forgotten: what the store holds of her beyond a tombstone is overwritten, once and for good.
+
+Her episodes become nobody's: the id gives way to a keyed hash, her name, the expiry and whether she came back to nothing.
+An episode that was open is an empty contribution from then on. What stays is the tombstone, her keyed name with all her
+admissions used up: without it she could be learned from again, and her privacy is what would be spent. A user who never
+came gets the same rows by the same statements, so that nobody is admitted who has said no.
+
+Formal guarantee. An erasure changes no sum, no place, no end of a round and no version that anybody is served. All that is
+published afterwards is what it would be if her open episodes had never come back, the case of a contribution of nothing in
+the theorem of docs/service.md: (ε, δ) for every user, her included. Whether and when somebody is erased depends on her
+request alone. Like her coming, that is not protected content: others can see of it no more than that somebody else has the
+place that she would have had, and if her request should depend on what she lived through, the sums are covered as for
+anybody who does not come back.
+
+Copies. The erasure is written to the journal before the store is changed, and backups hold it: a restore does it again
+(:mod:`reticent.service.durability.restore`). So whoever is nobody in a copy has her tombstone in it.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import logging
+from collections.abc import Callable
+
+from reticent.service.durability.journal import Journal
+from reticent.service.durability.rollback_guard import RollbackGuard, Seen
+from reticent.service.secrets import Secrets
+from reticent.service.store import erasures, records
+from reticent.service.store.engine import Store
+from reticent.service.store.migrations import require_begun
+from reticent.service.store.rows import row_of
+from reticent.service.store.tables import ERASURES
+
+LOG = logging.getLogger("reticent.service")
+
+DELETED = (
+    "from each of her episodes: its id, her keyed name, its expiry, and whether it was open, counted or expired",
+    "where users return: the rounds in which she came and was counted",
+    "what was open is an empty contribution; a token of hers that comes back is answered with 410 and counts nothing",
+)
+KEPT = (
+    "her tombstone (a keyed hash of her id, all admissions used up): without it she could be learned from again, and her "
+    "privacy is what would be spent",
+    "of each episode its admission number, the version it was served and a keyed hash of its id: rounds are made up of "
+    "these numbers, and a token that she still has must not be taken for the proof of a rolled-back store",
+    "copies of before: backups, entries of the journal, dead rows and logs of the database have her rows as they were, "
+    "keyed by the deployment's secret; make a new backup and delete the old ones, and have the journal written anew with "
+    "--rewrite-journal",
+)
+NOT_UNDONE = (
+    "her part in the sum of a round that is not released, if she had submitted: a sum does not say whose parts it has; "
+    "with a shuffler, messages that her device has sent are there",
+    "her part in what was published: it cannot be called back, and the promise (epsilon, delta) is about exactly this",
+    "the erasure itself: she is served the policy from now on and never learned from again",
+)
+
+
+@dataclasses.dataclass(frozen=True)
+class Erased:
+    """What an erasure did and could not do, for her who asked.
+
+    ``episodes`` were made nobody's just now: none if she never came, or was erased ``before``. The rest is the same for
+    all.
+    """
+
+    episodes: int
+    before: bool
+    deleted: tuple[str, ...] = DELETED
+    kept: tuple[str, ...] = KEPT
+    cannot_be_undone: tuple[str, ...] = NOT_UNDONE
+
+
+def erase(store: Store, secrets: Secrets, rollback_guard: RollbackGuard | None, user: str) -> Erased:
+    """Erase a user by her id, whether she ever came or not; again is no harm.
+
+    Raises:
+      InvalidInput, Damaged: the store is empty, of another layout or of another secret; nothing was changed.
+    """
+    require_begun(store)
+    with store.read() as tx:
+        clock = records.deployment(tx)
+        own, name = secrets.of(clock.identity), secrets.name(user)
+        own.unseal(clock.key_check, "key check")  # under another secret she would have another name
+        before = erasures.is_erased(tx, name)
+    bound = int(json.loads(clock.facts)["contributions"])
+
+    def change() -> int:
+        with store.write() as tx:
+            erasures.bury(tx, name, bound)
+            return erasures.disown(tx, name, own.erased)
+
+    if rollback_guard is None or before:
+        episodes = change()
+    else:
+        episodes = rollback_guard.extend_journal(_foretelling(Journal(rollback_guard.path, own), name), change)
+    store.tidy()
+    LOG.warning("a user was erased at the operator's request")
+    return Erased(episodes, before)
+
+
+def _foretelling(journal: Journal, name: str) -> Callable[[Seen], int]:
+    """Writes to the journal, after what was seen, that a user is erased; says its length."""
+
+    def append(seen: Seen) -> int:
+        if not seen.length or not journal.reaches(seen.length):
+            return seen.length  # none yet, or lost: the next publication writes it as a whole, with all erasures
+        return journal.append(seen.length, [row_of(ERASURES, name=name)])
+
+    return append

@@ -1,0 +1,219 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The web application: a deployment behind its routes."""
+
+from __future__ import annotations
+
+import contextlib
+import importlib
+import json
+import os
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
+
+from fastapi import APIRouter, FastAPI
+from fastapi.responses import JSONResponse
+from fastapi.telemetry import TelemetryConfig
+
+import reticent
+from reticent.errors import InvalidInput
+from reticent.service.config import Settings, read_settings
+from reticent.service.durability.rollback_guard import RollbackGuard
+from reticent.service.http import episodes, groups, operation, problems, public_routes
+from reticent.service.http.guard import Guard
+from reticent.service.http.limits import largest_group, largest_request
+from reticent.service.http.quick import Quick
+from reticent.service.http.sockets import LIMITS, Limits
+from reticent.service.keys import Keys
+from reticent.service.processes.scheduler import Scheduler
+from reticent.service.processes.telemetry import Traced, otlp_tracing
+from reticent.service.public_configuration import PublicConfiguration
+from reticent.service.rounds.enrolment import Enrolment
+from reticent.service.rounds.frontend import Frontend
+from reticent.service.secrets import Secrets
+from reticent.service.store.engine import Store
+
+if TYPE_CHECKING:  # imported where they are made: workers do without the agent, and without JAX
+    from reticent.service.mechanism import Mechanism
+    from reticent.service.rounds.deployment import Deployment
+
+R = TypeVar("R", bound=Frontend)
+
+CONFIG = "RETICENT_WORKER"
+"""Where workers find what the command was told: the configuration file, and the options that change it."""
+
+
+SILENT: TelemetryConfig = {
+    "tracing": False, "metrics": False, "logs": False, "operation_spans": False, "auto_configure": False,
+}  # fmt: skip
+"""The framework's own telemetry, which would send ids of episodes, what is wrong with a body and messages of exceptions to
+whatever an operator's environment names. What may be sent is in :mod:`reticent.service.processes.telemetry`."""
+
+
+class Background(Protocol):
+    """What goes on beside the answering of requests."""
+
+    @property
+    def failing(self) -> bool:
+        """Whether rounds cannot be ended or plans not be published."""
+        ...
+
+    def start(self) -> None: ...
+    def stop(self) -> None: ...
+
+
+def make_promise(settings: Settings) -> Mechanism:
+    """What the settings promise, and the keys checked; no store is touched.
+
+    Raises:
+      InvalidInput: a setting is outside its domain, or a secret is missing.
+    """
+    check_keys(settings)
+    return _mechanism(settings)
+
+
+def check_keys(settings: Settings) -> None:
+    """Refuse keys that nobody could be served with.
+
+    Raises:
+      InvalidInput: one is missing, weak or no key.
+    """
+    Keys(settings)
+    if settings.enrolment_key is not None:
+        Enrolment(settings.enrolment_key)
+
+
+def require_shuffler(settings: Settings, configuration: PublicConfiguration) -> None:
+    """Refuse the shuffle model without anybody who may post batches.
+
+    Raises:
+      InvalidInput: it is so.
+    """
+    if configuration.wire == "messages" and not Keys(settings).has("shuffler"):
+        raise InvalidInput("RETICENT_SHUFFLER_KEY", "missing", "given in the shuffle model", "give the shuffler a key")
+
+
+def _mechanism(settings: Settings) -> Mechanism:
+    from reticent.privacy.noise import SecureNoise
+    from reticent.service.mechanism import make_mechanism
+    from reticent.service.models import deployment_model
+
+    return make_mechanism(
+        settings.agent, deployment_model(settings), settings.episodes, SecureNoise(),
+        contributions=settings.contributions, pan_private=settings.pan_private,
+    )  # fmt: skip
+
+
+def make_deployment(settings: Settings, *, begin: bool = False) -> Deployment:
+    """The deployment that the settings describe, in its store; ``begin`` it if the store is empty.
+
+    Raises:
+      InvalidInput: a setting is outside its domain, or the store is another deployment's; nothing was changed.
+    """
+    deployment = unopened_deployment(settings)
+    deployment.set_up(begin=begin)
+    return deployment
+
+
+def unopened_deployment(settings: Settings) -> Deployment:
+    """The deployment that the settings describe, before it has looked into its store."""
+    from reticent.service.rounds.deployment import Deployment
+
+    return opened_with(Deployment, _mechanism(settings), settings)
+
+
+def opened_with(kind: type[R], configuration: Any, settings: Settings) -> R:
+    """A deployment of this kind with this configuration and these settings; it has not looked into its store."""
+    secrets = Secrets(settings.secret("user_secret"))
+    return kind(
+        configuration, Store(settings.database, settings.processes), secrets, inline=settings.planning == "inline",
+        ticket_lifetime=settings.ticket_lifetime, finish_after=settings.finish_after,
+        rollback_guard=RollbackGuard(settings.witness_file, secrets), canaries=settings.canaries, shadow=settings.shadow,
+        control=None if settings.control is None else settings.control.control,
+    )  # fmt: skip
+
+
+def create_app(settings: Settings, *, begin: bool = False) -> FastAPI:
+    """The application for one deployment; errors of configuration come out here, before anybody is served.
+
+    This one process does everything. ``begin`` begins the deployment if its store is empty, which is otherwise refused.
+    """
+    check_keys(settings)
+    deployment = make_deployment(settings, begin=begin)
+    try:
+        require_shuffler(settings, deployment.configuration)
+    except InvalidInput:
+        deployment.store.close()
+        raise
+    return application(settings, deployment, Scheduler(deployment))
+
+
+def application(settings: Settings, deployment: Frontend, scheduler: Background) -> FastAPI:
+    """The routes of a deployment, and what goes on beside them."""
+    keys = Keys(settings)
+    enrolment = None if settings.enrolment_key is None else Enrolment(settings.enrolment_key)
+    handlers = episodes.RequestHandlers(deployment, enrolment, settings.gather_seconds)
+    tracing = otlp_tracing() if settings.telemetry == "otlp" else None
+    body_limit = settings.body_limit or largest_request(deployment.configuration)
+    group_limit = largest_group(body_limit)
+    limits = Limits(body_bytes=group_limit, read_seconds=settings.read_seconds, connections=settings.connections)
+
+    @contextlib.asynccontextmanager
+    async def lifespan(_: FastAPI) -> AsyncIterator[dict[str, Any]]:
+        scheduler.start()
+        yield {LIMITS: limits}
+        handlers.close()
+        scheduler.stop()
+        deployment.store.close()
+        if tracing is not None:
+            tracing.shutdown()
+
+    app = FastAPI(
+        title="reticent", version=reticent.__version__, lifespan=lifespan, docs_url=None, redoc_url=None,
+        openapi_url=None, description="Learns from every user, reveals none. See docs/service.md.", telemetry=SILENT,
+    )  # fmt: skip
+    app.state.keys, app.state.deployment, app.state.settings = keys, deployment, settings
+    app.state.handlers, app.state.scheduler, app.state.tracing = handlers, scheduler, tracing
+    routers = [episodes.router, groups.router, public_routes.router, operation.router, *_dashboard()]
+    for router in routers:
+        app.include_router(router)
+    _describe(app)
+    problems.install(app)
+    app.add_middleware(Quick, handlers=handlers)
+    app.add_middleware(
+        Guard, keys=keys, hosts=(*settings.hosts, settings.host), open_reads=settings.open_reads,
+        development=settings.development, body_limit=body_limit, group_limit=group_limit, rate_limit=settings.rate_limit,
+    )  # fmt: skip
+    if tracing is not None:
+        templates = [*app.routes, *(route for router in routers for route in router.routes)]
+        app.add_middleware(Traced, provider=tracing, routes=templates)
+    return app
+
+
+def chosen_settings(config: Path, *, host: str | None, port: int | None, development: bool) -> Settings:
+    """The settings of a file with the command's options: what the command checks and its workers serve are the same."""
+    given = {key: value for key, value in (("host", host), ("port", port)) if value is not None}
+    settings = read_settings(config, changed=given)
+    return settings.for_development() if development else settings
+
+
+def tell_workers(config: Path, home: Path, *, host: str | None, port: int | None, development: bool) -> None:
+    """Leave what a worker needs in the environment, which workers inherit: the file, the options that change it, and the
+    private directory of the planner."""
+    told = {"config": str(config.resolve()), "home": str(home), "host": host, "port": port, "development": development}
+    os.environ[CONFIG] = json.dumps(told)
+
+
+def _dashboard() -> list[APIRouter]:
+    """The page for people, where it is installed."""
+    with contextlib.suppress(ModuleNotFoundError):
+        return [importlib.import_module("reticent.service.http.dashboard.routes").router]
+    return []
+
+
+def _describe(app: FastAPI) -> None:
+    """The OpenAPI document, for those who may read. There is no page for it: those load scripts from strangers."""
+
+    @app.get("/openapi.json", include_in_schema=False)
+    def document() -> JSONResponse:
+        return JSONResponse(app.openapi())

@@ -1,0 +1,91 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Many users in one request: for an app's backend that has them anyway, a request each is most of what they cost.
+
+Members are independent: each gets, in her place, the answer that she would have got by herself, and whoever is refused
+keeps nobody from being admitted or counted. Only a body of another form and a store that fails concern the whole group; it
+may be sent again then, as every request may.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Awaitable, Callable, Sequence
+from typing import TypeVar
+
+from fastapi import APIRouter, Depends
+
+from reticent.errors import ReticentError
+from reticent.service.http import schemas
+from reticent.service.http.episodes import At, RequestHandlers, comer, opened_answer, report_of
+from reticent.service.http.problems import documented, of_member
+from reticent.service.http.rates import charge
+from reticent.service.http.security import BEARER
+from reticent.service.rounds.submit import Sent, Submission
+
+router = APIRouter(prefix="/v1/groups", tags=["groups"], dependencies=[Depends(BEARER)])
+Item = TypeVar("Item")
+Answer = TypeVar("Answer")
+
+
+@router.post("/episodes", responses=documented())
+async def open_all(body: schemas.OpenAll, handlers: At) -> schemas.AllOpened:
+    """Serve users who come together, each as `POST /v1/episodes` would; places are theirs in this order."""
+    charge(len(body.users))
+    now = time.time()
+    answers = await _answered([_comer(handlers, one, now) for one in body.users], handlers.admissions.join_all)
+    return schemas.AllOpened(
+        opened=[of_member(one) if isinstance(one, Exception) else opened_answer(one, handlers) for one in answers]
+    )
+
+
+@router.post("/trajectories", responses=documented())
+async def submit_trajectories(body: schemas.Trajectories, handlers: At) -> schemas.Receipts:
+    """Joint model: learn from whole episodes, each as `POST /v1/episodes/{episode}/trajectory` would."""
+    charge(len(body.trajectories))
+    sent = [(one.token, one.episode, Sent(one.states, one.actions, one.rewards)) for one in body.trajectories]
+    return await _receipts(handlers, handlers.deployment.trajectories(sent), [one.episode for one in body.trajectories])
+
+
+@router.post("/reports", responses=documented())
+async def submit_reports(body: schemas.Reports, handlers: At) -> schemas.Receipts:
+    """Local model: learn from reports that were noised on their users' devices, each by itself."""
+    charge(len(body.reports))
+    return await _receipts(
+        handlers, [_report(handlers, one) for one in body.reports], [one.episode for one in body.reports]
+    )
+
+
+def _comer(handlers: RequestHandlers, asked: schemas.Open, now: float) -> tuple[str, str | None] | ReticentError:
+    """Who comes, if she may."""
+    try:
+        return comer(asked, handlers, now)
+    except ReticentError as refusal:
+        return refusal
+
+
+def _report(handlers: RequestHandlers, sent: schemas.ReportOf) -> Submission | ReticentError:
+    try:
+        return report_of(sent.episode, sent, handlers)
+    except ReticentError as refusal:
+        return refusal
+
+
+async def _receipts(
+    handlers: RequestHandlers, formed: Sequence[Submission | ReticentError], episodes: list[str]
+) -> schemas.Receipts:
+    versions = await _answered(formed, handlers.submissions.join_all)
+    return schemas.Receipts(
+        receipts=[
+            of_member(version) if isinstance(version, Exception) else schemas.Receipt(episode=episode, version=version)
+            for episode, version in zip(episodes, versions, strict=True)
+        ]
+    )
+
+
+async def _answered(
+    members: Sequence[Item | ReticentError], join: Callable[[Sequence[Item]], Awaitable[list[Answer | Exception]]]
+) -> list[Answer | Exception]:
+    """What members are answered, in their order; those who are refused already are not asked about."""
+    going = [one for one in members if not isinstance(one, ReticentError)]
+    answers = iter(await join(going) if going else ())
+    return [one if isinstance(one, ReticentError) else next(answers) for one in members]

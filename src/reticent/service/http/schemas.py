@@ -1,0 +1,358 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The bodies of requests and answers, strict: no unknown field, no number from text."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from reticent_wire.limits import LARGEST_GROUP
+
+IDENTITY = r"^[0-9a-f]{32}$"
+INDEX = 2**31 - 1
+
+Token = Annotated[str, Field(min_length=1, max_length=512)]
+Index = Annotated[int, Field(ge=0, le=INDEX)]
+Word = Annotated[int, Field(ge=-(2**63), le=2**63 - 1)]
+"""A whole number of 64 bits. A user's values are clipped to what they can be, and not refused."""
+
+
+class _Strict(BaseModel):
+    model_config = ConfigDict(extra="forbid", strict=True)
+
+
+class Problem(BaseModel):
+    """An RFC 9457 problem document."""
+
+    type: str
+    title: str
+    status: int
+    detail: str
+    field: str | None = None
+    bound: str | None = None
+    remedy: str | None = None
+
+
+class Open(_Strict):
+    """A user comes. ``episode`` is an id of the caller's choice, with which the request may be repeated.
+
+    ``enrolment`` is the backend's word for her, where the service asks for it (:mod:`reticent.service.rounds.enrolment`).
+    """
+
+    user: Annotated[str, Field(min_length=1, max_length=256)]
+    enrolment: Annotated[str, Field(min_length=1, max_length=4096)] | None = None
+    episode: Annotated[str, Field(pattern=IDENTITY)] | None = None
+
+
+class Act(_Strict):
+    """Where the user is: 0-based step and state."""
+
+    token: Token
+    step: Index
+    state: Index
+
+
+class Trajectory(_Strict):
+    """A whole episode: H + 1 states, H actions, H rewards. Values out of range are clipped."""
+
+    token: Token
+    states: Annotated[list[Word], Field(min_length=2, max_length=100_001)]
+    actions: Annotated[list[Word], Field(min_length=1, max_length=100_000)]
+    rewards: Annotated[list[float], Field(min_length=1, max_length=100_000)]
+
+
+class Empty(_Strict):
+    """An episode of which nothing is shown."""
+
+    token: Token
+
+
+class Array(_Strict):
+    """An array: type, shape, and base64 of its little-endian bytes."""
+
+    dtype: Literal["<f8", "<i4", "<i8"]
+    shape: Annotated[list[Index], Field(max_length=8)]
+    data: str
+
+
+class Report(_Strict):
+    """A report that was noised on the device: integers ``<i8`` of shape (H, D), in units of the model's grid.
+
+    ``reference`` is the version that it was formed under, where reports refer to a round.
+    """
+
+    token: Token
+    report: Array
+    reference: Index | None = None
+
+
+class Batch(_Strict):
+    """The messages of one round (0-based), counted: integers ``<i8`` of shape (H, D) each; of all its places, ``users``.
+
+    ``batch`` is an id of the shuffler's choice, with which the request may be repeated.
+    """
+
+    batch: Annotated[str, Field(pattern=IDENTITY)]
+    round: Index
+    users: Index
+    ones: Array
+    messages: Array
+
+
+class Opened(BaseModel):
+    """The user is served ``version``; ``reason`` says why she is not learned from, if she is not.
+
+    ``round`` and ``place`` are hers, both 0-based: her place decides what she is served of the version, and with a shuffler
+    how many coins she flips. ``reference`` is the version that her round's contributions refer to, where they do.
+    """
+
+    episode: str
+    token: str
+    version: int
+    trust: Literal["joint", "shuffle", "local"]
+    learning: bool
+    reason: Literal["user-already-counted", "too-soon", "horizon-used-up", "learning-stopped"] | None
+    horizon: int
+    expires_at: float | None
+    round: int | None = None
+    place: int | None = None
+    reference: int | None = None
+
+
+class OpenAll(_Strict):
+    """Users who come together."""
+
+    users: Annotated[list[Open], Field(min_length=1, max_length=LARGEST_GROUP)]
+
+
+class TrajectoryOf(Trajectory):
+    """A whole episode, and which one it is."""
+
+    episode: Annotated[str, Field(pattern=IDENTITY)]
+
+
+class Trajectories(_Strict):
+    """Episodes that are submitted together."""
+
+    trajectories: Annotated[list[TrajectoryOf], Field(min_length=1, max_length=LARGEST_GROUP)]
+
+
+class ReportOf(Report):
+    """A noised report, and the episode it is of."""
+
+    episode: Annotated[str, Field(pattern=IDENTITY)]
+
+
+class Reports(_Strict):
+    """Noised reports that are submitted together."""
+
+    reports: Annotated[list[ReportOf], Field(min_length=1, max_length=LARGEST_GROUP)]
+
+
+class AllOpened(BaseModel):
+    """To each user, in their order, what she would have been told by herself: a member with a ``type`` is a problem."""
+
+    opened: list[Opened | Problem]
+
+
+class Action(BaseModel):
+    """What to do, with what probability that was chosen, and which version says so."""
+
+    action: int
+    probability: float
+    version: int
+
+
+class Receipt(BaseModel):
+    """The episode was counted, once, however often it was sent."""
+
+    episode: str
+    status: Literal["counted"] = "counted"
+    version: int
+
+
+class Receipts(BaseModel):
+    """To each episode, in their order, what it would have been told by itself: a member with a ``type`` is a problem."""
+
+    receipts: list[Receipt | Problem]
+
+
+class BatchReceipt(BaseModel):
+    """The round has its batch, once, however often it was sent."""
+
+    batch: str
+    round: int
+    users: int
+    status: Literal["counted"] = "counted"
+
+
+class Billboard(BaseModel):
+    """A published plan."""
+
+    version: int
+    method: Literal["value-iteration", "policy-optimization"]
+    horizon: int
+    states: int
+    actions: int
+    floor: float
+    form: str
+    policy: Array
+    report: dict[str, Array]
+    values: Array
+    final: bool
+    model: str
+
+
+class OpenRound(BaseModel):
+    """The round that takes reports now, 0-based, and the version that they are formed under; None after the last."""
+
+    round: int
+    reference: int | None
+
+
+class ModelNames(BaseModel):
+    """What states and actions are called; null where nobody has named them."""
+
+    states: list[str] | None
+    actions: list[str] | None
+
+
+class CanaryStatus(BaseModel):
+    """What canaries show (:mod:`reticent.service.rounds.canaries`): a false alarm has probability ``alpha``, ever.
+
+    ``found_within``: after so many releases a tenth too little noise has raised the alarm.
+    """
+
+    alarm: bool
+    log_e_value: float
+    alpha: float
+    releases: int
+    numbers: int
+    found_within: int
+
+
+class Status(BaseModel):
+    """Where the deployment stands; public."""
+
+    version: int
+    served_version: int
+    fallback: int | None
+    control_share: float | None
+    control_version: int | None
+    admitted: int
+    episodes: int
+    rounds: int
+    releases: int
+    round_ends: list[int]
+    open_round: int
+    lost_rounds: int
+    canaries: CanaryStatus | None
+    learning: bool
+    halted: str | None
+    finished: bool
+    trust: str
+    agent: str
+    world: str | None
+    method: str
+    counter: str
+    contributions: int
+    pan_private: bool
+    epsilon: float
+    delta: float
+    epsilon_spent: float
+    promise: str
+    not_covered: list[str]
+
+
+class AdminStatus(Status):
+    """With numbers that depend on users' data: for the operator only."""
+
+    open_episodes: int
+    sealed_rounds_waiting: int
+
+
+class LedgerEntry(BaseModel):
+    """One planned release, and its digest if it was made."""
+
+    round: int
+    episode: int
+    mu_squared: float
+    epsilon: float
+    remaining: float
+    released: bool
+    digest: str | None
+
+
+class Ledger(BaseModel):
+    """The privacy account per user: a page of its entries, of ``releases`` in all; ``next`` is the page after it."""
+
+    epsilon: float
+    delta: float
+    adjacency: str
+    trust: str
+    contributions: int
+    pan_private: bool
+    noise_factor: float
+    releases: int
+    next: int | None
+    entries: list[LedgerEntry]
+    shares: list[dict[str, Any]]
+
+
+class Transparency(BaseModel):
+    """A page of the signed :mod:`~reticent.service.durability.ledger_chain`; ``next`` is the version after it."""
+
+    deployment: str
+    public_key: str
+    head: str
+    entries: list[dict[str, str]]
+    next: int | None
+
+
+class Live(BaseModel):
+    """The process answers."""
+
+    status: Literal["ok"] = "ok"
+
+
+class Health(BaseModel):
+    """The service can serve; ``problems`` are those that an operator should look at all the same."""
+
+    status: Literal["ok", "degraded"] = "ok"
+    version: int
+    problems: list[str]
+
+
+class Fallback(_Strict):
+    """The published version that users are to be served; null for the newest."""
+
+    version: Index | None
+
+
+class Served(BaseModel):
+    """The version that users who come now are served."""
+
+    served_version: int
+
+
+class Erase(_Strict):
+    """A user who asks to be forgotten."""
+
+    user: Annotated[str, Field(min_length=1, max_length=256)]
+
+
+class Erased(BaseModel):
+    """What was done and what could not be, for her who asked (:class:`reticent.service.durability.erasure.Erased`)."""
+
+    episodes: int
+    before: bool
+    deleted: list[str]
+    kept: list[str]
+    cannot_be_undone: list[str]
+
+
+class Expired(BaseModel):
+    """How many episodes are waited for no longer."""
+
+    expired: int

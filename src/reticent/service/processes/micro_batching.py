@@ -1,0 +1,131 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Micro-batching: requests that arrive within a few milliseconds are put through one call, which is one transaction.
+
+One thread does the calls, one after another; whatever has arrived during a call is the next one's group. A request that
+comes alone is served at once. Where several came together more are likely to be on their way, and the thread lingers for a
+moment before it takes them. An answer is given after its call has returned, that is, after the commit.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import collections
+import sys
+import threading
+import time
+from collections.abc import Callable, Sequence
+from typing import Generic, NamedTuple, TypeVar
+
+Item = TypeVar("Item")
+Answer = TypeVar("Answer")
+
+MOST = 256
+"""Requests in one call, at most: a bound on how long a transaction holds its locks."""
+
+ENOUGH = 32
+"""Requests for which no more are waited for: most of what a transaction costs is shared between them by then."""
+
+TURN = 0.0005
+"""Seconds after which a thread that wants the interpreter gets it."""
+
+
+def take_short_turns() -> None:
+    """Let threads take turns more often than Python does by itself; for a process of the service's own.
+
+    A thread that does a group's transaction wants the interpreter back after every statement, with locks in its hands for
+    which other workers wait. Python's five milliseconds each would be most of the time that a transaction takes.
+    """
+    sys.setswitchinterval(TURN)
+
+
+class _Waiting(NamedTuple, Generic[Item, Answer]):
+    item: Item
+    loop: asyncio.AbstractEventLoop
+    answer: asyncio.Future[Answer]
+
+
+class MicroBatcher(Generic[Item, Answer]):
+    """Calls ``work`` with what has gathered; it answers each item with a result or an exception, in their order.
+
+    If ``work`` itself raises, that is everyone's answer. ``linger`` are the seconds that it waits for more after a call
+    that had more than one item, unless there are :data:`ENOUGH`.
+    """
+
+    def __init__(
+        self, work: Callable[[Sequence[Item]], Sequence[Answer | Exception]], linger: float, most: int = MOST
+    ) -> None:
+        self._work, self._linger, self._most = work, linger, most
+        self._queue: collections.deque[_Waiting[Item, Answer]] = collections.deque()
+        self._arrived = threading.Condition()
+        self._thread: threading.Thread | None = None
+        self._closed = False
+
+    async def join(self, item: Item) -> Answer:
+        """The answer to ``item``; raises it if it is an exception."""
+        (waiting,) = self._enter([item])
+        answer: Answer = await waiting.answer
+        return answer
+
+    async def join_all(self, items: Sequence[Item]) -> list[Answer | Exception]:
+        """The answers to items that came together; one that is an exception is given like the others."""
+        entered = self._enter(items)
+        return await asyncio.gather(*(one.answer for one in entered), return_exceptions=True)  # type: ignore[return-value]
+
+    def _enter(self, items: Sequence[Item]) -> list[_Waiting[Item, Answer]]:
+        loop = asyncio.get_running_loop()
+        entered: list[_Waiting[Item, Answer]] = [_Waiting(item, loop, loop.create_future()) for item in items]
+        with self._arrived:
+            alone = not self._queue
+            self._queue.extend(entered)
+            if self._thread is None:
+                self._thread = threading.Thread(target=self._run, name="reticent-micro-batching", daemon=True)
+                self._thread.start()
+            elif alone:  # else it is awake, or has been called already
+                self._arrived.notify()
+        return entered
+
+    def close(self) -> None:
+        """Serve those who wait, and end."""
+        with self._arrived:
+            self._closed = True
+            self._arrived.notify()
+            thread = self._thread
+        if thread is not None:
+            thread.join(timeout=30)
+
+    def _run(self) -> None:
+        together = False
+        while True:
+            with self._arrived:
+                self._arrived.wait_for(lambda: self._queue or self._closed)
+                if not self._queue:
+                    return
+            if together and self._linger and len(self._queue) < ENOUGH:
+                time.sleep(self._linger)
+            group = [self._queue.popleft() for _ in range(min(len(self._queue), self._most))]
+            together = len(group) > 1
+            try:
+                answers = self._work([one.item for one in group])
+            except Exception as problem:
+                answers = [problem] * len(group)
+            _tell(group, answers)
+
+
+def _tell(group: Sequence[_Waiting[Item, Answer]], answers: Sequence[Answer | Exception]) -> None:
+    """Hand the answers to those who wait, with one call into each event loop."""
+    by_loop: dict[asyncio.AbstractEventLoop, list[tuple[asyncio.Future[Answer], Answer | Exception]]] = {}
+    for one, answer in zip(group, answers, strict=True):
+        by_loop.setdefault(one.loop, []).append((one.answer, answer))
+    for loop, told in by_loop.items():
+        if not loop.is_closed():
+            loop.call_soon_threadsafe(_settle, told)
+
+
+def _settle(told: Sequence[tuple[asyncio.Future[Answer], Answer | Exception]]) -> None:
+    for future, answer in told:
+        if future.done():  # whoever asked has gone
+            continue
+        if isinstance(answer, Exception):
+            future.set_exception(answer)
+        else:
+            future.set_result(answer)

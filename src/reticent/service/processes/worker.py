@@ -1,0 +1,101 @@
+# SPDX-License-Identifier: Apache-2.0
+"""One of several workers: it meets users, and asks the planner for what needs the agent. It has no JAX.
+
+Imports are what a worker weighs; ``tests/service/test_service_workers.py`` says how much that may be.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import threading
+import warnings
+from pathlib import Path
+from typing import Any
+
+from fastapi import FastAPI
+
+from reticent.service.config import DevelopmentSecrets, Settings
+from reticent.service.http.app import CONFIG, application, chosen_settings, opened_with
+from reticent.service.processes.configuration_snapshot import read_snapshot
+from reticent.service.processes.micro_batching import take_short_turns
+from reticent.service.processes.planner_rpc import ask
+from reticent.service.rounds.frontend import Frontend
+from reticent.service.rounds.refusals import Refusal
+
+HEALTH_PATIENCE = 5.0
+"""Seconds within which a planner that is well says so."""
+
+
+class WorkerDeployment(Frontend):
+    """A deployment whose rounds another process ends; ``home`` is where that one answers."""
+
+    home: Path
+
+    def advance(self) -> int:
+        return int(ask(self.home, "advance"))
+
+    def diagnostics(self, version: int) -> dict[str, Any]:
+        self.billboard(version)  # a version that was never published is refused here, as it is there
+        said: dict[str, Any] = ask(self.home, "diagnostics", version)
+        return said
+
+    def watched(self) -> dict[str, Any] | None:
+        if not self.canary_rounds:
+            return None
+        said: dict[str, Any] = ask(self.home, "watched")
+        return said
+
+
+class PlannerNotifier:
+    """Wakes the planner when this worker has sealed a round, and asks how it is. It looks by itself, only later."""
+
+    def __init__(self, deployment: WorkerDeployment) -> None:
+        self._deployment, self._stop = deployment, threading.Event()
+        self._thread = threading.Thread(target=self._run, name="reticent-planner-notifier", daemon=True)
+
+    @property
+    def failing(self) -> bool:
+        """Whether rounds cannot be ended.
+
+        Raises:
+          Refusal: the planner does not answer.
+        """
+        return bool(ask(self._deployment.home, "failing", patience=HEALTH_PATIENCE))
+
+    def start(self) -> None:
+        self._thread.start()
+
+    def stop(self) -> None:
+        self._stop.set()
+        self._deployment.sealed.set()
+        self._thread.join(timeout=30)
+
+    def _run(self) -> None:
+        sealed = self._deployment.sealed
+        while True:
+            sealed.wait()
+            sealed.clear()
+            if self._stop.is_set():
+                return
+            try:
+                ask(self._deployment.home, "wake", patience=HEALTH_PATIENCE)
+            except Refusal:
+                continue  # it is being started again, and begins with a look
+
+
+def create_worker() -> FastAPI:
+    """The application of one of several workers, by what :func:`reticent.service.http.app.tell_workers` left."""
+    take_short_turns()
+    warnings.simplefilter("ignore", DevelopmentSecrets)  # the command has said it
+    told = json.loads(os.environ[CONFIG])
+    home = Path(told.pop("home"))
+    return make_worker(chosen_settings(Path(told.pop("config")), **told), home)
+
+
+def make_worker(settings: Settings, home: Path) -> FastAPI:
+    """The application of a worker; ``home`` is where its planner wrote the public configuration, and answers."""
+    deployment = opened_with(WorkerDeployment, read_snapshot(home), settings)
+    deployment.home = home
+    deployment.set_up()
+    return application(settings, deployment, PlannerNotifier(deployment))

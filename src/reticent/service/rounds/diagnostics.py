@@ -1,0 +1,64 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What a published version's release says about its signal and its value, as plain values for whoever shows them.
+
+Only published numbers are read: the version's billboard and the release before it, never a sum or the agent's state.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from reticent.learning.diagnostics import Diagnostics, Signal
+from reticent.service.store import records
+
+if TYPE_CHECKING:
+    from reticent.service.rounds.release import Releases
+
+
+def diagnostics(deployment: Releases, version: int) -> dict[str, Any]:
+    """The figures of one version; ``signal``, ``value`` and ``fit`` are None where its family or its past says nothing.
+
+    Raises:
+      Refusal: it was never published.
+    """
+    billboard, mechanism = deployment.billboard(version), deployment.mechanism
+    released = _released(deployment, version - 1) if version else np.zeros(mechanism.noise_scale.shape)
+    users = int(mechanism.schedule.ends[version - 1]) if version else 0
+    said = {"version": version, "users": users, "signal": None, "value": None, "fit": None}
+    figures = mechanism.diagnostics(billboard, released)
+    return said if figures is None else {**said, **_plain(figures, float(mechanism.published.horizon))}
+
+
+def _plain(figures: Diagnostics, largest: float) -> dict[str, Any]:
+    return {
+        "value": {
+            **vars(figures.value), "confidence": figures.confidence, "bonus_scale": figures.bonus_scale,
+            "largest": largest,
+        },
+        "fit": None if figures.fit is None else vars(figures.fit),
+        "signal": None if figures.signal is None else _signal(figures.signal, figures.pooled),
+    }  # fmt: skip
+
+
+def _signal(signal: Signal, pooled: bool) -> dict[str, Any]:
+    return {
+        "pooled": pooled,
+        "transition": [_known(number) for number in signal.transition],
+        "reward": [_known(number) for number in signal.reward],
+        "transition_together": _known(signal.transition_together),
+        "reward_together": _known(signal.reward_together),
+    }
+
+
+def _released(deployment: Releases, number: int) -> np.ndarray:
+    """The noisy sums that round ``number`` (from 0) released, ``(H, D)``."""
+    with deployment.store.read() as tx:
+        row = records.round_of(tx, number)
+    return np.frombuffer(row.release, "<f8").reshape(deployment.mechanism.noise_scale.shape)
+
+
+def _known(number: Any) -> float | None:
+    return None if math.isnan(number) else float(number)

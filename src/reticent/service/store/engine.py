@@ -1,0 +1,164 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Transactions on SQLite or PostgreSQL, of two kinds: those that read and those that write.
+
+SQLite has one writer at a time. A writing transaction says so at its start (``BEGIN IMMEDIATE``), and writers of one
+process queue at a lock instead of polling the file's. PostgreSQL locks rows; statements that need it say ``FOR UPDATE``,
+which SQLite neither knows nor needs. Commits wait for the disk on both, whatever the server's default says: a promise
+that a power cut can undo is none.
+
+All processes together stay within the connections that the server has to give: each takes its share, and requests of a
+worker wait for one of its connections instead of being turned away by the server.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import sqlalchemy as sa
+from sqlalchemy.engine import Connection, make_url
+from sqlalchemy.exc import ArgumentError
+
+from reticent.errors import InvalidInput
+from reticent.service.store.tables import METADATA
+
+WRITES = "reticent_writes"
+SETUP_LOCK = 7_235_091_846
+"""PostgreSQL advisory lock under which workers that start together create the tables one after another."""
+
+
+SPARE = 5
+"""Connections of the server that are left to others, such as whoever has to look after it."""
+
+MOST, FEWEST = 40, 2
+"""Connections of one process: as many as it has threads, at most; the scheduler and one request, at least."""
+
+
+class Store:
+    """The database of a deployment, as one of so many ``processes`` sees it.
+
+    Raises:
+      InvalidInput: it cannot be reached, or does not give all of them enough connections. No message repeats the URL.
+    """
+
+    def __init__(self, url: str, processes: int = 1) -> None:
+        try:
+            parsed = make_url(url)
+        except ArgumentError:
+            raise InvalidInput("database", "unreadable", "an SQLAlchemy URL", "use sqlite:///file.db") from None
+        self.embedded = parsed.get_backend_name() == "sqlite"
+        if not self.embedded and parsed.drivername not in ("postgresql", "postgresql+psycopg"):
+            raise InvalidInput("database", parsed.drivername, "sqlite or postgresql+psycopg", "choose one of the two")
+        if self.embedded and parsed.database in (None, "", ":memory:"):
+            raise InvalidInput("database", "in memory", "a file", "a deployment must outlive its process")
+        if self.embedded:
+            self.engine = sa.create_engine(parsed, connect_args={"timeout": 30.0})
+            sa.event.listen(self.engine, "connect", _prepare_sqlite)
+            sa.event.listen(self.engine, "begin", _begin_sqlite)
+        else:
+            parsed = parsed.set(drivername="postgresql+psycopg")
+            size = _share(parsed, processes)
+            self.engine = sa.create_engine(parsed, pool_pre_ping=True, pool_size=size, max_overflow=0)
+            sa.event.listen(self.engine, "connect", _prepare_postgres)
+        self._writers = threading.RLock()
+
+    @contextlib.contextmanager
+    def write(self) -> Iterator[Connection]:
+        """A transaction that changes something; committed at its end, undone by any error."""
+        queue: Any = self._writers if self.embedded else contextlib.nullcontext()
+        with queue, self.engine.connect() as connection:
+            marked = connection.execution_options(**{WRITES: True})
+            with marked.begin():
+                yield marked
+
+    @contextlib.contextmanager
+    def read(self) -> Iterator[Connection]:
+        """A transaction that only reads, and waits for nobody."""
+        with self.engine.connect() as connection, connection.begin():
+            yield connection
+
+    @contextlib.contextmanager
+    def read_snapshot(self) -> Iterator[Connection]:
+        """A transaction that reads everything as of one moment, however long it takes."""
+        options = {} if self.embedded else {"isolation_level": "REPEATABLE READ"}  # a reader of SQLite has this anyway
+        with self.engine.connect() as plain:
+            connection = plain.execution_options(**options)
+            with connection.begin():
+                yield connection
+
+    def has_tables(self) -> bool:
+        """Whether somebody has made the tables; looking makes no file."""
+        if self.embedded and not Path(str(self.engine.url.database)).exists():
+            return False
+        with self.engine.connect() as connection:
+            return bool(sa.inspect(connection).has_table("deployment"))
+
+    def create_tables(self) -> None:
+        """Make the tables that are missing."""
+        with self.write() as connection:
+            self.lock_setup(connection)
+            METADATA.create_all(connection)
+
+    def lock_setup(self, connection: Connection) -> None:
+        """Let no other worker set up at the same time, until the transaction ends."""
+        if not self.embedded:
+            connection.execute(sa.text(f"SELECT pg_advisory_xact_lock({SETUP_LOCK})"))
+
+    def tidy(self) -> None:
+        """Let go of old pages, where the store keeps them in a file of its own: what was overwritten is overwritten there
+        too, unless somebody is just reading it. PostgreSQL's are its own affair (``VACUUM``, its write-ahead log)."""
+        if self.embedded:
+            raw = self.engine.raw_connection()
+            try:
+                raw.cursor().execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
+            finally:
+                raw.close()
+
+    def close(self) -> None:
+        self.engine.dispose()
+
+
+def _share(url: sa.URL, processes: int) -> int:
+    """How many connections each process may have: an equal part of what the server has to give."""
+    probe = sa.create_engine(url, poolclass=sa.NullPool)
+    try:
+        with probe.connect() as connection:
+            most, reserved = (
+                int(connection.execute(sa.text(f"SHOW {setting}")).scalar_one())
+                for setting in ("max_connections", "superuser_reserved_connections")
+            )
+    except sa.exc.OperationalError:
+        raise InvalidInput(
+            "database", "unreachable", "a PostgreSQL server that answers and knows this user", "check RETICENT_DATABASE"
+        ) from None
+    share = (most - reserved - SPARE) // processes
+    if share < FEWEST:
+        raise InvalidInput(
+            "workers", f"{processes} processes with their planner",
+            f"at most {(most - reserved - SPARE) // FEWEST} with max_connections = {most}",
+            "raise max_connections of the server, or start fewer workers",
+        )  # fmt: skip
+    return min(share, MOST)
+
+
+def _prepare_postgres(connection: Any, _: Any) -> None:
+    """Let commits wait for the disk, on a server that would not; stricter settings stay."""
+    with connection.cursor() as cursor:
+        cursor.execute(
+            "SELECT set_config('synchronous_commit', 'on', false) WHERE current_setting('synchronous_commit') = 'off'"
+        )
+    connection.commit()
+
+
+def _prepare_sqlite(connection: Any, _: Any) -> None:
+    connection.isolation_level = None  # transactions are begun below, not by the driver's guesses
+    for setting in ("journal_mode=WAL", "synchronous=FULL", "foreign_keys=ON", "secure_delete=ON"):
+        connection.execute(f"PRAGMA {setting}")
+
+
+def _begin_sqlite(connection: Connection) -> None:
+    writes = connection.get_execution_options().get(WRITES, False)
+    connection.exec_driver_sql("BEGIN IMMEDIATE" if writes else "BEGIN")

@@ -1,0 +1,45 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The statements of an erasure: a tombstone for a user, and her episodes made nobody's."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import sqlalchemy as sa
+from sqlalchemy.engine import Connection
+
+from reticent.service.store import records
+from reticent.service.store.tables import EPISODES, ERASURES, VISITS
+
+NOBODY = ""
+"""Whose an erased episode is."""
+
+
+def is_erased(tx: Connection, name: str) -> bool:
+    return tx.execute(sa.select(ERASURES.c.name).where(ERASURES.c.name == name)).first() is not None
+
+
+def erased(tx: Connection) -> list[str]:
+    """The stored names of all who were erased."""
+    return [str(name) for (name,) in tx.execute(sa.select(ERASURES.c.name).order_by(ERASURES.c.name))]
+
+
+def bury(tx: Connection, name: str, bound: int) -> None:
+    """Count a user as one who has had all ``bound`` admissions, for good. Her row is locked from here."""
+    records.set_admissions(tx, name, bound)
+    records.insert_new(tx, ERASURES, name=name)
+
+
+def disown(tx: Connection, name: str, stand_in: Callable[[str], str]) -> int:
+    """Make a user's episodes nobody's and forget her visits; says how many there were. ``stand_in`` replaces an id.
+
+    What stays of an episode is the number of its admission and the version that was served: public numbers, of which
+    rounds are made up. Rows are locked in the order of ids, as submissions do.
+    """
+    hers = sa.select(EPISODES.c.id).where(EPISODES.c.user == name).order_by(EPISODES.c.id).with_for_update()
+    identities = [str(identity) for (identity,) in tx.execute(hers)]
+    for identity in identities:
+        nobodys = {"id": stand_in(identity), "user": NOBODY, "expires_at": 0.0, "state": "erased"}
+        tx.execute(sa.update(EPISODES).where(EPISODES.c.id == identity).values(**nobodys))
+    tx.execute(sa.delete(VISITS).where(VISITS.c.user == name))
+    return len(identities)

@@ -24,15 +24,15 @@ import numpy as np
 from reticent.agents.registry import make_agent
 from reticent.errors import ReticentError
 from reticent.privacy.noise import SecureNoise
+from reticent.replay.deployed import meet_deployed
+from reticent.replay.logs import RandomisedUsers, Replayable
+from reticent.replay.simulated import meet_recorded
 from reticent.service.embedded import DeployedAgent
-from reticent.service.offline_replay import meet_deployed
-from reticent.simulation.recorded import meet_recorded
 from reticent.simulation.simulate import simulate
 from reticent.simulation.world_batch import stack_worlds
 from reticent.worlds import Model, make_world
 from reticent.worlds.people import heartsteps, hillstrom, jester, msnbc
 from reticent.worlds.people.truth import blend_world
-from reticent.worlds.records.replayable import RandomisedUsers, Replayable
 
 SPECS = (
     "score-vi",

@@ -11,7 +11,7 @@ import typer
 from reticent.cli.options import Json
 
 if TYPE_CHECKING:
-    from reticent.service.log_replay import LogReplay
+    from reticent.replay.before_launch import LogReplay
 
 
 def replay(
@@ -44,16 +44,16 @@ def replay(
     from reticent.errors import InvalidInput, MissingExtra
 
     try:
+        from reticent.replay.before_launch import deployed_model, replay_log
         from reticent.service.config import read_settings
-        from reticent.service.log_replay import deployed_model, replay_log
     except ModuleNotFoundError as missing:
         raise MissingExtra("reticent replay", str(missing.name), "service") from None
     import numpy as np
 
+    from reticent.replay.logs import replayable
     from reticent.reports.progress import Telling
     from reticent.runtime import enable_compilation_cache
     from reticent.worlds.records import Columns, read_log
-    from reticent.worlds.records.replayable import replayable
 
     if orders < 1:
         raise InvalidInput("--orders", orders, "at least 1", "4 are enough to see whether the order matters")

@@ -241,7 +241,9 @@ class Mechanism(PublicConfiguration):
     def _shapes(self) -> tuple[Any, Any]:
         """The trees of a plan and of the public memory, without computing one."""
         state = jax.eval_shape(self.agent.init)
-        return jax.eval_shape(self.agent.plan, state), jax.eval_shape(functools.partial(public_memory, self.agent), state)
+        return jax.eval_shape(self.agent.plan, state), jax.eval_shape(
+            functools.partial(public_memory, self.agent), state
+        )
 
     def require_exact_sums(self) -> None:
         """Refuse a grid on which sums would not be exact, or noise not what it is accounted as. A public matter.

@@ -24,14 +24,14 @@ from reticent.learning.learner import AnyLearner
 from reticent.naming import join, split
 from reticent.privacy.guarantee import guarantee_of
 from reticent.privacy.noise import SecureNoise
+from reticent.replay.deployed import meet_deployed
+from reticent.replay.logs import Replayable
+from reticent.replay.simulated import meet_recorded
 from reticent.service.config import Settings
 from reticent.service.embedded import DeployedAgent
-from reticent.service.offline_replay import meet_deployed
-from reticent.simulation.recorded import meet_recorded
 from reticent.worlds import Model, world_from_parameters
 from reticent.worlds.model_file import ModelFile, load_model
 from reticent.worlds.people.recorded import RecordedUsers, mean_of
-from reticent.worlds.records.replayable import Replayable
 
 LEARNER = "score-vi"
 FROM_SCRATCH = "dp-ucbvi"

@@ -10,12 +10,12 @@ import pytest
 from reticent.agents import make_agent
 from reticent.learning.control import Control
 from reticent.privacy.noise import SecureNoise
+from reticent.replay.deployed import meet_deployed
+from reticent.replay.logs import replayable
+from reticent.replay.simulated import meet_recorded
 from reticent.service.embedded import DeployedAgent
-from reticent.service.offline_replay import meet_deployed
-from reticent.simulation.recorded import meet_recorded
 from reticent.worlds import blend
 from reticent.worlds.records import Columns, read_log
-from reticent.worlds.records.replayable import replayable
 
 USERS = 600
 

@@ -8,9 +8,9 @@ import polars as pl
 import pytest
 
 from reticent.errors import InvalidInput
+from reticent.replay.logs import RandomisedUsers, replayable
 from reticent.worlds.people.recorded import RecordedUsers
 from reticent.worlds.records import Columns, read_log
-from reticent.worlds.records.replayable import RandomisedUsers, replayable
 
 
 def table(users: int = 3, steps: int = 2) -> pl.DataFrame:

@@ -11,10 +11,10 @@ from collections.abc import Callable
 
 import numpy as np
 
+from reticent.replay.logs import RandomisedUsers, Replayable
 from reticent.service.embedded import DeployedAgent
 from reticent.worlds import Episode
 from reticent.worlds.people.recorded import RecordedUsers
-from reticent.worlds.records.replayable import RandomisedUsers, Replayable
 
 SPOKEN = 1_000
 """After how many records the caller is told."""

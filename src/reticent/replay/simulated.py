@@ -2,10 +2,10 @@
 """Any agent meets recorded people, in rounds as it would meet users; noise is simulated.
 
 Exact records (:class:`~reticent.worlds.people.recorded.RecordedUsers`) are met side by side, many of a round and several
-orders at once. Records that must be accepted first (:class:`~reticent.worlds.records.replayable.RandomisedUsers`) are
+orders at once. Records that must be accepted first (:class:`~reticent.replay.logs.RandomisedUsers`) are
 met one after another, because who is accepted decides on the place of the next; orders go side by side.
 
-The deployed agent with real noise meets them in :mod:`reticent.service.offline_replay`; this is for those that cannot be
+The deployed agent with real noise meets them in :mod:`reticent.replay.deployed`; this is for those that cannot be
 deployed, such as a learner without privacy, and for many orders of the same people.
 """
 
@@ -22,11 +22,11 @@ from jax import Array
 
 from reticent.learning.learner import AgentState, AnyLearner
 from reticent.learning.plan import Plan
+from reticent.replay.logs import RandomisedUsers, Replayable
 from reticent.runtime import double_precision
 from reticent.simulation.rollout import Streams, streams
 from reticent.worlds import Episode
 from reticent.worlds.people.recorded import RecordedUsers
-from reticent.worlds.records.replayable import RandomisedUsers, Replayable
 
 WIDTH = 2_048
 """Most users who are met side by side."""

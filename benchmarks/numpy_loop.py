@@ -6,7 +6,8 @@ a new plan for every episode, and the exact value of every policy for the regret
 arrays come in. It is meant to be readable and no slower than it has to be: a Python loop over episodes and steps,
 and NumPy over states, actions and features inside a step.
 
-``reticent bench`` times it beside the library, and ``tests/experiments/test_bench.py`` shows that both compute the same.
+``benchmarks/opponents.py`` times it beside the library, and
+``tests/benchmarks/test_measuring.py`` shows that both compute the same.
 """
 
 from __future__ import annotations

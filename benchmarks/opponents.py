@@ -24,12 +24,12 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import numpy as np
-import numpy_loop as loop
 
+import numpy_loop as loop
+from measuring import bench, default_work, machine, with_agents
+from measuring.rows import HEAD, Row, markdown
+from measuring.work import Work
 from reticent.agents.linear_mixture.privacy_plan import PrivateOptions
-from reticent.experiments.bench import bench, default_work, machine, with_agents
-from reticent.experiments.bench.rows import HEAD, Row, markdown
-from reticent.experiments.bench.work import Work
 from reticent.worlds import World
 
 LOOP = "NumPy loop of the paper, replanning every episode"

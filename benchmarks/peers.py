@@ -20,12 +20,12 @@ import sys
 from typing import NamedTuple
 
 import numpy as np
-from opponents import measure_peers
 
+from measuring import machine
+from measuring.rows import markdown
+from measuring.work import WORLD, Work
+from opponents import measure_peers
 from reticent.agents import make_agent
-from reticent.experiments.bench import machine
-from reticent.experiments.bench.rows import markdown
-from reticent.experiments.bench.work import WORLD, Work
 from reticent.privacy.guarantee import guarantee_of
 from reticent.simulation.simulate import simulate
 from reticent.worlds import World

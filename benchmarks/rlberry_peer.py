@@ -3,8 +3,8 @@
 
     python benchmarks/rlberry_peer.py world.npz --ucbvi 300 --lsvi 20
 
-A program of its own, run by ``reticent bench --rlberry PYTHON``: rlberry 0.7 needs Gymnasium below 0.30 and cannot be
-imported beside this library. The world is ``transitions`` ``(S, A, S)``, ``mean_rewards`` ``(S, A)``, ``initial``
+A program of its own, run by ``benchmarks/opponents.py --rlberry PYTHON``: rlberry 0.7 needs Gymnasium below 0.30 and cannot
+be imported beside this library. The world is ``transitions`` ``(S, A, S)``, ``mean_rewards`` ``(S, A)``, ``initial``
 ``(S,)`` and ``horizon``, stepped by the few lines below and not by JAX, whose calls would cost more than the learner.
 
 Neither learner is private, and neither evaluates its policies, so both do less than those they are compared with. UCBVI

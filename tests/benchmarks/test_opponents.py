@@ -14,11 +14,11 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
+from measuring import Work
+from measuring.work import PAPER
 from reticent.agents import make_agent
 from reticent.agents.linear_mixture.learner import LinOptLearner
 from reticent.agents.linear_mixture.radius import Radii
-from reticent.experiments.bench import Work
-from reticent.experiments.bench.work import PAPER
 from reticent.worlds import Episode, World, make_world
 
 sys.path.insert(0, str(Path(__file__).parents[2] / "benchmarks"))

@@ -16,11 +16,11 @@ from typing import Any
 
 import numpy as np
 
+from measuring import machine
+from measuring.memory import Peak, measure_peaks
+from measuring.work import EPOCHS, TREE, time_agent
 from reticent import naming
 from reticent.agents import make_agent
-from reticent.experiments.bench import machine
-from reticent.experiments.bench.memory import Peak, measure_peaks
-from reticent.experiments.bench.work import EPOCHS, TREE, time_agent
 from reticent.worlds import make_world
 
 AGENTS = {"tree, replanning every episode": TREE, "epochs": EPOCHS}

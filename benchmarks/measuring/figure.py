@@ -10,8 +10,8 @@ from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter, NullLocator
 
-from reticent.experiments.bench import machine
-from reticent.experiments.bench.scaling import AGENTS, BASE, WORDS, Scaling
+from measuring import machine
+from measuring.scaling import AGENTS, BASE, WORDS, Scaling
 from reticent.reports.plots import COLOURS, DPI, FAINT, INK
 
 WIDTH, HEIGHT = 10.67, 6.6

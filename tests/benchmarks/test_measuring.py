@@ -13,16 +13,18 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+import speed
+from measuring import CONTESTANTS, Row, Work, machine
+from measuring.figure import draw_scaling
+from measuring.memory import Peak, measure_peaks
+from measuring.rows import HEAD, cells
+from measuring.scaling import AGENTS, WORDS, Line, Scaling, seconds_per_episode
+from measuring.work import EPOCHS, SEGMENT, TREE, time_agent
 from reticent.agents import make_agent
 from reticent.errors import InvalidInput
-from reticent.experiments.bench import Row, Work, machine
-from reticent.experiments.bench.figure import draw_scaling
-from reticent.experiments.bench.memory import Peak, measure_peaks
-from reticent.experiments.bench.rows import HEAD, cells
-from reticent.experiments.bench.scaling import AGENTS, WORDS, Line, Scaling, seconds_per_episode
-from reticent.experiments.bench.work import EPOCHS, SEGMENT, TREE, time_agent
 from reticent.worlds import make_world
 
+BENCHMARKS = Path(__file__).parents[2] / "benchmarks"
 TINY = "random-blend:states=2,actions=2,horizon=1,d=1"
 
 
@@ -53,7 +55,9 @@ class Missing:
             raise ModuleNotFoundError(name, name=name)
 sys.meta_path.insert(0, Missing())
 import json
-from reticent.experiments.bench import __main__, bench, CONTESTANTS, Work
+sys.path.insert(0, {str(BENCHMARKS)!r})
+import speed
+from measuring import bench, CONTESTANTS, Work
 work = Work({TINY!r}, episodes=60, seeds=2, repeats=1, seconds=0.01)
 print(json.dumps(bench(work, contestants=CONTESTANTS[:2]).to_dict()))
 """
@@ -143,3 +147,30 @@ def test_the_picture_is_drawn(tmp_path: Path) -> None:
     assert (tmp_path / "scaling.png").read_bytes().startswith(b"\x89PNG")
     assert len(found.table()) == 2 * len(WORDS)
     assert found.to_dict()["peaks"][0]["peak_bytes"] == 2**30
+
+
+# -- the program ----------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.verify
+def test_the_program_measures_every_way_to_run(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    small = ["--quick", "--world", "random-blend:states=2,actions=2,horizon=1,d=2", "--episodes", "60", "--seeds", "2"]
+    assert speed.main([*small, "--repeats", "1", "--json", "--out", str(tmp_path)]) == 0
+    out, err = capsys.readouterr()
+    found = json.loads(out)
+    assert [row["spec"] for row in found["rows"]] == [contestant.spec for contestant in CONTESTANTS]
+    assert json.loads((tmp_path / "bench.json").read_text()) == found
+    assert "measuring private-linopt-vi:counter=tree, 2 learners" in err
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["--seeds", "0"], "error: seeds is 0, but must be at least 1"),
+        (["--repeats", "0"], "error: repeats is 0, but must be at least 1"),
+        (["--world", "random"], "error: unknown world 'random'"),
+    ],
+)
+def test_bad_input_is_one_line(capsys: pytest.CaptureFixture[str], arguments: list[str], message: str) -> None:
+    assert speed.main(arguments) == 2
+    assert capsys.readouterr().err.splitlines()[-1].startswith(message)

@@ -7,9 +7,9 @@ import dataclasses
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from reticent.experiments.bench import machine
-from reticent.experiments.bench.rows import Row, cells
-from reticent.experiments.bench.work import CONTESTANTS, Contestant, Work, measure_contestant
+from measuring import machine
+from measuring.rows import Row, cells
+from measuring.work import CONTESTANTS, Contestant, Work, measure_contestant
 
 Telling = Callable[[str], None]
 

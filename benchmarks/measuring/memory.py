@@ -2,7 +2,7 @@
 """How memory grows: the most that a whole process ever held, for different numbers of users.
 
 A peak belongs to a process, so every one is measured in a process of its own: the interpreter, JAX, compilation, the run
-and its curve. ``python -m reticent.experiments.bench.memory AGENT K LEARNERS WORLD`` is that process.
+and its curve. ``python -m measuring.memory AGENT K LEARNERS WORLD`` is that process.
 """
 
 from __future__ import annotations
@@ -14,7 +14,9 @@ import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from reticent.experiments.bench.work import EPOCHS, TREE, WORLD
+from measuring.work import EPOCHS, TREE, WORLD
+
+BENCHMARKS = Path(__file__).parents[1]
 
 PEAKS = (
     *((EPOCHS, episodes, 64) for episodes in (20_000, 100_000, 1_000_000)),
@@ -44,7 +46,7 @@ def measure_peaks(
     for agent, episodes, learners in PEAKS if runs is None else runs:
         told(f"peak memory of {agent}, K = {episodes:,}, {learners} learners")
         command = [sys.executable, "-m", __name__, agent, str(episodes), str(learners), world]
-        done = subprocess.run(command, capture_output=True, text=True, check=False)
+        done = subprocess.run(command, cwd=BENCHMARKS, capture_output=True, text=True, check=False)
         if done.returncode != 0:
             reason = (done.stderr.strip().splitlines() or ["no message"])[-1]
             raise RuntimeError(f"{agent} with K = {episodes} and {learners} learners did not finish: {reason}")

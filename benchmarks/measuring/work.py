@@ -14,9 +14,9 @@ from collections.abc import Sequence
 
 import jax
 
+from measuring.rows import Row
 from reticent.agents import make_agent
 from reticent.errors import InvalidInput, UnknownName
-from reticent.experiments.bench.rows import Row
 from reticent.experiments.config import PRECISIONS
 from reticent.learning.learner import AnyLearner
 from reticent.simulation.simulate import Curves, simulate

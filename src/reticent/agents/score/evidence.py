@@ -33,7 +33,6 @@ from reticent.agents.score.dynamic_programming import HIGHEST
 from reticent.agents.score.posterior import Posterior, symmetric
 from reticent.agents.score.small_inverses import inverse, solved_transposed
 
-
 MOST_INFORMATION = 1e12
 """M: the most that one release may tell, along any direction."""
 

@@ -260,3 +260,23 @@ def test_an_audit_becomes_a_section_of_the_report_once() -> None:
     assert twice.count("<h2>Audit</h2>") == 1
     assert twice.startswith("<main>results ")
     assert twice.endswith(" settings</main>")
+
+
+def test_a_picture_that_cannot_be_drawn_costs_a_sentence_and_not_the_run(result, tmp_path, monkeypatch):
+    spoiled = [
+        dataclasses.replace(run, curves=dataclasses.replace(run.curves, regret=np.full_like(run.curves.regret, np.nan)))
+        for run in result.runs
+    ]
+    lost = dataclasses.replace(result, runs=spoiled)
+
+    def stumble(*_, **__):
+        raise StopIteration
+
+    monkeypatch.setattr(type(lost), "plot", stumble)
+    (tmp_path / storage.PICTURE).write_bytes(b"of an earlier run")
+    storage.write_run(lost, tmp_path)
+    assert not (tmp_path / storage.PICTURE).exists()
+    assert "The picture could not be drawn (StopIteration" in (tmp_path / storage.REPORT).read_text()
+    assert (tmp_path / storage.RESULTS).exists() and (tmp_path / storage.METADATA).exists()
+    rows = json.loads(json.dumps(lost.to_dict(), allow_nan=False))["results"]
+    assert [row["regret_mean"] for row in rows] == [None, None]

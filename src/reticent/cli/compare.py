@@ -86,12 +86,12 @@ def write(found: Comparison, directory: Path) -> None:
     from reticent.reports.comparison_page import comparison_html
 
     directory.mkdir(parents=True, exist_ok=True)
+    text = json.dumps(found.to_dict(), indent=2, ensure_ascii=False, allow_nan=False)
+    (directory / "compare.json").write_text(text + "\n", encoding="utf-8")  # first: no picture may cost the numbers
     regret, gaps = draw_regret(found), draw_gaps(found)
     (directory / "regret.png").write_bytes(regret)
     (directory / "gap.png").write_bytes(gaps)
     (directory / "compare.html").write_text(comparison_html(found, regret, gaps), encoding="utf-8")
-    text = json.dumps(found.to_dict(), indent=2, ensure_ascii=False, allow_nan=False)
-    (directory / "compare.json").write_text(text + "\n", encoding="utf-8")
 
 
 def print_comparison(found: Comparison, directory: Path) -> None:

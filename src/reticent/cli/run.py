@@ -128,6 +128,7 @@ def print_result(result: RunResult, directory: Path) -> None:
     print(
         "users to 5%: users until the gap stays below 5% of that, median over seeds (–: half of them never get there)"
     )
-    print(f"picture  {directory / picture_file()}")
+    picture = directory / picture_file()
+    print(f"picture  {picture if picture.exists() else 'could not be drawn; the report says why'}")
     print(f"report   {directory / REPORT}")
     print(f"data     {directory / results_file()}, {CONFIG}, {METADATA}")

@@ -102,7 +102,7 @@ class RunResult:
         }
 
     def to_dict(self) -> dict[str, Any]:
-        """The run as one JSON object: what ``reticent run --json`` prints."""
+        """The run as one JSON object: what ``reticent run --json`` prints. A number that is not finite is null."""
         return {
             "world": self.config.world,
             "optimal_value": self.optimal_value,
@@ -110,7 +110,7 @@ class RunResult:
             "episodes": self.config.episodes,
             "seeds": len(self.config.seeds),
             "interrupted": self.interrupted,
-            "results": self.summary(),
+            "results": [{key: _finite(value) for key, value in row.items()} for row in self.summary()],
         }
 
     def to_frame(self) -> polars.DataFrame:
@@ -149,3 +149,8 @@ class RunResult:
 
 
 FRAME_SCHEMA = {"agent": str, "seed": int, "episode": int, "value": float, "regret": float}
+
+
+def _finite(value: Any) -> Any:
+    """The value, or None in the place of a number that JSON has no word for."""
+    return None if isinstance(value, float) and not math.isfinite(value) else value

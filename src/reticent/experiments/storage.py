@@ -94,6 +94,17 @@ def _write_csv(result: RunResult, path: Path) -> None:
                 writer.writerows((label, int(seed), *row) for row in rows)
 
 
+def picture_problem(result: RunResult, target: Path) -> str | None:
+    """Draw the run's picture to ``target``; if it cannot be drawn, why, in a sentence: a picture never costs a run."""
+    try:
+        with replacing(target) as path:
+            _draw(result, path)
+    except Exception as problem:  # whatever the drawing library stumbles over, the numbers are written all the same
+        target.unlink(missing_ok=True)
+        return f"The picture could not be drawn ({type(problem).__name__}: {problem}); all numbers are in the results."
+    return None
+
+
 def _draw(result: RunResult, path: Path) -> None:
     if path.suffix == ".svg":
         from reticent.reports.sketch import sketch_run
@@ -106,7 +117,7 @@ def _draw(result: RunResult, path: Path) -> None:
 
 
 def write_run(result: RunResult, directory: Path) -> Path:
-    """Write all five files of a run."""
+    """Write all five files of a run; without the picture, and with the reason in the report, if it cannot be drawn."""
     from reticent.reports.run_page import report_html
 
     prepare(directory, result.config)
@@ -114,14 +125,14 @@ def write_run(result: RunResult, directory: Path) -> Path:
     with replacing(directory / METADATA) as path:
         path.write_text(json.dumps(metadata_of(result), indent=2, allow_nan=False) + "\n", encoding="utf-8")
     picture = directory / picture_file()
-    with replacing(picture) as path:
-        _draw(result, path)
+    problem = picture_problem(result, picture)
+    drawn = picture.read_bytes() if problem is None else b""
     with replacing(directory / REPORT) as path:
         folded = {
             "Configuration": config_text(result.config),
             "Circumstances": json.dumps(metadata_of(result), indent=2, ensure_ascii=False),
         }
-        path.write_text(report_html(result, picture.read_bytes(), folded, picture.suffix), encoding="utf-8")
+        path.write_text(report_html(result, drawn, folded, picture.suffix, problem), encoding="utf-8")
     return directory
 
 

@@ -18,6 +18,10 @@ Two protocols, which are not mixed:
 
 A contribution is formed under the plan that its user was served, or under that of the round that counts it, as the wire's
 form says (:attr:`reticent_wire.forms.form.Form.formed_under`).
+
+A round's end can be interrupted (Ctrl-C, memory, a compiler's error). Its sum and its noise are therefore kept together, in
+one assignment, before anything is computed from them (:class:`SealedRound`), and the next call of any method finishes
+the same round with the same noise before it does anything else. A round is released once.
 """
 
 from __future__ import annotations
@@ -32,6 +36,7 @@ import numpy as np
 
 from reticent.errors import InvalidInput
 from reticent.learning.control import Control, ControlPlaces
+from reticent.learning.learner import AgentState
 from reticent.learning.plan import Plan
 from reticent.privacy.guarantee import Guarantee
 from reticent.privacy.ledger import Entry
@@ -59,12 +64,31 @@ class Ticket:
         return self.billboard.published.choose(step, state, self.place, uniform)
 
 
+@dataclasses.dataclass(frozen=True, eq=False)
+class SealedRound:
+    """Everything that ending a round depends on: what is released, and all that follows, is a function of this.
+
+    Attributes:
+      number: of the round. state, board: the agent and its billboard before the round's end.
+      total, noise: the round's sum and what covers it, drawn once.
+    """
+
+    number: int
+    state: AgentState
+    board: Billboard
+    total: np.ndarray
+    noise: np.ndarray | None
+
+
 class DeployedAgent:
     """Serves users one after another or many at once, and learns from each at most once.
 
     Formal guarantee. Everything this object publishes (:attr:`plan`, :attr:`ledger`) keeps :attr:`guarantee`: statistics
     are clipped, rounded to a grid whose effect on the sensitivity is calibrated for and summed as integers; the noise is
-    exact discrete Gaussian from the operating system's entropy, drawn once per round (or per report, in the local model).
+    exact discrete Gaussian from the operating system's entropy, drawn once per round (or per report, in the local model),
+    also where ending a round was interrupted at any point and done again (:class:`SealedRound`): all attempts compute the
+    same release, and :attr:`ledger` counts it from the moment its noise is kept. An interrupted user is counted once or not
+    at all.
     With tickets the same (ε, δ) holds however arrivals depend on the users' data (:mod:`reticent.privacy.late_reports`).
 
     Memory does not grow with versions: a plan is kept while it is in force or a ticket of its version is out.
@@ -90,6 +114,7 @@ class DeployedAgent:
         self._first = self._board = self.mechanism.billboard(0, self._state)
         self._plan = self.mechanism.plan_of(self._board)
         self._open = self.mechanism.first_sum()
+        self._sealed: SealedRound | None = None
         self._users: set[Hashable] = set()
         self._out: dict[Hashable, Ticket] = {}
         self._out_by_version: collections.Counter[int] = collections.Counter()
@@ -106,6 +131,7 @@ class DeployedAgent:
     @property
     def plan(self) -> Plan:
         """The billboard: a function of past releases only."""
+        self._finish_interrupted()
         return self._plan
 
     @property
@@ -115,6 +141,7 @@ class DeployedAgent:
 
     def act(self, step: int, state: int, uniform: float | None = None) -> int:
         """In order: the action of the user who comes next; ``uniform`` as for a ticket."""
+        self._finish_interrupted()
         return self._served.published.choose(step, state, self.place, uniform)
 
     @property
@@ -145,8 +172,9 @@ class DeployedAgent:
 
     @property
     def ledger(self) -> Entry:
-        """What has been spent so far, and what is left."""
-        return self.guarantee.ledger.entries([min(self.version, self.guarantee.releases)])[0]
+        """What has been spent so far, and what is left; a round that was interrupted after its noise was drawn is spent."""
+        drawn = self.version if self._sealed is None else self._sealed.number + 1
+        return self.guarantee.ledger.entries([min(drawn, self.guarantee.releases)])[0]
 
     # -- what is not --------------------------------------------------------------------------------------------------
 
@@ -176,6 +204,7 @@ class DeployedAgent:
           InvalidInput: she was counted before, K users have been, or the contribution has not the form of one; nothing was
             changed or spent.
         """
+        self._finish_interrupted()
         if isinstance(user, Ticket) or user in self._out:
             self._submit_late(user, contribution, reference)
             return
@@ -191,6 +220,7 @@ class DeployedAgent:
         Raises:
           InvalidInput: she was counted before, or K users have been; nothing was changed.
         """
+        self._finish_interrupted()
         if user in self._out:
             self.expire(user)
             return
@@ -203,6 +233,7 @@ class DeployedAgent:
 
         In the local model this belongs on the user's device. ``ticket`` is hers; without one she is the next in order.
         """
+        self._finish_interrupted()
         place = self.place if ticket is None else ticket.place
         return self.mechanism.contribution(self._formed_under(ticket), episode, place)
 
@@ -266,8 +297,9 @@ class DeployedAgent:
         if isinstance(user, Ticket) and (user.version, user.place) != (ticket.version, ticket.place):
             wanted = f"{ticket.version}, as she was served"
             raise InvalidInput("ticket.version", user.version, wanted, "send her own ticket")
-        self._count(self._reported(self._formed_under(ticket), ticket.place, contribution, reference))
-        self._redeem(name)
+        report = self._reported(self._formed_under(ticket), ticket.place, contribution, reference)
+        self._redeem(name)  # first: interrupted between the two, a report is lost and not counted twice
+        self._count(report)
 
     def _require_in_order(self, user: Hashable) -> None:
         self._require_admissible(user)
@@ -312,18 +344,39 @@ class DeployedAgent:
     def _count(self, report: np.ndarray) -> None:
         self._open = self._open + report
 
+    def _finish_interrupted(self) -> None:
+        """Finish what an interruption left: a sealed round and, in order, a full one (its last user's data were lost)."""
+        if self._overlapping:
+            self._publish_sealed()
+        else:
+            self._end_full_round()
+
     def _end_full_round(self) -> None:
         """End the open round if it has had all its users, and is one that is released: a matter of public numbers."""
-        schedule, closed = self.mechanism.agent.schedule, self.version
-        if closed < schedule.releases and self.users >= schedule.ends[closed]:
+        self._publish_sealed()
+        schedule, number = self.mechanism.agent.schedule, self.version
+        if number < schedule.releases and self.users >= schedule.ends[number]:
             noise = self.mechanism.round_noise()
-            # In this object plans are made at once, so that a round refers to the plan made for it, controls' too.
-            reference, group = None, None
-            if self.control is not None and closed and self.mechanism.formed_when_counted:
-                reference, group = self._board, (self._first, self._controls_of(closed, self.control))
-            self._state, _ = self.mechanism.close(
-                closed, self._state, self._board, self._open, noise, reference, control=group
-            )
-            self._board = self.mechanism.billboard(closed + 1, self._state)
-            self._plan = self.mechanism.plan_of(self._board)
-            self._open = self.mechanism.first_sum()
+            self._sealed = SealedRound(number, self._state, self._board, self._open, noise)
+            self._publish_sealed()
+
+    def _publish_sealed(self) -> None:
+        """Finish the round that is sealed, if one is: for the first time, or again after an interruption.
+
+        All is computed from the sealed round before anything is assigned, and the seal is lifted last: done again, each
+        assignment repeats what it was.
+        """
+        sealed = self._sealed
+        if sealed is None:
+            return
+        # In this object plans are made at once, so that a round refers to the plan made for it, controls' too.
+        reference, group = None, None
+        if self.control is not None and sealed.number and self.mechanism.formed_when_counted:
+            reference, group = sealed.board, (self._first, self._controls_of(sealed.number, self.control))
+        state, _ = self.mechanism.close(
+            sealed.number, sealed.state, sealed.board, sealed.total, sealed.noise, reference, control=group
+        )
+        board = self.mechanism.billboard(sealed.number + 1, state)
+        self._plan, self._open = self.mechanism.plan_of(board), self.mechanism.first_sum()
+        self._state, self._board = state, board
+        self._sealed = None

@@ -12,6 +12,12 @@ whether users are still those that were learned from, at a chosen rate of false 
 docs/endless.md has what it really is), and, added up over releases, of whether the candidates explain what users do: a
 blend that is nearest to the truth under one policy is not the nearest under the next (docs/from-records.md).
 
+**No release is certain.** Where a pair's successor is (by the estimate) no matter of chance, and nothing else noises Y, Σ
+vanishes along that pair and the information is unbounded: the posterior's condition number passes what double precision
+can invert, and its Cholesky factor is not a number. A release is therefore never taken to tell a parameter to better than
+:math:`10^{-6}`: :math:`\Sigma+JJ^\top/M` in the place of Σ bounds the information by :math:`M=10^{12}`, wherever the
+release would claim more.
+
 All of it is post-processing of releases.
 """
 
@@ -26,6 +32,9 @@ from reticent.agents.score.coordinates import Coordinates
 from reticent.agents.score.dynamic_programming import HIGHEST
 from reticent.agents.score.posterior import Posterior, symmetric
 from reticent.agents.score.small_inverses import inverse, solved_transposed
+
+MOST_INFORMATION = 1e12
+"""M: the most that one release may tell, along any direction."""
 
 
 class Evidence(NamedTuple):
@@ -62,13 +71,28 @@ def learn(before: Posterior, evidence: Evidence) -> Posterior:
     groups, size = evidence.released.shape
     if groups * size == 0:
         return before
-    weighted = solved_transposed(evidence.noise, evidence.response)  # JᵀΣ⁻¹
-    gained = symmetric(jnp.einsum("gij,gjl->gil", weighted, evidence.response, precision=HIGHEST))
+    weighted, gained = _information(evidence.response, evidence.noise)
+    excessive = ~(jnp.trace(gained, axis1=1, axis2=2) <= MOST_INFORMATION)[:, None, None]  # or not a number
+    bounded = _information(evidence.response, _bounded_noise(evidence.response, evidence.noise))
+    weighted, gained = (jnp.where(excessive, less, all) for all, less in zip((weighted, gained), bounded, strict=True))
     target = evidence.released + jnp.einsum("gij,gj->gi", evidence.response, evidence.start, precision=HIGHEST)
     moved = jnp.einsum("gij,gj->gi", weighted, target, precision=HIGHEST)
     return Posterior(
         before.information.at[:groups].add(gained), before.moment.at[:groups].add(moved)
     )  # fmt: skip
+
+
+def _information(response: Array, noise: Array) -> tuple[Array, Array]:
+    """JᵀΣ⁻¹ and JᵀΣ⁻¹J, ``(T, k, k)`` each."""
+    weighted = solved_transposed(noise, response)
+    return weighted, symmetric(jnp.einsum("gij,gjl->gil", weighted, response, precision=HIGHEST))
+
+
+def _bounded_noise(response: Array, noise: Array) -> Array:
+    """Σ + JJᵀ/M, and as much of the identity as keeps it positive definite in double precision."""
+    level = jnp.trace(noise, axis1=1, axis2=2)[:, None, None] / noise.shape[-1]
+    square = jnp.einsum("gij,glj->gil", response, response, precision=HIGHEST)
+    return symmetric(noise) + square / MOST_INFORMATION + 1e-12 * level * jnp.eye(noise.shape[-1], dtype=noise.dtype)
 
 
 def surprise(coordinates: Coordinates, before: Posterior, evidence: Evidence) -> Array:

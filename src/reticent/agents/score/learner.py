@@ -289,7 +289,7 @@ class ScoreLearner(Learner[Array, Array, Array]):
         statistic = Statistic(self.coordinates, self.contrasts, extension.reference.theta)
         renewed = self._renewed(plan, statistic, estimate)
         posteriors = _learn(before, self._evidence(extension, renewed, summed, variance, effect, count))
-        return after._replace(past=posteriors)
+        return after._replace(past=self._finite(posteriors, state.past))
 
     def public_memory(self, state: AgentState) -> Posteriors:
         """What is believed: a function of releases."""
@@ -359,6 +359,17 @@ class ScoreLearner(Learner[Array, Array, Array]):
             extension.moments,
         )
         return renewed
+
+    def _finite(self, posteriors: Posteriors, before: Posteriors) -> Posteriors:
+        """The new posteriors, or those before them where a plan made from the new ones would not be finite."""
+        summaries = (
+            summarize(self.coordinates, posteriors.transitions),
+            summarize(self.reward_coordinates, posteriors.rewards),
+        )
+        used = posteriors, summaries, [root_of(summary.covariance) for summary in summaries]
+        sound = jnp.stack([jnp.isfinite(leaf).all() for leaf in jax.tree.leaves(used)]).all()
+        kept: Posteriors = jax.tree.map(lambda new, old: jnp.where(sound, new, old), posteriors, before)
+        return kept
 
     def _remembered(self, posteriors: Posteriors, evidence: tuple[Evidence, Evidence], users: Array) -> Posteriors:
         """What is left of earlier posteriors when a round of so many users ends: less with time, nothing after an alarm."""

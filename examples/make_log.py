@@ -30,8 +30,8 @@ MOVES = {  # chance of moving in the half hour after
 }
 
 
-def people(users: int, clinics: dict[str, float], seed: int) -> pl.DataFrame:
-    """A long table: ``clinics`` maps each name to its share of early birds."""
+def people(first: int, users: int, clinics: dict[str, float], seed: int) -> pl.DataFrame:
+    """A long table of users numbered from ``first``; ``clinics`` maps each name to its share of early birds."""
     random = np.random.default_rng(seed)
     rows = []
     for user in range(users):
@@ -43,7 +43,7 @@ def people(users: int, clinics: dict[str, float], seed: int) -> pl.DataFrame:
             message = random.choice(len(MESSAGES), p=chances)
             moved = float(random.random() < MOVES[kind][mood][message])
             then = MOODS[int(random.random() >= FRESH_AFTER[kind][mood][message])]
-            rows.append((user, step, clinic, mood, MESSAGES[message], moved, chances[message], then))
+            rows.append((first + user, step, clinic, mood, MESSAGES[message], moved, chances[message], then))
             mood = then
     columns = ("user", "step", "clinic", "mood", "message", "moved", "probability", "next")
     return pl.DataFrame(rows, schema=columns, orient="row")
@@ -57,7 +57,9 @@ if __name__ == "__main__":
     parser.add_argument("--seed", type=int, default=0)
     arguments = parser.parse_args()
     arguments.out.mkdir(parents=True, exist_ok=True)
-    pilot = people(arguments.pilot, {"north": 0.9, "east": 0.7, "south": 0.3, "west": 0.1}, arguments.seed)
+    pilot = people(0, arguments.pilot, {"north": 0.9, "east": 0.7, "south": 0.3, "west": 0.1}, arguments.seed)
     pilot.write_csv(arguments.out / "pilot.csv")
-    people(arguments.trial, {"harbour": 0.15}, arguments.seed + 1).write_csv(arguments.out / "trial.csv")
+    # Nobody is in both: what is fitted to the pilot is published.
+    trial = people(arguments.pilot, arguments.trial, {"harbour": 0.15}, arguments.seed + 1)
+    trial.write_csv(arguments.out / "trial.csv")
     print(f"{arguments.out / 'pilot.csv'}: public records; {arguments.out / 'trial.csv'}: users to be protected")

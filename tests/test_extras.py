@@ -87,7 +87,7 @@ def test_the_core_runs_alone_and_names_what_is_missing(tmp_path: Path) -> None:
         (["compare", "--world", "riverswim"], "plots"),
         (["audit", "--out", "there"], "plots"),
         (["explain", "--out", "there.png"], "plots"),
-        (["fit", "log.csv", "--horizon", "3"], "people"),
+        (["fit", "log.csv", "--horizon", "3", "--origin", "public"], "people"),
         (["run", "--world", "msnbc"], "people"),
     ],
 )

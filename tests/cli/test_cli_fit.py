@@ -38,6 +38,7 @@ def log(tmp_path):
 COLUMNS = [
     "--user", "person", "--step", "moment", "--state", "mood", "--state", "steps", "--bins", "steps=40,120",
     "--action", "message", "--reward", "gain", "--reward-range", "-1,1",
+    "--origin", "public",
 ]  # fmt: skip
 
 
@@ -69,6 +70,22 @@ def test_the_text_says_what_it_rests_on(reticent, log, tmp_path):
     assert "400 users, 2,000 rows" in text
     assert "misspecification ζ" in text
     assert str(tmp_path / "m.npz") in text
+
+
+def test_where_the_log_comes_from_must_be_said(reticent, log, tmp_path):
+    unsaid = [part for part in COLUMNS if part not in ("--origin", "public")]
+    code, text, err = reticent("fit", log, "--horizon", 5, "-o", tmp_path / "m.npz", *unsaid)
+    assert (code, text) == (2, "")
+    assert "--origin" in err
+    assert not (tmp_path / "m.npz").exists()
+
+
+def test_the_pilot_may_not_be_among_the_protected(reticent, log, tmp_path):
+    out = tmp_path / "m.npz"
+    code, _, err = reticent("fit", log, "--horizon", 5, "-o", out, *COLUMNS, "--protected", log)
+    assert code == 2
+    assert "users is in both logs" in err
+    assert not out.exists()
 
 
 def test_a_release_states_its_price(reticent, log, tmp_path):

@@ -27,7 +27,22 @@ def records(tmp_path_factory):
     return folder
 
 
-FIT = ["--horizon", 3, "--candidates", 2, "--starts", 2, "--group", "clinic", "--state", "mood", "--action", "message"]
+FIT = [
+    "--origin",
+    "simulated",
+    "--horizon",
+    3,
+    "--candidates",
+    2,
+    "--starts",
+    2,
+    "--group",
+    "clinic",
+    "--state",
+    "mood",
+    "--action",
+    "message",
+]
 
 
 @pytest.mark.verify

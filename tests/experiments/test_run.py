@@ -277,6 +277,7 @@ def test_a_picture_that_cannot_be_drawn_costs_a_sentence_and_not_the_run(result,
     storage.write_run(lost, tmp_path)
     assert not (tmp_path / storage.PICTURE).exists()
     assert "The picture could not be drawn (StopIteration" in (tmp_path / storage.REPORT).read_text()
-    assert (tmp_path / storage.RESULTS).exists() and (tmp_path / storage.METADATA).exists()
+    assert (tmp_path / storage.RESULTS).exists()
+    assert (tmp_path / storage.METADATA).exists()
     rows = json.loads(json.dumps(lost.to_dict(), allow_nan=False))["results"]
     assert [row["regret_mean"] for row in rows] == [None, None]

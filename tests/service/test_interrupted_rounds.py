@@ -52,16 +52,16 @@ class Closed(NamedTuple):
 
 
 @pytest.fixture
-def attempts(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[Closed]]:
+def attempts(monkeypatch: pytest.MonkeyPatch) -> list[Closed]:
     seen: list[Closed] = []
     real = Mechanism.close
 
-    def close(self: Mechanism, number: int, state: Any, served: Any, total: Any, noise: Any, *rest: Any, **more: Any):  # noqa: ANN202
+    def close(self: Mechanism, number: int, state: Any, served: Any, total: Any, noise: Any, *rest: Any, **more: Any):
         seen.append(Closed(number, np.asarray(total).tobytes(), np.asarray(noise).tobytes()))
         return real(self, number, state, served, total, noise, *rest, **more)
 
     monkeypatch.setattr(Mechanism, "close", close)
-    yield seen
+    return seen
 
 
 @pytest.fixture(scope="module")
@@ -159,7 +159,7 @@ def test_in_order_a_round_is_released_once_wherever_it_is_interrupted(
         np.testing.assert_array_equal(agent._open, agent.report(episode(3)), str(at))
         assert realised(attempts) <= EPSILON + 1e-6
         attempts.clear()
-    assert at > 100 and sealed > 50, (at, sealed)
+    assert min(at, 2 * sealed) > 100, (at, sealed)
 
 
 def test_overlapping_a_round_is_released_once_wherever_it_is_interrupted(

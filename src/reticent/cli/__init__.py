@@ -43,7 +43,8 @@ reticent learns from every user under a proven differential-privacy guarantee. W
   reticent explain --epsilon 1      what an attacker's best guess gains at that ε, in words and a picture
   reticent worlds                   what there is to learn in; `reticent agents`: who learns
   reticent run --world tutor        an experiment of your own, with picture and report
-  reticent fit log.csv --horizon 5  candidate models from your own records
+  reticent fit log.csv --origin public --horizon 5
+                                    candidate models from your own records
   reticent rehearse model.npz       before the first user: how good, after how many, at which ε
   reticent replay log.csv           recorded users meet the agent as it would be deployed
   reticent audit                    attack a private agent, and see whether its promise holds

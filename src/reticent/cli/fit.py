@@ -17,6 +17,10 @@ if TYPE_CHECKING:
 def fit(
     log: Annotated[Path, typer.Argument(help="A long table, .csv or .parquet: one row per user and step.")],
     horizon: Annotated[int, typer.Option(help="Steps of an episode.")],
+    origin: Annotated[
+        str,
+        typer.Option(help="What the log is: public, simulated or released (--epsilon, --delta). There is no default."),
+    ],
     candidates: Annotated[str, typer.Option(help="Number of candidate models, or a range to choose from.")] = "2-8",
     out: Annotated[Path, typer.Option("--out", "-o", help="The model file to write.")] = Path("model.npz"),
     state: Annotated[
@@ -52,8 +56,11 @@ def fit(
     starts: Annotated[int, typer.Option(help="Random starts of the estimation.")] = 8,
     holdout: Annotated[float, typer.Option(help="Share of users who are held out to judge the candidates.")] = 0.2,
     seed: Annotated[int, typer.Option(help="Of the starts, and of who is held out.")] = 0,
-    origin: Annotated[str, typer.Option(help="What the log is: public, simulated or released.")] = "public",
     source: Annotated[str | None, typer.Option(help="Where it comes from.", show_default="the file's name")] = None,
+    protected: Annotated[
+        Path | None,
+        typer.Option(help="A log of people who are to be protected, such as the trial's: refused if one is in both."),
+    ] = None,
     epsilon: Annotated[float | None, typer.Option(help="ε of the release, if the log is one.")] = None,
     delta: Annotated[float | None, typer.Option(help="δ of the release, if the log is one.")] = None,
     as_json: Json = False,
@@ -94,7 +101,8 @@ def fit(
                     starts=starts,
                     holdout=holdout,
                     seed=seed,
-                    provenance=_provenance(origin, source or log.name, epsilon, delta),
+                    origin=_provenance(origin, source or log.name, epsilon, delta),
+                    protected=protected,
                     progress=lambda done, total, what: tell("fit", done, total, what),
                     should_stop=interrupt,
                 )

@@ -30,6 +30,9 @@ def replay(
     user: Annotated[str, typer.Option(help="The column of the user.")] = "user",
     step: Annotated[str, typer.Option(help="The column of the step.")] = "step",
     leaves: Annotated[bool, typer.Option("--leaves", help="Users with fewer rows than the horizon have left.")] = False,
+    pilot: Annotated[
+        Path | None, typer.Option(help="The log that the candidates were fitted to: refused if somebody is in both.")
+    ] = None,
     orders: Annotated[int, typer.Option(help="In how many orders those compared with meet the users.")] = 4,
     seed: Annotated[int, typer.Option(help="Of the orders, and of simulated noise.")] = 0,
     as_json: Json = False,
@@ -54,6 +57,7 @@ def replay(
     from reticent.reports.progress import Telling
     from reticent.runtime import enable_compilation_cache
     from reticent.worlds.records import Columns, read_log
+    from reticent.worlds.records.disjoint import require_disjoint
 
     if orders < 1:
         raise InvalidInput("--orders", orders, "at least 1", "4 are enough to see whether the order matters")
@@ -66,6 +70,8 @@ def replay(
         user, step, tuple(part.column for part in coding.parts), coding.action.column, reward,
         probability=probability, rewards_of=rewards_of,
     )  # fmt: skip
+    if pilot is not None:
+        require_disjoint(pilot, log, user)
     records = read_log(log, columns=columns, coding=coding, leaves_before=horizon if leaves else None)
     users = replayable(records, horizon, states_unaffected=states_unaffected)
     logged = np.bincount(records.user, weights=records.reward * (records.step < horizon), minlength=records.users)

@@ -34,11 +34,11 @@ from scipy.special import ndtri
 
 from reticent.errors import InvalidInput
 from reticent.inference.contrast import Contrast
-from reticent.privacy.accounting.account import GAUSSIAN
-from reticent.privacy.accounting.gaussian import compose, epsilon_of, mu_of
+from reticent.privacy.accounting.account import GAUSSIAN, GaussianAccount, epsilon_spent
+from reticent.privacy.accounting.gaussian import compose
 from reticent.privacy.guarantee import DeclaredGroup, Guarantee, check_promise, noisy_sums
 from reticent.privacy.ledger import CounterShare, Ledger
-from reticent.privacy.noise import SecureNoise, delta_for_gaussian, grid_for, quantize, touched_draws
+from reticent.privacy.noise import SecureNoise, grid_for, quantize, touched_draws
 from reticent.privacy.sensitivity import Adjacency
 from reticent.privacy.trust import JOINT
 
@@ -106,15 +106,15 @@ def plan_effects(
     if epsilon is None:
         return EffectsPlan(contrast, users, np.zeros(3 * size))
     check_promise(epsilon, delta)
-    kept = delta_for_gaussian(delta, epsilon, touched_draws(3 * size)) if deployment else delta
-    mu = mu_of(epsilon, kept)
+    account = GaussianAccount(draws=touched_draws(3 * size)) if deployment else GAUSSIAN
+    mu = account.strength_of(epsilon, delta)
     moved = np.array([2.0, math.sqrt(2), math.sqrt(2)]) if adjacency == "replace" else np.ones(3)
     strengths = mu * np.sqrt(SHARES)
     grid = grid_for(float((moved / strengths).min())) if deployment else 0.0
     moved = moved + grid * math.sqrt(size)
     scales = moved / strengths
     shares = [CounterShare(*row) for row in zip(BLOCKS, (1, 1, 1), moved.tolist(), scales.tolist(), strict=True)]
-    ledger = Ledger.of(shares, "once", np.ones(1), np.array([users]), epsilon=epsilon, delta=delta, account=GAUSSIAN)
+    ledger = Ledger.of(shares, "once", np.ones(1), np.array([users]), epsilon=epsilon, delta=delta, account=account)
     groups = tuple(
         DeclaredGroup(name, 1, slice(place * size, (place + 1) * size), float(moved[place]))
         for place, name in enumerate(BLOCKS)
@@ -169,14 +169,16 @@ def estimate(plan: EffectsPlan, released: np.ndarray, *, confidence: float = 0.9
 
 
 def total_guarantee(guarantees: Sequence[Guarantee], delta: float) -> float:
-    r"""ε at ``delta`` for a person who was in all of these: strengths of Gaussian mechanisms add in squares.
+    r"""ε at ``delta`` for a person who was in all of these: strengths of Gaussian mechanisms add in squares, draws add.
 
     Raises:
       InvalidInput: one of them has no μ, or another adjacency than the first.
     """
-    strengths = []
+    strengths, draws = [], 0
     for one in guarantees:
         if one.mu is None or one.adjacency != guarantees[0].adjacency:
             raise InvalidInput("guarantee", one.adjacency, "Gaussian, of one adjacency", "account for it by itself")
         strengths.append(one.mu)
-    return epsilon_of(compose(strengths), delta)
+        account = one.ledger.account
+        draws += account.draws if isinstance(account, GaussianAccount) else 0
+    return epsilon_spent(compose(strengths), delta, draws)

@@ -14,6 +14,7 @@ from typing import Any, NamedTuple
 
 from reticent.errors import InvalidInput
 from reticent.learning.promise import Promise
+from reticent.privacy.accounting.account import GaussianAccount
 from reticent.privacy.ledger import Ledger
 from reticent.privacy.participation import ONCE, Participation
 from reticent.privacy.sensitivity import Adjacency
@@ -164,7 +165,10 @@ class Guarantee(Promise):
         shares = tuple(
             dataclasses.replace(share, sensitivity=factor * share.sensitivity) for share in self.ledger.shares
         )
-        ledger = dataclasses.replace(self.ledger, epsilon=epsilon, shares=shares)
+        account = self.ledger.account
+        if isinstance(account, GaussianAccount):  # as many contributions, in two halves each where there are halves
+            account = account.charged(math.ceil(factor**2 - 1e-9))
+        ledger = dataclasses.replace(self.ledger, epsilon=epsilon, shares=shares, account=account)
         settings = {**self.settings, "epsilon": epsilon}
         often = self.participation if contributions == 1 else Participation(contributions, contributions)
         return dataclasses.replace(

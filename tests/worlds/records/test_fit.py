@@ -13,11 +13,12 @@ from reticent.worlds import world_from_parameters
 from reticent.worlds.model_file import load_model
 from reticent.worlds.provenance import Provenance
 from reticent.worlds.records import Columns, Stopped, fit
+from reticent.worlds.records.disjoint import require_disjoint
 
 
 @pytest.fixture(scope="module")
 def fitted():
-    return fit(recorded(3000, [0.5, 0.3, 0.2], steps=10), horizon=6, candidates=(2, 5), starts=6)
+    return fit(recorded(3000, [0.5, 0.3, 0.2], steps=10), origin="simulated", horizon=6, candidates=(2, 5), starts=6)
 
 
 def test_the_number_of_kinds_is_found(fitted):
@@ -57,14 +58,14 @@ def test_a_saved_fit_comes_back_with_names_coding_and_origin(fitted, tmp_path):
     np.testing.assert_array_equal(loaded.shares, fitted.shares)
     assert loaded.names == fitted.names
     assert loaded.coding == fitted.coding
-    assert loaded.provenance == Provenance("public", "the table")
+    assert loaded.provenance == Provenance("simulated", "the table")
     assert loaded.report["misfit"]["transition"]["estimate"] == fitted.report.misfit.transition.estimate
 
 
 def test_groups_are_blends():
     groups = np.array([[0.8, 0.2, 0.0], [0.1, 0.8, 0.1], [0.1, 0.1, 0.8], [0.5, 0.0, 0.5]])
     table = recorded(3000, [1, 0, 0], groups=groups)
-    fitted = fit(table, horizon=6, candidates=(2, 4), columns=Columns(group="clinic"))
+    fitted = fit(table, origin="simulated", horizon=6, candidates=(2, 4), columns=Columns(group="clinic"))
     assert fitted.report.groups == 4
     assert fitted.group_weights.shape == (4, 3)
     assert fitted.report.misfit.transition.estimate < 0.05
@@ -77,7 +78,7 @@ def table_without_a_pair() -> pl.DataFrame:
 
 
 def test_pairs_that_nobody_tried_are_named_and_guessed_from_their_state():
-    fitted = fit(table_without_a_pair(), horizon=3, candidates=2, starts=2)
+    fitted = fit(table_without_a_pair(), origin="simulated", horizon=3, candidates=2, starts=2)
     assert fitted.report.untried == ("s0 → a1",)
     assert "1 pairs were never tried (10%" in fitted.report.warnings()[0]
     same = fitted.kernel.pair == 0
@@ -87,7 +88,9 @@ def test_pairs_that_nobody_tried_are_named_and_guessed_from_their_state():
 
 def test_states_of_no_record_do_nothing():
     table = recorded(200, [0.5, 0.3, 0.2])
-    fitted = fit(table, horizon=3, candidates=2, starts=2, categories={"state": [f"s{n}" for n in range(6)]})
+    fitted = fit(
+        table, origin="simulated", horizon=3, candidates=2, starts=2, categories={"state": [f"s{n}" for n in range(6)]}
+    )
     assert "1 of 6 states were never met" in " ".join(fitted.report.warnings())
     rows = np.asarray(world_from_parameters(fitted.model, [0.5, 0.5], [fitted.model.reward_total, 0]).transitions[0, 5])
     np.testing.assert_allclose(rows[:, 5], 1)
@@ -103,11 +106,11 @@ def test_one_decision_needs_no_transitions():
             "reward": [0.0, 1.0, 1.0] * 200,
         }
     )
-    fitted = fit(table, horizon=1, candidates=2, starts=2)
+    fitted = fit(table, origin="simulated", horizon=1, candidates=2, starts=2)
     assert fitted.report.transitions == 0
     assert fitted.kernel.blended(fitted.shares).plan(1)[1].tolist() == pytest.approx([0, 1, 1], abs=0.1)
     with pytest.raises(InvalidInput, match="transitions of the table is 0"):
-        fit(table, horizon=2, candidates=2)
+        fit(table, origin="simulated", horizon=2, candidates=2)
 
 
 def test_few_successors_make_a_sparse_model():
@@ -125,13 +128,15 @@ def test_few_successors_make_a_sparse_model():
             "reward": 0.5,
         }
     )
-    model = fit(table, horizon=6, candidates=2, starts=2).model
+    model = fit(table, origin="simulated", horizon=6, candidates=2, starts=2).model
     assert model.successors is not None
     assert model.transition_features.shape[-1] <= 3
 
 
 def test_known_rewards_are_one_table():
-    fitted = fit(recorded(400, [0.5, 0.3, 0.2]), horizon=3, candidates=3, starts=2, shared_rewards=True)
+    fitted = fit(
+        recorded(400, [0.5, 0.3, 0.2]), origin="simulated", horizon=3, candidates=3, starts=2, shared_rewards=True
+    )
     assert fitted.model.d2 == 1
     assert fitted.model.d1 == 3
 
@@ -152,11 +157,11 @@ def test_known_rewards_are_one_table():
 )
 def test_bad_options_are_refused(options, message):
     with pytest.raises(InvalidInput, match=message):
-        fit(small_table(), **{"horizon": 2, "candidates": 2, **options})
+        fit(small_table(), **{"origin": "simulated", "horizon": 2, "candidates": 2, **options})
 
 
 def test_nobody_held_out_nothing_measured():
-    report = fit(small_table(), horizon=2, candidates=2, starts=1, holdout=0).report
+    report = fit(small_table(), origin="simulated", horizon=2, candidates=2, starts=1, holdout=0).report
     assert report.misfit is None
     assert report.choices == ()
 
@@ -164,19 +169,47 @@ def test_nobody_held_out_nothing_measured():
 def test_it_says_how_far_it_is_and_stops_when_asked():
     told = []
     table = recorded(60, [0.5, 0.3, 0.2])
-    fit(table, horizon=3, candidates=(2, 3), starts=2, progress=lambda *at: told.append(at))
+    fit(table, origin="simulated", horizon=3, candidates=(2, 3), starts=2, progress=lambda *at: told.append(at))
     assert [at[0] for at in told] == list(range(1, told[0][1] + 1))
     with pytest.raises(Stopped, match="nothing was written"):
-        fit(table, horizon=3, candidates=(2, 3), should_stop=lambda: True)
+        fit(table, origin="simulated", horizon=3, candidates=(2, 3), should_stop=lambda: True)
 
 
 def test_what_nobody_tried_can_be_declared_impossible():
     table = table_without_a_pair()
     options = {"horizon": 3, "candidates": 2, "starts": 2}
-    free, bound = fit(table, **options), fit(table, untried="a0", **options)
+    free, bound = fit(table, origin="simulated", **options), fit(table, origin="simulated", untried="a0", **options)
     np.testing.assert_array_equal(bound.model.transition_features[:, 0, 1], free.model.transition_features[:, 0, 0])
     np.testing.assert_array_equal(bound.model.reward_features[:, 0, 1], free.model.reward_features[:, 0, 0])
     np.testing.assert_array_equal(bound.model.transition_features[:, 1:], free.model.transition_features[:, 1:])
     assert bound.names == free.names
     with pytest.raises(InvalidInput, match="one of a0, a1"):
-        fit(table, untried="a2", **options)
+        fit(table, origin="simulated", untried="a2", **options)
+
+
+def test_where_records_come_from_has_no_default():
+    with pytest.raises(TypeError, match="origin"):
+        fit(small_table(), horizon=2, candidates=2)
+    with pytest.raises(InvalidInput, match="protected users' own data"):
+        fit(small_table(), origin="stolen", horizon=2, candidates=2)
+    told = Provenance("released", "a synthesizer", 0.5, 1e-6)
+    made = fit(small_table(), origin=told, horizon=2, candidates=2, starts=1, holdout=0)
+    assert made.provenance == made.model.about.provenance == told
+
+
+def test_somebody_in_the_pilot_and_among_the_protected_is_refused(tmp_path):
+    options = {"origin": "public", "horizon": 2, "candidates": 2, "starts": 1, "holdout": 0}
+    others = small_table().with_columns(pl.col("user") + "-of-the-trial")
+    fit(small_table(), protected=others, **options)
+    one = pl.concat([others, small_table().filter(pl.col("user") == "bob")])
+    path = tmp_path / "trial.csv"
+    one.write_csv(path)
+    for protected in (one, path):
+        with pytest.raises(InvalidInput, match="users is in both logs") as refused:
+            fit(small_table(), protected=protected, **options)
+        assert "bob" not in str(refused.value)
+    numbers = pl.DataFrame({"user": [7, 8]}), pl.DataFrame({"user": ["8", "9"]})
+    with pytest.raises(InvalidInput, match="in both logs"):
+        require_disjoint(*numbers, "user")
+    with pytest.raises(InvalidInput, match="columns of the protected log"):
+        fit(small_table(), protected=pl.DataFrame({"who": ["ann"]}), **options)

@@ -29,13 +29,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from reticent.errors import InvalidInput
-from reticent.privacy.accounting.account import GAUSSIAN, Account
-from reticent.privacy.accounting.gaussian import mu_of
+from reticent.privacy.accounting.account import GAUSSIAN, Account, GaussianAccount
 from reticent.privacy.counters.counter import Counter
 from reticent.privacy.guarantee import check_promise
 from reticent.privacy.late_reports import late_report_ratio
 from reticent.privacy.ledger import CounterShare, Ledger
-from reticent.privacy.noise import delta_for_gaussian, grid_for, quantized_sensitivity, touched_draws
+from reticent.privacy.noise import grid_for, quantized_sensitivity, touched_draws
 from reticent.privacy.packing import packed_size
 from reticent.privacy.sensitivity import (
     Adjacency,
@@ -233,9 +232,8 @@ def calibrate_exact(
         (packed_size(regression.dimension) + regression.dimension) * int(regression.active.sum())
         for regression in regressions
     )
-    touched = touched_draws(coordinates, sensitivity**2)
-    kept = delta_for_gaussian(delta, epsilon, touched) if deployment else delta
-    budget = mu_of(epsilon, kept) / sensitivity
+    account = GaussianAccount(draws=touched_draws(coordinates, sensitivity**2)) if deployment else GAUSSIAN
+    budget = account.strength_of(epsilon, delta) / sensitivity
     chosen: dict[str, Any] = {"split": split, "moment_share": moment_share, "adjacency": adjacency}
     grid = 0.0
     if deployment:
@@ -244,8 +242,9 @@ def calibrate_exact(
         grid = grid_for(float(scales[scales > 0].min()))
     transition, reward = share_out(regressions, budget, grid=grid, **chosen)
     return Calibration(
-        "exact", trust, adjacency, epsilon, delta, counter, sensitivity, transition, reward, packed=True, grid=grid
-    )
+        "exact", trust, adjacency, epsilon, delta, counter, sensitivity, transition, reward, packed=True, grid=grid,
+        account=account,
+    )  # fmt: skip
 
 
 def share_out(

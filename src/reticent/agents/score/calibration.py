@@ -30,14 +30,13 @@ import math
 import numpy as np
 
 from reticent.errors import InvalidInput
-from reticent.privacy.accounting.account import GAUSSIAN, Account
+from reticent.privacy.accounting.account import GAUSSIAN, Account, GaussianAccount
 from reticent.privacy.accounting.binomial import TAIL_SHARE, BinomialAccount, account_of
-from reticent.privacy.accounting.gaussian import mu_of
 from reticent.privacy.counters import SeparateRounds
 from reticent.privacy.counters.counter import Counter
 from reticent.privacy.guarantee import DeclaredGroup, Guarantee, check_promise, noisy_sums
 from reticent.privacy.ledger import CounterShare, Ledger
-from reticent.privacy.noise import delta_for_gaussian, grid_for, touched_draws
+from reticent.privacy.noise import grid_for, touched_draws
 from reticent.privacy.participation import ONCE, Participation
 from reticent.privacy.sensitivity import Adjacency
 from reticent.privacy.trust import Law, Trust
@@ -72,7 +71,7 @@ class VectorNoise:
 
     @property
     def law(self) -> Law:
-        return "gaussian" if self.account is GAUSSIAN else "binomial"
+        return "gaussian" if isinstance(self.account, GaussianAccount) else "binomial"
 
     @property
     def scale_in_use(self) -> float:
@@ -158,12 +157,12 @@ def calibrate_vectors(
         return _shuffled(dimension, trust, adjacency, epsilon, delta, sizes, honest)
     # Every round of hers has draws that she touches, each a little farther from a Gaussian's law.
     touched = touched_draws(dimension, participation.contributions)
-    kept = delta_for_gaussian(delta, epsilon, touched) if deployment else delta
-    mu = mu_of(epsilon, kept) / math.sqrt(most_exposed(trust, participation, len(sizes) or None))
+    account = GaussianAccount(draws=touched) if deployment else GAUSSIAN
+    mu = account.strength_of(epsilon, delta) / math.sqrt(most_exposed(trust, participation, len(sizes) or None))
     grid = grid_for(exact / mu) if deployment else 0.0
     sensitivity = exact + grid * math.sqrt(dimension)
     return VectorNoise(
-        trust, adjacency, epsilon, delta, dimension, sensitivity, sensitivity / mu, grid, participation=participation
+        trust, adjacency, epsilon, delta, dimension, sensitivity, sensitivity / mu, grid, account, participation
     )
 
 

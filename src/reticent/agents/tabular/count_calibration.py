@@ -39,13 +39,13 @@ from numpy.typing import ArrayLike, NDArray
 from scipy.special import ndtri
 
 from reticent.errors import InvalidInput
-from reticent.privacy.accounting.account import GAUSSIAN, LAPLACE, Account
+from reticent.privacy.accounting.account import LAPLACE, Account, GaussianAccount
 from reticent.privacy.accounting.gaussian import mu_of
 from reticent.privacy.counters import COUNTERS, Counter, make_counter
 from reticent.privacy.guarantee import check_promise
 from reticent.privacy.late_reports import late_report_ratio
 from reticent.privacy.ledger import CounterShare, Ledger
-from reticent.privacy.noise import delta_for_gaussian, grid_for, touched_draws
+from reticent.privacy.noise import grid_for, touched_draws
 from reticent.privacy.sensitivity import Adjacency
 from reticent.privacy.trust import Trust
 
@@ -70,6 +70,7 @@ class CountCalibration:
       counter_sensitivity: how often an item is charged: ‖C‖₂ under Gaussian noise, ‖C‖₁ under Laplace; 1 in the local
         model.
       grid: spacing that rewards are rounded to in a deployment; 0 is none.
+      draws: of discrete noise that one user can touch in a deployment; 0 elsewhere.
     """
 
     trust: Trust
@@ -83,6 +84,7 @@ class CountCalibration:
     sensitivity: float
     scale: float
     grid: float = 0.0
+    draws: int = 0
 
     def shares(self) -> list[CounterShare]:
         """One row per table and step (1-based)."""
@@ -91,7 +93,7 @@ class CountCalibration:
 
     @property
     def account(self) -> Account:
-        return LAPLACE if self.law == "laplace" else GAUSSIAN
+        return LAPLACE if self.law == "laplace" else GaussianAccount(draws=self.draws)
 
     @property
     def late_report_ratio(self) -> float:
@@ -126,7 +128,7 @@ def calibrate_counts(
     """
     check_promise(epsilon, delta if law == "gaussian" else 0.5)
     sensitivity, tables = table_sensitivity(law, adjacency), len(TABLES) * horizon
-    grid = 0.0
+    grid, draws = 0.0, 0
     if law == "laplace":
         if deployment:
             raise InvalidInput("law", law, "'gaussian' in a deployment", "secure noise is drawn from that law only")
@@ -138,15 +140,15 @@ def calibrate_counts(
             raise InvalidInput("counter", counter.name, "one that protects its items", "use epochs, tree or blt")
         if deployment:
             # One user is in one cell of every table: only those draws can tell her from another, and hers.
-            kept = delta_for_gaussian(delta, epsilon, touched_draws(2 * tables, charged**2))
-            per_unit = charged * math.sqrt(tables) / mu_of(epsilon, kept)
+            draws = touched_draws(2 * tables, charged**2)
+            per_unit = charged * math.sqrt(tables) / GaussianAccount(draws=draws).strength_of(epsilon, delta)
             grid = min(1.0, grid_for(per_unit * sensitivity))
             sensitivity += math.sqrt(2.0) * grid
             scale = per_unit * sensitivity
         else:
             scale = charged * sensitivity * math.sqrt(tables) / mu_of(epsilon, delta)
     return CountCalibration(
-        trust, adjacency, law, epsilon, delta, counter, charged, horizon, sensitivity, scale, grid
+        trust, adjacency, law, epsilon, delta, counter, charged, horizon, sensitivity, scale, grid, draws
     )  # fmt: skip
 
 

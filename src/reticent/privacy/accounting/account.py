@@ -12,7 +12,9 @@ import math
 from collections.abc import Sequence
 from typing import Protocol
 
+from reticent.errors import InvalidInput
 from reticent.privacy.accounting.gaussian import epsilon_of, mu_of
+from reticent.privacy.noise import delta_for_gaussian
 
 
 class Cost(Protocol):
@@ -60,22 +62,53 @@ def gaussian_strength(costs: Sequence[Cost], exposure: float) -> float:
     return math.sqrt(exposure * sum((cost.sensitivity / cost.sigma) ** 2 for cost in costs))
 
 
+def epsilon_spent(mu: float, delta: float, draws: int) -> float:
+    r"""ε at ``delta`` of Gaussian noise of strength ``mu`` that is drawn on an integer grid: all that is ever called spent.
+
+    Formal guarantee. A user who can touch N = ``draws`` draws of discrete noise
+    (:func:`~reticent.privacy.noise.touched_draws`) is promised (ε, δ) if
+    :math:`\delta_{Gauss}(\varepsilon;\mu)+\delta_{discrete}(\varepsilon;N)\le\delta`, by
+    :func:`~reticent.privacy.noise.discretization_delta`. The ε returned satisfies that in floating point; it is infinite
+    where none does. N = 0 is continuous noise.
+    """
+    found = epsilon_of(mu, delta)
+    if not draws or not mu:
+        return found
+    while True:
+        try:
+            needed = epsilon_of(mu, delta_for_gaussian(delta, found, draws))
+        except InvalidInput:
+            return math.inf
+        if needed <= found:
+            return found
+        found = needed * (1 + 1e-13)  # what discrete noise costs grows with ε, which is a little more then
+
+
 @dataclasses.dataclass(frozen=True)
 class GaussianAccount:
-    """Gaussian noise, by the exact accountant of :mod:`reticent.privacy.accounting.gaussian`."""
+    """Gaussian noise, by the exact accountant of :mod:`reticent.privacy.accounting.gaussian`.
+
+    ``draws`` is 0 for continuous noise, and for a deployment's, which is discrete, the draws that one user can touch: their
+    share of δ is part of everything that is spent (:func:`epsilon_spent`).
+    """
 
     law: str = "Gaussian"
     pure: bool = False
     excess: float = 1.0
+    draws: int = 0
 
     def strength(self, costs: Sequence[Cost], exposure: float) -> float:
         return gaussian_strength(costs, exposure)
 
     def epsilon_of(self, strength: float, delta: float) -> float:
-        return epsilon_of(strength, delta)
+        return epsilon_spent(strength, delta, self.draws)
 
     def strength_of(self, epsilon: float, delta: float) -> float:
-        return mu_of(epsilon, delta)
+        return mu_of(epsilon, delta_for_gaussian(delta, epsilon, self.draws))
+
+    def charged(self, factor: int) -> GaussianAccount:
+        """The account of users who can touch ``factor`` times as many draws."""
+        return dataclasses.replace(self, draws=factor * self.draws)
 
 
 @dataclasses.dataclass(frozen=True)

@@ -20,11 +20,11 @@ from typing import Any, NamedTuple
 from cryptography.exceptions import InvalidSignature
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
 
-from reticent.privacy.accounting.account import GAUSSIAN, LAPLACE
+from reticent.privacy.accounting.account import GAUSSIAN, LAPLACE, Account, GaussianAccount
 from reticent.privacy.ledger import CounterShare
 
 PURPOSE = b"reticent ledger v1\n"
-ACCOUNTS = {account.law: account for account in (GAUSSIAN, LAPLACE)}
+ACCOUNTS: dict[str, Account] = {account.law: account for account in (GAUSSIAN, LAPLACE)}
 TOLERANCE = 1e-6
 """Relative, of a recomputed budget: that of the calibration."""
 
@@ -110,6 +110,8 @@ def _overspent(promise: Mapping[str, Any], entry: Mapping[str, Any]) -> list[str
         wrong.append("more was spent than promised")
     if promise["law"] in ACCOUNTS:
         account, shares = ACCOUNTS[promise["law"]], [CounterShare(**share) for share in promise["shares"]]
+        if isinstance(account, GaussianAccount):
+            account = GaussianAccount(draws=int(promise.get("draws", 0)))  # older chains state none
         strength = account.strength(shares, float(entry["exposure"])) if entry["version"] else 0.0
         worked_out = account.epsilon_of(strength, float(promise["delta"])) if strength else 0.0
         if not math.isclose(worked_out, said, rel_tol=TOLERANCE, abs_tol=TOLERANCE):

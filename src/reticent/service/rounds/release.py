@@ -199,6 +199,7 @@ class Releases(Rounds):
                 "public_key": self.secrets.public_key, "sentence": guarantee.sentence(), "epsilon": guarantee.epsilon,
                 "delta": guarantee.delta, "adjacency": guarantee.adjacency, "trust": guarantee.trust.name,
                 "contributions": guarantee.contributions, "law": guarantee.ledger.account.law,
+                "draws": getattr(guarantee.ledger.account, "draws", 0),
                 "releases": self.releases, "model": self.model_digest,
                 "shares": [dataclasses.asdict(share) for share in guarantee.ledger.shares],
             }  # fmt: skip

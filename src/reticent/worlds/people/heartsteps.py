@@ -121,7 +121,7 @@ def fit_people(log: pl.DataFrame, candidates: int | tuple[int, int] = 3, *, seed
         coding=CODING,
         seed=seed,
         source="HeartSteps V1",
-        provenance=Provenance("public", "37 people of HeartSteps V1"),
+        origin=Provenance("public", "37 people of HeartSteps V1"),
         **options,
     )
 

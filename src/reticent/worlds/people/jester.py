@@ -149,7 +149,7 @@ def fit_pilot(people: Audience, candidates: int | tuple[int, int] = 3, *, seed: 
         categories={"state": STATES, "action": ACTIONS},
         seed=seed,
         source="Jester's audience",
-        provenance=Provenance("public", f"{len(people.pilot):,} people of Jester who did not rate all jokes"),
+        origin=Provenance("public", f"{len(people.pilot):,} people of Jester who did not rate all jokes"),
         **options,
     )
 

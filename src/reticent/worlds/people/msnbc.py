@@ -199,7 +199,7 @@ def fit_pilot(
         categories={"arrived": (ENTERED, MOVED), "page": SECTIONS},
         seed=seed,
         source="msnbc.com's readers",
-        provenance=Provenance("public", f"{len(pages):,} sessions of msnbc.com, 28 September 1999"),
+        origin=Provenance("public", f"{len(pages):,} sessions of msnbc.com, 28 September 1999"),
         **options,
     )
     kernel = suggesting(chain.kernel)

@@ -16,7 +16,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any, TypeAlias
+from typing import Any, Literal, TypeAlias
 
 import numpy as np
 import polars as pl
@@ -28,6 +28,7 @@ from reticent.worlds.model import About, Model
 from reticent.worlds.names import Names
 from reticent.worlds.provenance import Provenance
 from reticent.worlds.records.coding import Coding
+from reticent.worlds.records.disjoint import require_disjoint
 from reticent.worlds.records.kernel import Kernel, kernel_of
 from reticent.worlds.records.log import UNKNOWN, Log, read_log
 from reticent.worlds.records.misfit import misfit_of
@@ -81,6 +82,7 @@ def fit(
     log: Log | pl.DataFrame | str | Path,
     *,
     horizon: int,
+    origin: Provenance | Literal["public", "simulated"],
     candidates: int | tuple[int, int] = (2, 8),
     columns: Columns | None = None,
     smoothing: float = 5.0,
@@ -90,7 +92,7 @@ def fit(
     shared_rewards: bool = False,
     untried: str | None = None,
     bounds: Bounds = "tight",
-    provenance: Provenance | None = None,
+    protected: pl.DataFrame | str | Path | None = None,
     progress: Told | None = None,
     should_stop: Callable[[], bool] | None = None,
     **reading: Any,
@@ -102,6 +104,8 @@ def fit(
         :func:`~reticent.worlds.records.read_log`. With ``columns.group``, groups are populations that blend the
         candidates; without, users are of one kind each.
       horizon: number of steps H of the users' episodes.
+      origin: where the records come from, which nothing can find out and which the guarantee rests on: a
+        :class:`~reticent.worlds.provenance.Provenance`, or its kind where the log's name says the rest. No default.
       candidates: d, or the least and the most to choose from by held-out likelihood.
       smoothing: pseudo-counts κ of the pooled row in every row of every candidate.
       starts: random starts of EM.
@@ -111,17 +115,23 @@ def fit(
       untried: the action that a pair which nobody tried does instead, as where it is not possible there
         (:func:`~reticent.worlds.availability.with_mask`); by default such a pair does what its state's others do.
       bounds: as in :func:`reticent.worlds.blend`.
-      provenance: by default public records of the log's name.
+      protected: a table of people who are to be protected later. None of them may be in ``log``, since what is fitted
+        is published (:func:`~reticent.worlds.records.disjoint.require_disjoint`); nothing else of it is used.
       progress: told how many of how many pieces of work are done, and what is being done.
       should_stop: asked between pieces of work.
 
     Raises:
-      InvalidInput: an option or a row of the log is bad.
+      InvalidInput: an option or a row of the log is bad, or a person is in both logs.
       Stopped: ``should_stop`` said so.
     """
     lowest, highest = _checked(horizon, candidates, smoothing, starts, holdout, seed)
+    if protected is not None:
+        if isinstance(log, Log):
+            raise InvalidInput("log", "coded already", "a table where protected is given", "names are in tables only")
+        require_disjoint(log, protected, (columns or Columns()).user)
     if not isinstance(log, Log):
         log = read_log(log, columns=columns, **reading)
+    provenance = origin if isinstance(origin, Provenance) else Provenance(origin, log.source)
     held = _held_out(log, holdout, seed)
     outcomes = outcomes_of(log)
     if horizon > 1 and not outcomes.transitions:
@@ -173,9 +183,8 @@ def fit(
         allowed = _visits(outcomes, train.totals) > 0
         allowed |= ~allowed[:, [instead]]  # where not even that was tried, nothing is known to be impossible
         model = with_mask(model, allowed, instead=instead)
-    origin = provenance or Provenance("public", log.source)
-    model = dataclasses.replace(model, about=About(names, origin))
-    return Fitted(model, names, log.coding, kernel, mixture.shares, mixture.group_weights, report, origin)
+    model = dataclasses.replace(model, about=About(names, provenance))
+    return Fitted(model, names, log.coding, kernel, mixture.shares, mixture.group_weights, report, provenance)
 
 
 def model_of(

@@ -115,7 +115,7 @@ def number_of(value: Any) -> float:
     try:
         return float(value)
     except OverflowError:  # an integer beyond all floating-point numbers
-        return math.copysign(math.inf, value)
+        return math.inf if value > 0 else -math.inf
     except (TypeError, ValueError):
         return math.nan
 

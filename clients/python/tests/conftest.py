@@ -8,8 +8,15 @@ import uuid
 from pathlib import Path
 
 import pytest
+from only_secure_entropy import forbid
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
+
+
+@pytest.fixture(autouse=True)
+def only_secure_entropy(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A device that asks a predictable generator fails, in every test."""
+    forbid(monkeypatch.setattr)
 
 
 @pytest.fixture(autouse=True)

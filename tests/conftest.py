@@ -15,6 +15,7 @@ import ctypes
 import gc
 import importlib.metadata
 import os
+import uuid
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -76,6 +77,12 @@ def pytest_collection_finish() -> None:
     """What is there before the first test stays, and the collector of cycles need not go through it again and again."""
     gc.freeze()
     gc.enable()
+
+
+@pytest.fixture(autouse=True)
+def own_state(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Devices keep their budgets in a place of the test's own, not in that of whoever runs it."""
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path_factory.getbasetemp() / f"state-{uuid.uuid4().hex}"))
 
 
 @pytest.fixture(autouse=True)

@@ -21,6 +21,7 @@ from typing import Any
 
 import numpy as np
 
+from reticent_client.budget import Budget
 from reticent_client.discrete_gaussian import DiscreteGaussian
 from reticent_wire import Billboard, Dimensions, Model, Rules, ShuffleRules, Trajectory
 from reticent_wire.arrays import to_json
@@ -29,7 +30,7 @@ from reticent_wire.forms import form_named
 from reticent_wire.grid import quantize, round_at
 from reticent_wire.promise import epsilon_of, report_epsilon
 from reticent_wire.shuffling import Tally, tally_of
-from reticent_wire.trajectory import well_formed
+from reticent_wire.trajectory import index_within, reward_within, well_formed
 
 PLACE = Path(__file__).parent / "src" / "reticent_wire" / "vectors"
 Cases = list[dict[str, Any]]
@@ -153,7 +154,8 @@ def arrays() -> Cases:
 
 
 def clipping() -> Cases:
-    """Clips: ``norm`` scales a vector to a 2-norm, ``interval`` takes numbers into one."""
+    """Clips: ``norm`` scales a vector to a 2-norm, ``interval`` takes numbers into one, ``reward`` and ``index`` whatever a
+    device may be given: null is a value that is missing."""
     norms = [
         ([3.0, 4.0], 1.0), ([0.3, 0.4], 1.0), ([1e200, 1e200], 2.0), ([math.nan, 2.0, math.inf], 1.0),
         ([1e-200, 0.0], 0.0), ([0.0, 0.0], 0.0), ([-0.6, 0.8], 1.0), ([1.0, 1.0, 1.0, 1.0], 2.0),
@@ -163,11 +165,17 @@ def clipping() -> Cases:
         {"clip": "norm", "x": _plain(x), "bound": bound, "result": _plain(clip_norm(np.array(x), bound))}
         for x, bound in norms
     ]
-    return cases + [
+    cases += [
         {"clip": "interval", "x": _plain(x), "low": low, "high": high,
          "result": _plain(clip_interval(np.array(x), low, high))}
         for x, low, high in intervals
     ]  # fmt: skip
+    given = [None, math.nan, math.inf, -math.inf, True, False, 0, 1, 2, -1, 0.25, 2.75, 3.999, 99, 1e300, -0.5]
+    cases.append({"clip": "reward", "x": _words(given), "result": [reward_within(value) for value in given]})
+    for below in (1, 4):
+        clipped = [index_within(value, below) for value in given]
+        cases.append({"clip": "index", "below": below, "x": _words(given), "result": clipped})
+    return cases
 
 
 def grid() -> Cases:
@@ -271,27 +279,56 @@ def shuffling() -> Cases:
 
 
 def promise() -> Cases:
-    """What a report reveals at most: ε of a model's rules at δ, and of a Gaussian mechanism of strength μ."""
+    """What reports reveal at most: ε of so many under a model's rules at δ, with what discrete noise on their grid takes of
+    it; and of noise at total variation ``distance`` from a Gaussian mechanism of strength μ."""
     cases: Cases = []
     for form in ("regressions", "counts", "score", "score-start"):
         model = example_model(form)
         content = model.to_json()
-        cases += [{"model": content, "delta": d, "epsilon": report_epsilon(model, d)} for d in (1e-3, 1e-6)]
+        cases += [
+            {"model": content, "delta": delta, "reports": reports, "epsilon": report_epsilon(model, delta, reports)}
+            for delta, reports in ((1e-3, 1), (1e-6, 1), (1e-5, 3))
+        ]
+        for steps in (2.0**-9, 2.0**-7):  # coarse grids, whose noise takes much of δ, or all
+            rules = dataclasses.replace(model.rules, grid=steps)
+            epsilon = report_epsilon(dataclasses.replace(model, rules=rules), 1e-6)
+            coarse = {**content, "report": {**content["report"], "grid": steps}}
+            cases.append({"model": coarse, "delta": 1e-6, "reports": 1, "epsilon": _words([epsilon])[0]})
         quiet = model.rules.noise_scale.copy()
         quiet[0, 0] = 0.0
         silent = {**content, "report": {**content["report"], "noise_scale": to_json(quiet)}}
-        cases.append({"model": silent, "delta": 1e-6, "epsilon": "Infinity"})
+        cases.append({"model": silent, "delta": 1e-6, "reports": 1, "epsilon": "Infinity"})
     # Contrasts have either sign: a flag that promises otherwise buys nothing.
     for flag in (False, True):
         model = example_model("regressions", contrasts=True)
         content = model.to_json()
         content = {**content, "report": {**content["report"], "nonnegative_rewards": flag}}
-        cases.append({"model": content, "delta": 1e-6, "epsilon": report_epsilon(Model.read(content), 1e-6)})
+        epsilon = report_epsilon(Model.read(content), 1e-6)
+        cases.append({"model": content, "delta": 1e-6, "reports": 1, "epsilon": epsilon})
     return cases + [
-        {"mu": mu, "delta": delta, "epsilon": epsilon_of(mu, delta)}
+        {"mu": mu, "delta": delta, "distance": distance, "epsilon": _words([epsilon_of(mu, delta, distance)])[0]}
         for mu in (0.0, 0.0325, 0.2681, 2.0004, 20.0)
         for delta in (1e-9, 1e-5, 0.1)
+        for distance in (0.0, 1e-10, 1e-6)
     ]
+
+
+def budget() -> Cases:
+    """Which reports a device's budget lets leave, one after another: ``[user, round, allowed]``, those that are allowed
+    being spent; and how many are left to each user then. ``per_round`` null is any number."""
+    visits = [("ann", 0), ("ann", 0), ("bob", 0), ("ann", 1), ("ann", 2), ("bob", 3), ("ann", 5), ("ann", 4), ("ann", 9)]
+    cases: Cases = []
+    for reports, per_round, gap in ((0, None, 1), (1, None, 1), (3, None, 1), (3, 1, 1), (3, 1, 2), (4, 2, 3), (3, None, 4)):
+        kept = Budget.in_memory(reports=reports, per_round=per_round, gap=gap)
+        told = []
+        for user, number in visits:
+            allowed = kept.allows(user, number)
+            if allowed:
+                kept.spend(user, number)
+            told.append([user, number, allowed])
+        left = {user: kept.left(user) for user in ("ann", "bob", "carl")}
+        cases.append({"reports": reports, "per_round": per_round, "gap": gap, "visits": told, "left": left})
+    return cases
 
 
 def discrete_gaussian() -> Cases:
@@ -347,7 +384,7 @@ FILES: dict[str, Callable[[], Cases]] = {
     function.__name__: function
     for function in (
         arrays, clipping, grid, trajectory, regressions, counts, score, score_start, shuffling, promise,
-        discrete_gaussian, acting,
+        budget, discrete_gaussian, acting,
     )
 }  # fmt: skip
 
@@ -370,8 +407,12 @@ def _contribution(model: Model, board: Billboard, seed: int, place: int | None =
 
 def _plain(values: Any) -> list[Any]:
     """Numbers for JSON, with words for those that it has none for."""
+    return _words(np.asarray(values).tolist())
+
+
+def _words(values: list[Any]) -> list[Any]:
     words = {"nan": "NaN", "inf": "Infinity", "-inf": "-Infinity"}
-    return [words.get(str(value), value) for value in np.asarray(values).tolist()]
+    return [words.get(str(value), value) for value in values]
 
 
 def content_of(name: str) -> dict[str, Any]:

@@ -128,7 +128,7 @@ def reward_out_of_range_stops_the_device(patch: Patch) -> None:
             raise InvalidInput("reward", "out of range", "in [0, 1]", "correct it")
         return reward
 
-    patch.setattr(device, "clip_reward", strict)
+    patch.setattr(device, "reward_within", strict)
 
 
 # -- silence ------------------------------------------------------------------------------------------------------------

@@ -17,6 +17,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from client_tests import PredictableEntropy, forbid
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
@@ -38,6 +39,14 @@ from reticent.privacy.noise import (
     touched_draws,
 )
 from reticent.privacy.simulation_noise import SimulationNoise
+
+
+@pytest.fixture(autouse=True)
+def only_secure_entropy(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Noise of a deployment that asks ``random`` or NumPy fails, in every test."""
+    SecureNoise()  # OpenDP asks ``random`` when it is imported, for something else
+    forbid(monkeypatch.setattr)
+
 
 N = 40_000
 FALSE_ALARM = 5e-7  # for each of the two parts of ``fits``
@@ -264,3 +273,13 @@ def test_bad_input_is_named() -> None:
         discretization_delta(-1, 1.0)
     with pytest.raises(InvalidInput, match="bits"):
         discretization_delta(1, 1.0, 4)
+
+
+def test_a_predictable_generator_is_found_where_secure_noise_is_drawn(monkeypatch: pytest.MonkeyPatch) -> None:
+    for draw in (
+        lambda scale, size: np.random.default_rng().normal(0, scale, size).round().astype(np.int64),
+        lambda scale, size: np.random.normal(0, scale, size).round().astype(np.int64),
+    ):
+        monkeypatch.setattr(noise_module, "_discrete_gaussian", draw)
+        with pytest.raises(PredictableEntropy, match=r"asked by reticent\.privacy\.noise"):
+            SecureNoise().draw(np.full(3, 3.7))

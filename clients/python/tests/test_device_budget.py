@@ -32,7 +32,7 @@ def test_it_is_spent_once_and_kept(tmp_path: Path) -> None:
     assert (budget.left("ann"), budget.left("bob"), Budget(path, reports=2, scope="x").left("ann")) == (0, 2, 2)
     assert "ann" not in path.read_text()
     path.write_text("{")
-    with pytest.raises(InvalidInput, match="nobody knows what was spent"):
+    with pytest.raises(InvalidInput, match="it is unknown what was spent"):
         budget.spend("bob")
     with pytest.raises(InvalidInput, match="at least 0"):
         Budget(path, reports=-1)
@@ -101,5 +101,5 @@ def test_two_files_cannot_be_matched_and_an_older_one_is_read(tmp_path: Path) ->
 def test_processes_that_share_the_file_wait_for_each_other(tmp_path: Path) -> None:
     """Another process is within: to lock the file is refused to whoever does not wait."""
     budget = Budget(tmp_path / "budget.json")
-    with budget._alone(), (tmp_path / "budget.json.lock").open("a") as other, pytest.raises(BlockingIOError):
+    with budget._storage.alone(), (tmp_path / "budget.json.lock").open("a") as other, pytest.raises(BlockingIOError):
         fcntl.flock(other, fcntl.LOCK_EX | fcntl.LOCK_NB)

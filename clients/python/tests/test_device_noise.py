@@ -8,17 +8,25 @@ tests on draws from the operating system, each with a false-alarm rate of 1e-6.
 
 from __future__ import annotations
 
+import ast
 import collections
 import inspect
 import math
+import random
+import secrets
 from fractions import Fraction
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 from device_laws import normal_below, pearson_fits, squares_fit
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from only_secure_entropy import PredictableEntropy
 
+import reticent_client
+import reticent_wire
 from reticent_client import InvalidInput, discrete_gaussian
 from reticent_client.discrete_gaussian import DiscreteGaussian, discrete_laplace, draw, exponential_coin
 from reticent_wire.grid import LARGEST_SCALE
@@ -155,7 +163,49 @@ def test_sampling_is_free_of_floating_point_numbers() -> None:
 
     def uniform(n: int) -> int:
         answers.append(type(n))
-        return np.random.default_rng(len(answers)).integers(0, n).item() if n < 2**62 else n // 2
+        return (len(answers) * 7919) % n  # anything that ends
 
     DiscreteGaussian.of(Fraction(7, 3)).draw(uniform)
     assert set(answers) == {int}
+
+
+# -- entropy ----------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "ask",
+    [
+        lambda n: random.randrange(n),
+        lambda n: int(random.random() * n),
+        lambda n: random.Random(n).randrange(n),
+        lambda n: int(np.random.default_rng().integers(n)),
+        lambda n: int(np.random.randint(n)),
+    ],
+)
+def test_a_predictable_generator_is_found_where_noise_is_drawn(ask: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """In the draw itself and in a redraw alone, which one draw in some needs."""
+    secure = secrets.randbelow
+    for redraws in (0, 3):
+        asked: list[int] = []
+
+        def below(n: int, asked: list[int] = asked, redraws: int = redraws) -> int:
+            asked.append(n)
+            return secure(n) if len(asked) <= redraws else ask(n)
+
+        monkeypatch.setattr(secrets, "randbelow", below)
+        with pytest.raises(PredictableEntropy, match=r"was asked by reticent_client\.discrete_gaussian"):
+            draw(np.full(50, 7.0), 1.0)
+    assert ask(5) in range(5)  # a test's own data may come from it
+
+
+def test_no_module_of_the_device_names_a_predictable_generator() -> None:
+    """Also one that would be made when a module is imported, before any test begins."""
+    for package in (reticent_client, reticent_wire):
+        for path in Path(str(package.__file__)).parent.rglob("*.py"):
+            for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+                if isinstance(node, ast.ImportFrom):
+                    assert node.module not in ("random", "numpy.random"), path
+                if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name) and node.value.id == "random":
+                    assert node.attr == "SystemRandom", path
+                if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Attribute) and node.value.attr == "random":
+                    assert node.attr == "Generator", path  # a type: whoever calls gives one

@@ -3,15 +3,19 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import math
+import tempfile
 from fractions import Fraction
+from pathlib import Path
 from typing import Any
 
 import make_vectors
 import numpy as np
 import pytest
 
+from reticent_client.budget import Budget, BudgetSpent
 from reticent_client.discrete_gaussian import DiscreteGaussian
 from reticent_wire import Billboard, Dimensions, Model, ShuffleRules, Trajectory
 from reticent_wire.arrays import from_json, to_json
@@ -19,7 +23,7 @@ from reticent_wire.clipping import clip_interval, clip_norm
 from reticent_wire.grid import quantize, round_at
 from reticent_wire.promise import epsilon_of, report_epsilon
 from reticent_wire.shuffling import Tally, tally_of
-from reticent_wire.trajectory import well_formed
+from reticent_wire.trajectory import index_within, reward_within, well_formed
 
 
 def content(name: str) -> dict[str, Any]:
@@ -60,6 +64,11 @@ def check_arrays(case: dict[str, Any]) -> None:
 
 
 def check_clipping(case: dict[str, Any]) -> None:
+    if case["clip"] in ("reward", "index"):
+        given = [float(value) if isinstance(value, str) else value for value in case["x"]]
+        below = case.get("below")
+        assert [reward_within(v) if below is None else index_within(v, below) for v in given] == case["result"]
+        return
     x = numbers(case["x"])
     clipped = clip_norm(x, case["bound"]) if case["clip"] == "norm" else clip_interval(x, case["low"], case["high"])
     np.testing.assert_allclose(clipped, numbers(case["result"]), rtol=1e-12, atol=0)
@@ -107,10 +116,21 @@ def check_shuffling(case: dict[str, Any]) -> None:
 
 def check_promise(case: dict[str, Any]) -> None:
     if "model" in case:
-        epsilon = report_epsilon(Model.read(case["model"]), case["delta"])
+        epsilon = report_epsilon(Model.read(case["model"]), case["delta"], case["reports"])
     else:
-        epsilon = epsilon_of(case["mu"], case["delta"])
+        epsilon = epsilon_of(case["mu"], case["delta"], case["distance"])
     assert epsilon == pytest.approx(float(case["epsilon"]), rel=1e-9)
+
+
+def check_budget(case: dict[str, Any]) -> None:
+    with tempfile.TemporaryDirectory() as home:
+        rules = {name: case[name] for name in ("reports", "per_round", "gap")}
+        budget = Budget(Path(home) / "budget.json", **rules)
+        for user, number, allowed in case["visits"]:
+            assert budget.allows(user, number) == allowed
+            with contextlib.nullcontext() if allowed else pytest.raises(BudgetSpent):
+                Budget(Path(home) / "budget.json", **rules).spend(user, number)
+        assert {user: budget.left(user) for user in case["left"]} == case["left"]
 
 
 def check_discrete_gaussian(case: dict[str, Any]) -> None:
@@ -143,6 +163,7 @@ CHECKS = {
     "score_start": check_contribution,
     "shuffling": check_shuffling,
     "promise": check_promise,
+    "budget": check_budget,
     "discrete_gaussian": check_discrete_gaussian,
     "acting": check_acting,
 }

@@ -22,6 +22,10 @@ export class BrowserStore implements Store {
     }
   }
 
+  async check(): Promise<void> {
+    await (this.opened ??= open());
+  }
+
   async get(key: string): Promise<string | null> {
     return this.inTransaction("readonly", (table, done) => {
       const asked: IDBRequest<string | undefined> = table.get(key);

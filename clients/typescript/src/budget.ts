@@ -6,6 +6,9 @@
  * fresh noise could be averaged with the first. So the device counts for itself, in a {@link Store} that outlives the
  * page or the process, and forms no submission beyond `contributions` per user.
  *
+ * In the local model the proof counts reports, and nothing but the device can: there is always a budget, by default one
+ * report in a store that outlives the process. One that is forgotten must be asked for (`store: new MemoryStore()`).
+ *
  * Contract. A submission leaves the device only after it has taken one of its user's places in the store, which can be
  * taken once. What a place belongs to is the user's name and a `scope` that the *app* chose (by default the service's
  * address): nothing that a service says opens a new one. A report of the local model, which is noised, is kept in its
@@ -16,6 +19,7 @@
 import { jsonObject } from "./problems.js";
 import type { Submission } from "./submission.js";
 import { InvalidInput, ReticentError } from "./wire/errors.js";
+import { type Pattern, mayContribute } from "./wire/participation.js";
 import { randomName } from "./wire/randomness.js";
 
 /** Where a device keeps what must outlive a page or a process. */
@@ -26,15 +30,17 @@ export interface Store {
   claim(key: string, value: string): Promise<string>;
   /** Keep `value`, whatever was there. */
   put(key: string, value: string): Promise<void>;
+  /** Throws if nothing can be kept; asked before a user is named to a service. */
+  check?(): Promise<void>;
 }
 
 /** The user's places on this device are used up: nothing was formed, and nothing was sent. */
 export class BudgetSpent extends ReticentError {
   override name = "BudgetSpent";
 
-  constructor(contributions: number) {
-    const times = contributions === 1 ? "once" : `${contributions} times`;
-    super(`this user has reported ${times} from this device, which is her budget; no other report will be sent`);
+  constructor({ contributions, perRound, gap }: Pattern) {
+    const pattern = perRound < contributions || gap > 1 ? `, ${perRound} in a round, ${gap} or more rounds apart` : "";
+    super(`this user's reports from this device are at most ${contributions}${pattern}; no other one will be sent`);
   }
 }
 
@@ -42,6 +48,8 @@ interface Place {
   /** A fresh name of whoever took it, by which it is known who did. */
   readonly by: string;
   readonly episode: string;
+  /** The round that the service said; null if it is unknown, which counts as any. */
+  readonly round: number | null;
   /** Kept until it is acknowledged, if it may be kept at all. */
   readonly submission: Submission | null;
 }
@@ -51,28 +59,51 @@ export class Budget {
   constructor(
     private readonly store: Store,
     private readonly scope: string,
-    readonly contributions: number,
+    private readonly pattern: Pattern,
   ) {
-    if (!Number.isSafeInteger(contributions) || contributions < 1) {
-      throw new InvalidInput("contributions", contributions, "an integer ≥ 1", "1 is the default");
+    for (const [field, least] of [["contributions", 0], ["perRound", 0], ["gap", 1]] as const) {
+      if (!Number.isSafeInteger(pattern[field]) || pattern[field] < least) {
+        throw new InvalidInput(field, pattern[field], `an integer ≥ ${least}`, "leave it at its default");
+      }
     }
   }
 
-  /** Whether `user` may not report any more. */
-  async spent(user: string): Promise<boolean> {
-    return (await this.places(user)).length >= this.contributions;
+  /** How many reports of a user may leave in all. */
+  get contributions(): number {
+    return this.pattern.contributions;
+  }
+
+  /** Check its place before a user is named to a service: throws if nothing can be kept there. */
+  async requireUsable(): Promise<void> {
+    await this.store.check?.();
+  }
+
+  /** How many more reports of `user` may leave. */
+  async left(user: string): Promise<number> {
+    return this.contributions - (await this.places(user)).length;
+  }
+
+  /** Whether one more report of `user` may leave, for round `round`. */
+  async allows(user: string, round: number): Promise<boolean> {
+    const rounds = (await this.places(user)).map((place) => place.round ?? round);
+    return mayContribute(this.pattern, rounds, round);
   }
 
   /** Take a place for a submission, before it is sent; throws {@link BudgetSpent} if there is none left. */
-  async take(user: string, submission: Submission): Promise<void> {
+  async take(user: string, submission: Submission, round: number): Promise<void> {
     const { episode, kind } = submission;
-    const mine: Place = { by: randomName(), episode, submission: kind === "report" ? submission : null };
+    const mine: Place = { by: randomName(), episode, round, submission: kind === "report" ? submission : null };
+    const earlier: number[] = [];
     for (let number = 0; number < this.contributions; number++) {
-      const now = read(await this.store.claim(this.key(user, number), JSON.stringify(mine)));
+      const kept = await this.store.get(this.key(user, number));
+      // Places are claimed in their order, so that a claim that succeeds has seen all that were before it.
+      if (kept === null && !mayContribute(this.pattern, earlier, round)) break;
+      const now = read(kept ?? (await this.store.claim(this.key(user, number), JSON.stringify(mine))));
       if (now.by === mine.by) return;
       if (now.episode === episode) break; // an episode has one place, and this one's was taken by another page
+      earlier.push(now.round ?? round);
     }
-    throw new BudgetSpent(this.contributions);
+    throw new BudgetSpent(this.pattern);
   }
 
   /** What was formed for an episode that has taken a place; null if it has none, `submission` null if it is not kept. */
@@ -111,8 +142,11 @@ export class Budget {
 
 /** A place that cannot be read was taken, nobody knows by whom: it counts. */
 function read(value: string): Place {
-  const { by, episode, submission } = jsonObject(value) ?? {};
-  return { by: String(by), episode: String(episode), submission: (submission as Submission | undefined) ?? null };
+  const { by, episode, round, submission } = jsonObject(value) ?? {};
+  return {
+    by: String(by), episode: String(episode), round: typeof round === "number" ? round : null,
+    submission: (submission as Submission | undefined) ?? null,
+  };
 }
 
 /** In memory: it forgets when the process ends, so it is for simulations and tests, not for people. */

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 /** A device's or an app's way to the service: users' episodes, with policies and model fetched once and kept. */
 
-import { BrowserStore } from "./browser_store.js";
 import { Budget, type Store } from "./budget.js";
 import { Connection, type ConnectionOptions } from "./connection.js";
+import { DefaultStore } from "./default_store.js";
 import { Episode } from "./episode.js";
 import { type Handover, requireShuffle } from "./messages.js";
 import { Names } from "./names.js";
@@ -39,20 +39,28 @@ export interface ClientOptions extends ConnectionOptions {
    */
   readonly trust?: Trust;
   /**
-   * In the local model, demand that one report is (ε, δ)-private; by default any noise will do. The device works it out
-   * itself. It cannot with a shuffler: others flip the coins.
+   * In the local model, demand that all reports that the budget allows a user (`contributions`) are together
+   * (ε, δ)-private; by default any noise will do. The device works it out itself. It cannot with a shuffler: others flip
+   * the coins.
    */
   readonly epsilon?: number;
   /** 1e-5 by default. */
   readonly delta?: number;
   /** In the shuffle model, who gets an episode's messages. Whoever gives one demands the shuffle model. */
   readonly shuffler?: Handover;
-  /** Where the device keeps its own budget; in a browser its database by default, elsewhere it must be given. */
+  /**
+   * Where the device keeps its own budget: by default the browser's database, or in Node the files of its user. A
+   * `MemoryStore` forgets when the process ends: it is for simulated users and tests, not for people.
+   */
   readonly store?: Store;
   /** What the budget is for; by default the service's address. Never take it from what a service says. */
   readonly scope?: string;
   /** How often one user may report from this device, whatever a service says; 1 by default. */
   readonly contributions?: number;
+  /** How many of them for one round; any number by default. */
+  readonly perRound?: number;
+  /** By how many rounds theirs differ at least; 1 by default. */
+  readonly gap?: number;
 }
 
 /** Talks to one service. `key` is the app's key; null where the app's own backend adds it on the way. */
@@ -84,7 +92,8 @@ export class Client {
     }
     this.act = act;
     this.connection = new Connection(url, key, options);
-    this.budget = new Budget(options.store ?? new BrowserStore(), options.scope ?? this.connection.url, contributions);
+    const pattern = { contributions, perRound: options.perRound ?? contributions, gap: options.gap ?? 1 };
+    this.budget = new Budget(options.store ?? new DefaultStore(), options.scope ?? this.connection.url, pattern);
     this.demanded = shuffler === null ? trust : "shuffle";
     [this.epsilon, this.delta, this.shuffler] = [epsilon, delta, shuffler];
   }
@@ -123,7 +132,8 @@ export class Client {
       `/v1/episodes/${episode}/${kind}`, content, `/v1/episodes/{episode}/${kind}`,
     );
     const [counted, status] = [readText(answer, "episode"), readText(answer, "status")];
-    return { episode: counted, status, version: readInteger(answer, "version") };
+    const reference = "reference" in content ? readInteger(content, "reference") : null;
+    return { episode: counted, status, version: readInteger(answer, "version"), reference };
   }
 
   /**
@@ -189,7 +199,11 @@ export class Client {
       throw new InvalidInput("act", "server", `device in the ${trust} model`, remedy);
     }
     if (trust === "local") {
-      await this.remembered("promise", async () => requirePromise(await this.model(), this.epsilon, this.delta));
+      const reports = Math.max(1, this.budget.contributions);
+      await this.remembered("promise", async () => {
+        await this.budget.requireUsable();
+        requirePromise(await this.model(), this.epsilon, this.delta, reports);
+      });
       return;
     }
     this.requireShuffler();
@@ -246,7 +260,7 @@ export class Client {
     const ones = readIntegers("ones", content["ones"], shape);
     const messages = readIntegers("messages", content["messages"], shape);
     await this.requireShuffler()(readInteger(content, "round"), readInteger(content, "place"), ones, messages);
-    return { episode, status: "sent", version: readInteger(content, "version") };
+    return { episode, status: "sent", version: readInteger(content, "version"), reference: null };
   }
 
   private requireShuffler(): Handover {

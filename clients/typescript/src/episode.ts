@@ -111,7 +111,7 @@ export class Episode {
   }
 
   /** The action in `state`, by the policy version she is served. Asked again in the same step, it is the same. */
-  async act(state: number): Promise<number> {
+  async act(state: number | null | undefined): Promise<number> {
     this.requireOpen();
     const here = this.clippedState(state);
     if (this.complete) {
@@ -131,8 +131,12 @@ export class Episode {
     return this.actions.at(-1)!;
   }
 
-  /** What followed the last action: its reward, clipped to [0, 1], and the state it led to. */
-  observe(reward: number, nextState: number): void {
+  /**
+   * What followed the last action: its reward, clipped to [0, 1], and the state it led to.
+   *
+   * What is missing or no number counts as 0, and a fraction of a state is dropped: nothing here is refused.
+   */
+  observe(reward: number | null | undefined, nextState: number | null | undefined): void {
     this.requireOpen();
     if (this.actions.length === this.step) {
       throw new InvalidInput("observation", "without an action", "after act()", "call act(state) first");
@@ -203,15 +207,16 @@ export class Episode {
   /** Her place, as the service gave it; none if this device has counted her. */
   private async enter(opened: Record<string, unknown>): Promise<void> {
     const { budget } = this.client;
+    const round = readInteger(opened, "round");
     const kept = await budget.placeOf(this.user, this.id);
     if (kept?.submission) {
       this.forming = Promise.resolve(kept.submission); // formed before a restart, and sent as it is
-    } else if (kept !== null || (await budget.spent(this.user))) {
+    } else if (kept !== null || !(await budget.allows(this.user, round))) {
       this.reason = BUDGET_SPENT;
       return;
     }
     this.learning = true;
-    this.round = readInteger(opened, "round");
+    this.round = round;
     this.place = readInteger(opened, "place");
     this.reference = opened["reference"] == null ? null : readInteger(opened, "reference");
   }
@@ -224,7 +229,7 @@ export class Episode {
     const played = { episode: this.id, token, version, round, place: place ?? -1, seen };
     const formed = await this.client.form(played, this.reference);
     // Nothing has left yet: if the place is gone, what was formed is forgotten.
-    await this.client.budget.take(this.user, formed);
+    await this.client.budget.take(this.user, formed, round);
     return formed;
   }
 
@@ -258,7 +263,7 @@ export class Episode {
     return [readInteger(answer, "action"), readNumber(answer, "probability")];
   }
 
-  private clippedState(state: number): number {
+  private clippedState(state: number | null | undefined): number {
     // Without a billboard, in the joint model, the number of states is unknown here: the service refuses what is none.
     const inside = clipIndex(state, this.billboard?.states ?? 2 ** 31);
     if (inside !== state) this.clipped++;

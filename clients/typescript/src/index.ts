@@ -3,6 +3,7 @@
 
 export { BrowserStore } from "./browser_store.js";
 export { Budget, BudgetSpent, MemoryStore, type Store } from "./budget.js";
+export { DefaultStore } from "./default_store.js";
 export { Client, type ClientOptions } from "./client.js";
 export { Connection, type ConnectionOptions, type Observer } from "./connection.js";
 export { BUDGET_SPENT, Episode, type Status } from "./episode.js";

@@ -3,10 +3,24 @@
 
 import { link, mkdir, open, readFile, rename, unlink } from "node:fs/promises";
 import { createHash } from "node:crypto";
-import { join } from "node:path";
+import { homedir } from "node:os";
+import { isAbsolute, join } from "node:path";
 
 import type { Store } from "./budget.js";
+import { InvalidInput } from "./wire/errors.js";
 import { randomName } from "./wire/randomness.js";
+
+/**
+ * Where the budget of whoever runs this process is kept by default: `reticent/budget` in `$XDG_STATE_HOME`, by default
+ * `~/.local/state`; on Windows in `%LOCALAPPDATA%`.
+ */
+export function defaultDirectory(): string {
+  const windows = process.platform === "win32";
+  const stated = process.env[windows ? "LOCALAPPDATA" : "XDG_STATE_HOME"] ?? "";
+  // The specification of these variables says to ignore a relative path.
+  const home = isAbsolute(stated) ? stated : join(homedir(), windows ? "AppData/Local" : ".local/state");
+  return join(home, "reticent", "budget");
+}
 
 /**
  * One file per key in a directory of its own. A claim is a link to a whole file that exists or does not, so that two
@@ -14,6 +28,17 @@ import { randomName } from "./wire/randomness.js";
  */
 export class FileStore implements Store {
   constructor(private readonly directory: string) {}
+
+  /** A file is written and taken away again. */
+  async check(): Promise<void> {
+    try {
+      await unlink(await this.write(""));
+    } catch (problem) {
+      const kind = `${this.directory} (${(problem as NodeJS.ErrnoException).code})`;
+      const remedy = "give a FileStore of a directory that this user can write";
+      throw new InvalidInput("store", kind, "a directory that outlives this process", remedy);
+    }
+  }
 
   async get(key: string): Promise<string | null> {
     return readFile(this.path(key), "utf8").catch(absent);

@@ -25,11 +25,17 @@ export interface Submission {
   readonly content: Readonly<Record<string, unknown>>;
 }
 
-/** The service has counted the episode, or the shuffler has its messages; `version` is the policy she was served. */
+/** The service has counted the episode, or the shuffler has its messages. */
 export interface Receipt {
   readonly episode: string;
   readonly status: string;
+  /** The policy that the user was served. */
   readonly version: number;
+  /**
+   * The version that a report was formed under, null of other submissions. A report of a form that refers to rounds adds
+   * nothing if the round that counts it refers to another version by then.
+   */
+  readonly reference: number | null;
 }
 
 /** What a submission is made of: where it belongs, what it is formed under, and what was seen (null shows nothing). */

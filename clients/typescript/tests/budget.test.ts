@@ -3,15 +3,18 @@
 
 import assert from "node:assert/strict";
 import { execFile } from "node:child_process";
+import { existsSync, readFileSync, readdirSync } from "node:fs";
 import { mkdtemp, readFile, readdir, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
-import { join } from "node:path";
+import { isAbsolute, join } from "node:path";
 import { after, test } from "node:test";
 import { promisify } from "node:util";
 
+import "./only_secure_entropy.js";
 import { BUDGET_SPENT, BudgetSpent, Client, type Episode, MemoryStore, Unreachable } from "../src/index.js";
-import { FileStore } from "../src/node.js";
-import { admitting, serving } from "./scripted_service.js";
+import { FileStore, defaultDirectory } from "../src/node.js";
+import { type Sent, admitting, serving } from "./scripted_service.js";
+import { casesOf } from "./vectors.js";
 
 const home = await mkdtemp(join(tmpdir(), "budget-"));
 after(() => rm(home, { recursive: true }));
@@ -75,7 +78,7 @@ test("what was formed and not acknowledged is sent again as it was, after a rest
     await assert.rejects(again.submitEmpty(), Unreachable);
     assert.equal((await client().play("ann", steps)).reason, BUDGET_SPENT);
     down = false;
-    assert.deepEqual(await client().resume("ann"), [{ episode: id, status: "counted", version: 5 }]);
+    assert.deepEqual(await client().resume("ann"), [{ episode: id, status: "counted", version: 5, reference: 5 }]);
     assert.deepEqual(await client().resume("ann"), []);
     assert.equal((await episode.submit())?.status, "counted");
     const bodies = new Set(sent.filter(({ path }) => path.endsWith("/report")).map(({ body }) => body));
@@ -115,10 +118,10 @@ test("more contributions are as many as the app says; scopes are the app's too",
 test("raw data are not kept: messages and trajectories take a place, and leave no trace of themselves", async () => {
   const store = new MemoryStore();
   const { budget } = new Client("http://127.0.0.1:1", null, { store });
-  await budget.take("ann", { episode: "e", kind: "trajectory", content: { states: [1, 2, 3] } });
+  await budget.take("ann", { episode: "e", kind: "trajectory", content: { states: [1, 2, 3] } }, 0);
   assert.deepEqual(await budget.pending("ann"), []);
   const again = { episode: "e", kind: "messages", content: { round: 0 } } as const;
-  await assert.rejects(budget.take("ann", again), BudgetSpent);
+  await assert.rejects(budget.take("ann", again, 0), BudgetSpent);
 });
 
 test("one claim of many wins, between processes too, and half a file never counts as none", async () => {
@@ -146,12 +149,83 @@ test("one claim of many wins, between processes too, and half a file never count
   });
 });
 
-test("without a place to write there is no report", async () => {
+test("without a place to write nobody is named, and the remedy is", async () => {
   await serving(admitting("counts"), async (url, sent) => {
     const file = join(home, "a file");
     await writeFile(file, "");
     const client = new Client(url, "key", { store: new FileStore(join(file, "below")) });
-    await assert.rejects(client.play("ann", steps));
-    assert.ok(!sent.some(({ path }) => path.endsWith("/report")));
+    await assert.rejects(client.play("ann", steps), /outlives this process.*give a FileStore/);
+    assert.ok(!sent.some(({ method }) => method === "POST"));
+  });
+});
+
+test("a budget is kept by default: a service that was restored gets no second report", async () => {
+  process.env["XDG_STATE_HOME"] = directory();
+  try {
+    await serving(admitting("counts"), async (url, sent) => {
+      const visit = async (user: string) => (await new Client(url, "key", { trust: "local" }).play(user, steps)).status;
+      assert.deepEqual([await visit("ann"), await visit("ann"), await visit("bob")], ["counted", "served", "counted"]);
+      assert.equal(sent.filter(({ path }) => path.endsWith("/report")).length, 2);
+      assert.equal(readdirSync(join(process.env["XDG_STATE_HOME"]!, "reticent", "budget")).length, 2);
+    });
+    process.env["XDG_STATE_HOME"] = "relative";
+    assert.ok(isAbsolute(defaultDirectory()));
+  } finally {
+    delete process.env["XDG_STATE_HOME"];
+  }
+});
+
+test("a place is taken on the disk before a report leaves, so that no crash in between gives it back", async () => {
+  const place = directory();
+  const honest = admitting("score");
+  const kept: boolean[] = [];
+  const crash = (sent: Sent) => {
+    if (!sent.path.endsWith("/report")) return honest(sent);
+    // The device goes down here: what is on the disk now is all that it will know.
+    const files = existsSync(place) ? readdirSync(place).filter((name) => name.endsWith(".json")) : [];
+    const content = files.map((name) => readFileSync(join(place, name), "utf8"));
+    kept.push(content.some((one) => one.includes(sent.path.split("/")[3]!) && one.includes(JSON.parse(sent.body).report.data)));
+    return "lost" as const;
+  };
+  await serving(crash, async (url, sent) => {
+    const client = () => new Client(url, "key", { store: new FileStore(place), deadline: 0.3 });
+    await assert.rejects(client().play("ann", steps), Unreachable);
+    assert.ok(kept.length > 0 && kept.every(Boolean));
+    const before = sent.filter(({ path }) => path.endsWith("/report"));
+    assert.equal(new Set(before.map(({ body }) => body)).size, 1);
+    assert.equal((await client().play("ann", steps)).reason, BUDGET_SPENT);
+    assert.equal(sent.filter(({ path }) => path.endsWith("/report")).length, before.length);
+  });
+});
+
+test("what is demanded of ε is demanded of all reports that the budget allows together", async () => {
+  const [{ model, delta, epsilon }] = casesOf("promise").filter((one) => one.model?.report.form === "score");
+  await serving(admitting("score", { "/v1/model": { body: model } }), async (url, sent) => {
+    const client = (contributions: number, demanded: number) =>
+      new Client(url, "key", { store: new MemoryStore(), epsilon: demanded, delta, contributions });
+    assert.equal((await client(1, epsilon).play("ann", steps)).status, "counted");
+    const posts = sent.filter(({ method }) => method === "POST").length;
+    await assert.rejects(client(3, epsilon).play("ann", steps), /ε of 3 reports .*asks for less noise/);
+    assert.equal(sent.filter(({ method }) => method === "POST").length, posts);
+    assert.equal((await client(3, 3 * epsilon).play("ann", steps)).status, "counted");
+  });
+});
+
+test("a pattern of rounds is kept, by what the service says of them", async () => {
+  let round = 0;
+  const honest = admitting("counts");
+  const rounds = (sent: Sent) => {
+    const given = honest(sent);
+    if (sent.path !== "/v1/episodes" || given === null || given === "lost") return given;
+    return { ...given, body: { ...(given.body as object), round } };
+  };
+  await serving(rounds, async (url) => {
+    const client = new Client(url, "key", { store: new MemoryStore(), contributions: 3, perRound: 1, gap: 2 });
+    const statuses = [];
+    for (round of [0, 0, 1, 2, 4, 9]) statuses.push((await client.play("ann", steps)).status);
+    assert.deepEqual(statuses, ["counted", "served", "served", "counted", "counted", "served"]);
+    for (const wrong of [{ contributions: -1 }, { perRound: -1 }, { gap: 0 }, { gap: 1.5 }]) {
+      assert.throws(() => new Client(url, "key", { store: new MemoryStore(), ...wrong }), /an integer ≥/);
+    }
   });
 });

@@ -4,6 +4,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 
+import "./only_secure_entropy.js";
 import {
   Client, type ClientOptions, Connection, type Episode, InvalidInput, MemoryStore, Shuffler,
 } from "../src/index.js";

@@ -4,6 +4,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 
+import "./only_secure_entropy.js";
 import {
   Client, type ClientOptions, Connection, InvalidInput, MemoryStore, ServiceError, Unreachable,
 } from "../src/index.js";
@@ -96,13 +97,11 @@ test("keys are not sent in the clear", () => {
 test("settings outside their domain are refused, by name", () => {
   const wrong: ClientOptions[] = [
     { act: "cloud" as "server" }, { epsilon: 0 }, { epsilon: Infinity }, { delta: 1 }, { deadline: 0 }, { timeout: -1 },
-    { trust: "2050" as "joint" }, { contributions: 0 }, { contributions: 1.5 },
+    { trust: "2050" as "joint" }, { contributions: -1 }, { contributions: 1.5 }, { gap: 0 },
     { shuffler: async () => {}, trust: "local" },
   ];
   for (const options of wrong) {
     const make = () => new Client("http://127.0.0.1:1", "key", { store: new MemoryStore(), ...options });
     assert.throws(make, (refused: InvalidInput) => refused instanceof InvalidInput && refused.field in options);
   }
-  // Without a place to keep the budget there is no client.
-  assert.throws(() => new Client("http://127.0.0.1:1", "key"), /store is missing/);
 });

@@ -11,6 +11,7 @@ import assert from "node:assert/strict";
 import { readFileSync } from "node:fs";
 import { test } from "node:test";
 
+import "./only_secure_entropy.js";
 import { DiscreteGaussian, discreteLaplace, draw, exponentialCoin } from "../src/discrete_gaussian.js";
 import { fraction, fractionOf, quotient } from "../src/wire/fractions.js";
 import { LARGEST_SCALE } from "../src/wire/grid.js";

@@ -5,9 +5,11 @@ import assert from "node:assert/strict";
 import { readdirSync } from "node:fs";
 import { test } from "node:test";
 
+import "./only_secure_entropy.js";
+import { Budget, BudgetSpent, MemoryStore } from "../src/budget.js";
 import { DiscreteGaussian } from "../src/discrete_gaussian.js";
 import {
-  Billboard, Model, ShuffleRules, clipInterval, clipNorm, epsilonOf, quantize, readFloats, readIndices, readIntegers,
+  Billboard, Model, ShuffleRules, clipIndex, clipInterval, clipNorm, clipReward, epsilonOf, quantize, readFloats, readIndices, readIntegers,
   reportEpsilon, roundAt, tallyOf, toJson, wellFormed,
 } from "../src/wire/index.js";
 import { fraction } from "../src/wire/fractions.js";
@@ -38,6 +40,13 @@ function checkArrays({ json, values }: Json): void {
 }
 
 function checkClipping(one: Json): void {
+  if (one.clip === "reward" || one.clip === "index") {
+    const given = one.x.map((value: Json) => (typeof value === "string" ? Number(value) : value));
+    const clip = (value: Json) => (one.clip === "reward" ? clipReward(value) : clipIndex(value, one.below));
+    assert.deepEqual(given.map(clip), one.result);
+    assert.deepEqual(clip(undefined), one.result[given.indexOf(null)]);
+    return;
+  }
   const x = numbers(one.x);
   const clipped = one.clip === "norm" ? clipNorm(x, one.bound) : x.map((v) => clipInterval(v, one.low, one.high));
   assertClose(clipped, numbers(one.result));
@@ -79,9 +88,22 @@ function checkShuffling(one: Json): void {
   }
 }
 
-function checkPromise({ model, mu, delta, epsilon }: Json): void {
-  const found = model ? reportEpsilon(Model.read(model), delta) : epsilonOf(mu, delta);
+function checkPromise({ model, mu, delta, distance, reports, epsilon }: Json): void {
+  const found = model ? reportEpsilon(Model.read(model), delta, reports) : epsilonOf(mu, delta, distance);
   assertClose([found], [Number(epsilon)], 1e-9);
+}
+
+async function checkBudget({ reports, per_round, gap, visits, left }: Json): Promise<void> {
+  const pattern = { contributions: reports, perRound: per_round ?? reports, gap };
+  const store = new MemoryStore();
+  const budget = new Budget(store, "scope", pattern);
+  for (const [place, [user, round, allowed]] of visits.entries()) {
+    assert.equal(await budget.allows(user, round), allowed);
+    const taken = new Budget(store, "scope", pattern).take(user, { episode: `${place}`, kind: "report", content: {} }, round);
+    if (allowed) await taken;
+    else await assert.rejects(taken, BudgetSpent);
+  }
+  for (const [user, more] of Object.entries(left)) assert.equal(await budget.left(user), more);
 }
 
 function checkDiscreteGaussian({ numerator, denominator, uniforms, draw }: Json): void {
@@ -102,11 +124,11 @@ function checkActing({ billboard, step, state, place, uniform, action, probabili
   assert.equal(board.probability(step, state, place, action), probability);
 }
 
-const CHECKS: Record<(typeof FILES)[number], (one: Json) => void> = {
+const CHECKS: Record<(typeof FILES)[number], (one: Json) => void | Promise<void>> = {
   arrays: checkArrays, clipping: checkClipping, grid: checkGrid, trajectory: checkTrajectory,
   regressions: checkContribution, counts: checkContribution, score: checkContribution,
   score_start: checkContribution, shuffling: checkShuffling,
-  promise: checkPromise, discrete_gaussian: checkDiscreteGaussian, acting: checkActing,
+  promise: checkPromise, budget: checkBudget, discrete_gaussian: checkDiscreteGaussian, acting: checkActing,
 };
 
 test("every file of the shared vectors is checked", () => {
@@ -114,9 +136,9 @@ test("every file of the shared vectors is checked", () => {
 });
 
 for (const name of FILES) {
-  test(`${name}: every case follows from its file alone`, () => {
+  test(`${name}: every case follows from its file alone`, async () => {
     const cases = casesOf(name);
     assert.ok(cases.length >= 2);
-    cases.forEach(CHECKS[name]);
+    for (const one of cases) await CHECKS[name](one);
   });
 }

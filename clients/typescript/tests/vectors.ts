@@ -9,7 +9,7 @@ const PLACE = new URL("../../../python/src/reticent_wire/vectors/", import.meta.
 
 export const FILES = [
   "arrays", "clipping", "grid", "trajectory", "regressions", "counts", "score", "score_start", "shuffling",
-  "promise", "discrete_gaussian", "acting",
+  "promise", "budget", "discrete_gaussian", "acting",
 ] as const;
 
 /** The cases of one file. */

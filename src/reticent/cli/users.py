@@ -51,13 +51,24 @@ def users(
 
     with listening() as interrupt:
         from reticent.cli.output import note, print_json
-        from reticent.experiments.users import Crowd, Meter, MovingTruth, Traffic, Truth, require_same_sizes, summary
+        from reticent.experiments.users import (
+            Crowd,
+            Meter,
+            MovingTruth,
+            Traffic,
+            Truth,
+            require_same_sizes,
+            simulated_budget,
+            summary,
+        )
         from reticent.reports.progress import reporter
         from reticent_client import Client
 
         crowd = Crowd(number, concurrency, late, lost, prefix or f"user-{secrets.token_hex(4)}", seed, returning)
         meter = Meter()
-        with Client(url, key or "dev-app-key", act=act, deadline=deadline, observer=meter) as client:  # type: ignore[arg-type]
+        with Client(
+            url, key or "dev-app-key", act=act, deadline=deadline, observer=meter, budget=simulated_budget(crowd)  # type: ignore[arg-type]
+        ) as client:
             built = the_world(world, model, seed, client.status())
             phases = phases_at(built, drift, moves, number, seed)
             truth = MovingTruth(phases) if phases else Truth(built)

@@ -22,7 +22,7 @@ import numpy as np
 from reticent.errors import InvalidInput, ReticentError
 from reticent.worlds import World
 from reticent.worlds.non_stationary import Phase
-from reticent_client import Client, Episode, ServiceError
+from reticent_client import Budget, Client, Episode, ServiceError
 
 Fate = Literal["counted", "served", "lost", "refused", "unsent"]
 
@@ -108,6 +108,14 @@ class Crowd:
                 raise InvalidInput(field, getattr(self, field), "in [0, 1]", "give a share of the users")
         if self.late + self.lost > 1:
             raise InvalidInput("late + lost", self.late + self.lost, "at most 1", "a user is one or the other")
+
+
+def simulated_budget(crowd: Crowd) -> Budget:
+    """The budgets of a crowd's devices in the local model, one for each user, in memory: they protect nobody.
+
+    A user who returns may report at every visit, so that what is seen is how often the service asks.
+    """
+    return Budget.in_memory(reports=crowd.users if crowd.returning else 1)
 
 
 @dataclasses.dataclass(frozen=True)

@@ -17,7 +17,7 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from reticent_client.budget import Budget
+    from reticent_client.budget import Budget, BudgetSpent
     from reticent_client.client import Client
     from reticent_client.connection import Connection
     from reticent_client.decisions import Decision, DecisionLog
@@ -33,6 +33,7 @@ if TYPE_CHECKING:
 _HOMES = {
     "Billboard": "reticent_wire",
     "Budget": "reticent_client.budget",
+    "BudgetSpent": "reticent_client.budget",
     "Client": "reticent_client.client",
     "Connection": "reticent_client.connection",
     "Decision": "reticent_client.decisions",
@@ -54,6 +55,7 @@ _HOMES = {
 __all__ = [
     "Billboard",
     "Budget",
+    "BudgetSpent",
     "Client",
     "Connection",
     "Decision",

@@ -41,13 +41,16 @@ class Client:
         every state and is refused in the local model.
       trust: demand this trust model; by default whatever the service says. A device that was promised the local model
         should demand it: otherwise a service that says ``joint`` is sent raw trajectories.
-      epsilon, delta: in the local model, demand that one report, or all that the ``budget`` allows a user together, is
+      epsilon, delta: in the local model, demand that all reports that the ``budget`` allows a user are together
         (ε, δ)-private; by default any noise will do. The
         device works it out itself (:mod:`reticent_wire.promise`). It cannot with a shuffler: others flip the coins.
       shuffler: in the shuffle model, who gets an episode's messages: a :class:`~reticent_client.shuffler.Shuffler` or any
         callable ``(round, place, ones, messages)``. Whoever gives one demands the shuffle model.
       budget: the device's own count of reports (:class:`~reticent_client.budget.Budget`): a user whose budget is spent is
-        served without a report, whatever the service asks for. Without one, the service is trusted to ask once.
+        served without a report, whatever the service asks for. In the local model there is always one: by default one
+        report in :meth:`Budget.default <reticent_client.budget.Budget.default>`, whose scope is ``url``. One that is
+        forgotten at the end of the process must be asked for (``Budget.in_memory()``). In the other models there is none
+        by default, and the service is trusted to ask once.
       decisions: told of every decision with its probability, on this device, such as a
         :class:`~reticent_client.decisions.DecisionLog`. Nothing of it is sent.
       deadline, timeout, plain_http, observer: of the connection (:class:`~reticent_client.connection.Connection`).
@@ -77,7 +80,7 @@ class Client:
         if not 0 < delta < 1:
             raise InvalidInput("delta", delta, "in (0, 1)", "give the δ that was promised")
         self.act: Acting = act
-        self.budget, self.decisions = budget, decisions
+        self._budget, self.decisions = budget, decisions
         self.connection = Connection(
             url, key, deadline=deadline, timeout=timeout, plain_http=plain_http, observer=observer
         )
@@ -112,7 +115,7 @@ class Client:
         answer = self.connection.post(
             submission.path, submission.content, route=f"/v1/episodes/{{episode}}/{submission.kind}"
         )
-        return Receipt.read(answer)
+        return Receipt.read(answer, submission)
 
     def _hand_over(self, submission: Submission) -> Receipt:
         if self._shuffler is None:
@@ -143,6 +146,13 @@ class Client:
         """What states and actions are called, fetched once."""
         return Names.read(self.connection.get("/v1/names"))
 
+    @functools.cached_property
+    def budget(self) -> Budget | None:
+        """The device's own count of reports; never None in the local model."""
+        if self._budget is None and self.trust == "local":
+            return Budget.default(scope=self.connection.url)
+        return self._budget
+
     def billboard(self, version: int) -> Billboard:
         """One version of the policy; those used last are kept, as they cannot change either."""
         with self._lock:
@@ -158,6 +168,7 @@ class Client:
                     "billboard.model", board.model, self.model.digest, "make a new Client: the model changed"
                 )
             self.model.rules.form.require_version(self.model, board)
+            board.require_sizes(self.model)
         with self._lock:
             self._billboards[version] = board
             while len(self._billboards) > VERSIONS_KEPT:
@@ -197,8 +208,9 @@ class Client:
     @functools.cached_property
     def _noise_checked(self) -> bool:
         if self.trust != "shuffle":
-            reports = 1 if self.budget is None else max(1, self.budget.reports)
-            require_promise(self.model, self._epsilon, self._delta, reports)
+            assert self.budget is not None  # the local model
+            self.budget.require_usable()
+            require_promise(self.model, self._epsilon, self._delta, max(1, self.budget.reports))
             return True
         if self._shuffler is None:
             raise InvalidInput("shuffler", None, "given in the shuffle model", "make the Client with a shuffler")

@@ -11,7 +11,6 @@ the service may not know (:mod:`reticent_client.submission`).
 
 from __future__ import annotations
 
-import operator
 import uuid
 import warnings
 from types import TracebackType
@@ -19,17 +18,21 @@ from typing import TYPE_CHECKING, Any, Literal, SupportsFloat, SupportsIndex
 
 import numpy as np
 
+from reticent_client.budget import BudgetSpent
 from reticent_client.decisions import Decision
 from reticent_client.submission import SUBMISSIONS, Played, Receipt, Submission
 from reticent_wire.billboard import Billboard
 from reticent_wire.errors import InvalidInput
-from reticent_wire.trajectory import Trajectory, clip_index, clip_reward
+from reticent_wire.trajectory import Trajectory, index_within, number_of, reward_within
 
 if TYPE_CHECKING:
     from reticent_client.client import Client
 
 Status = Literal["new", "open", "counted", "sent", "served", "empty", "abandoned"]
 
+
+MOST_STATES = 2**31
+"""What a state is clipped to where the number of states is unknown here: with actions of the service, in the joint model."""
 
 SPENT = "device-budget-spent"
 """Why a user is not learned from whom the service would learn from."""
@@ -112,6 +115,10 @@ class Episode:
         if client.act == "device" or client.trust != "joint":
             self._billboard = client.billboard(version)
         self._token, self.version, self.horizon = str(opened["token"]), version, int(opened["horizon"])
+        if self._billboard is not None and self._billboard.horizon != self.horizon:
+            raise InvalidInput(
+                "horizon", self.horizon, f"{self._billboard.horizon}, the billboard's", "do not send; ask its operator"
+            )
         self.learning, self.reason = bool(opened["learning"]), opened["reason"]
         if self.learning:
             self._round, self.place = int(opened["round"]), int(opened["place"])
@@ -130,7 +137,7 @@ class Episode:
         """Whether all H steps have been observed."""
         return self.step == self.horizon
 
-    def act(self, state: SupportsIndex) -> int:
+    def act(self, state: SupportsIndex | SupportsFloat | None) -> int:
         """The action in ``state``, by the policy version she is served. Asked again in the same step, it is the same."""
         self._require_open()
         here = self._clipped_state(state)
@@ -144,15 +151,17 @@ class Episode:
             self._actions.append(self._decide(here))
         return self._actions[-1]
 
-    def observe(self, reward: SupportsFloat, next_state: SupportsIndex) -> None:
-        """What followed the last action: its reward, clipped to [0, 1], and the state it led to."""
+    def observe(self, reward: SupportsFloat | None, next_state: SupportsIndex | SupportsFloat | None) -> None:
+        """What followed the last action: its reward, clipped to [0, 1], and the state it led to.
+
+        What is missing or no number counts as 0, and a fraction of a state is dropped: nothing here is refused.
+        """
         self._require_open()
         if len(self._actions) == self.step:
             raise InvalidInput("observation", "without an action", "after act()", "call act(state) first")
-        number = float(reward)
-        inside = float(clip_reward(number))
+        inside = reward_within(reward)
         there = self._clipped_state(next_state)
-        self.clipped += inside != number
+        self.clipped += inside != number_of(reward)
         self._rewards.append(inside)
         self._states.append(there)
         self._observed += 1
@@ -202,12 +211,12 @@ class Episode:
             if not ((self.complete or self._empty) and self.learning):
                 raise InvalidInput("episode", "not complete, or not learned from", "both", "see .step and .learning")
             client, place = self._client, -1 if self.place is None else self.place
-            if client.budget is not None:  # before anything is formed, so that no crash gives it back
-                client.budget.spend(self.user, self._round)
             board = None
-            if client.trust != "joint":
+            if client.trust != "joint":  # public, and first: if the service does not answer, nothing was charged
                 own = self._reference if client.trust == "shuffle" else None
                 board = client.reference(self.version, own)
+            if client.budget is not None:  # before anything is formed, so that no crash gives it back
+                client.budget.spend(self.user, self._round)
             seen = None if self._empty else self.trajectory
             played = Played(self._token, self.version, self._round, place, board, seen)
             kind, content = SUBMISSIONS[client.trust](lambda: client.model, played)
@@ -258,17 +267,27 @@ class Episode:
             self.place,
         )
 
+    def prepared(self) -> Submission | None:
+        """What is to be sent; None if the user is not learned from, which another episode of theirs may decide."""
+        if self.learning:
+            try:
+                return self.submission
+            except BudgetSpent:
+                self.learning, self.reason = False, SPENT
+        return None
+
     def _send(self) -> Receipt | None:
-        if not self.learning:
+        submission = self.prepared()
+        if submission is None:
             self.status = "served"
         else:
-            self._settled(self._client.send(self.submission))
+            self._settled(self._client.send(submission))
         self._forget()
         return self.receipt
 
     def counted(self, answer: dict[str, Any]) -> None:
-        """Take the service's answer to her submission."""
-        self._settled(Receipt.read(answer))
+        """Take the service's answer to the user's submission."""
+        self._settled(Receipt.read(answer, self.submission))
         self._forget()
 
     def _settled(self, receipt: Receipt) -> None:
@@ -292,12 +311,9 @@ class Episode:
         )
         return int(answer["action"]), float(answer["probability"])
 
-    def _clipped_state(self, state: SupportsIndex) -> int:
-        number = operator.index(state)
-        # Without a billboard the number of states is unknown here, and the service sees to it.
-        most = max(number, 0) if self._billboard is None else self._billboard.states - 1
-        inside = int(clip_index(number, most + 1))
-        self.clipped += inside != number
+    def _clipped_state(self, state: SupportsIndex | SupportsFloat | None) -> int:
+        inside = index_within(state, MOST_STATES if self._billboard is None else self._billboard.states)
+        self.clipped += inside != number_of(state)
         return inside
 
     def _require_open(self) -> None:

@@ -71,7 +71,7 @@ class Group:
         """
         going = [one for one in self.episodes if one.status == "open" and one.complete]
         for kind, plural in TOGETHER.items():
-            together = [one for one in going if one.learning and one.submission.kind == kind]
+            together = [one for one in going if (made := one.prepared()) is not None and made.kind == kind]
             for part in _parts(together):
                 sent = [{"episode": one.id, **one.submission.content} for one in part]
                 answers = self._ask(plural, plural, "receipts", sent)

@@ -38,16 +38,24 @@ class Submission:
 
 @dataclasses.dataclass(frozen=True)
 class Receipt:
-    """The service has counted the episode, or the shuffler has its messages; ``version`` is the policy she was served."""
+    """The service has counted the episode, or the shuffler has its messages.
+
+    Attributes:
+      version: the policy that the user was served.
+      reference: the version that a report was formed under, None of other submissions. A report of a form that refers to
+        rounds adds nothing if the round that counts it refers to another version by then.
+    """
 
     episode: str
     status: str
     version: int
+    reference: int | None = None
 
     @classmethod
-    def read(cls, answer: dict[str, Any]) -> Receipt:
-        """The receipt in an answer of the service's."""
-        return cls(str(answer["episode"]), str(answer["status"]), int(answer["version"]))
+    def read(cls, answer: dict[str, Any], submission: Submission) -> Receipt:
+        """The receipt in the service's answer to a submission."""
+        reference = submission.content.get("reference")
+        return cls(str(answer["episode"]), str(answer["status"]), int(answer["version"]), reference)
 
 
 class Played(NamedTuple):

@@ -15,6 +15,8 @@ from numpy.typing import NDArray
 from reticent_wire.arrays import from_json, to_json
 from reticent_wire.errors import InvalidInput
 from reticent_wire.forms import form_named
+from reticent_wire.plans import require_actions, require_probabilities
+from reticent_wire.trajectory import Sizes
 
 Floats = NDArray[np.float64]
 
@@ -43,15 +45,23 @@ class Billboard:
 
     @classmethod
     def read(cls, content: Mapping[str, Any]) -> Billboard:
-        """The billboard in an answer of the service."""
+        """The billboard in an answer of the service.
+
+        Every array that a user may be served by is checked here, where it is public: an action that there is not, found
+        out in the middle of an episode, would say in which state a user was.
+
+        Raises:
+          InvalidInput: a shape, an action or a probability is none; no user's state was looked at.
+        """
         horizon, states = int(content["horizon"]), int(content["states"])
         greedy = content["method"] == "value-iteration"
         shape = (horizon, states) if greedy else (horizon, states, int(content["actions"]))
         policy = from_json("policy", content["policy"], dtype="<i4" if greedy else "<f8", shape=shape)
         actions = int(content["actions"])
-        # Refused when it is read: an action that there is not would stop those users only who come to its state.
-        if greedy and actions and not (policy.min() >= 0 and policy.max() < actions):
-            raise InvalidInput("policy", "an action that there is not", f"0 to {actions - 1}", "ask the operator")
+        if greedy:
+            require_actions("policy", policy, actions)
+        else:
+            require_probabilities("policy", policy)
         report = {
             str(name): from_json(f"report.{name}", array, dtype="<f8", shape=tuple(array["shape"]))
             for name, array in content["report"].items()
@@ -61,10 +71,13 @@ class Billboard:
             raise InvalidInput(
                 "floor", floor, f"from 0 to 1/{actions}, of chosen actions", "ask the service's operator"
             )
-        return cls(
+        board = cls(
             int(content["version"]), policy, report, str(content["model"]),
             None if form is None else str(form), actions, floor,
         )  # fmt: skip
+        if board.form is not None:
+            form_named(board.form).require_plan(board)
+        return board
 
     def to_json(self) -> dict[str, Any]:
         """What :meth:`read` reads."""
@@ -80,6 +93,17 @@ class Billboard:
             "report": {name: to_json(array) for name, array in self.report.items()},
             "model": self.model,
         }
+
+    def require_sizes(self, sizes: Sizes) -> None:
+        """Refuse it for a model of other sizes: an index out of range would say where a user was.
+
+        Raises:
+          InvalidInput: they differ.
+        """
+        for name in ("horizon", "states", "actions"):
+            mine, theirs = getattr(self, name), getattr(sizes, name)
+            if mine != theirs:
+                raise InvalidInput(f"billboard.{name}", mine, f"{theirs}, the model's", "ask the service's operator")
 
     @property
     def horizon(self) -> int:

@@ -7,6 +7,7 @@ nothing came). So only the public *form* of an episode may be refused: its lengt
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import Any, NamedTuple, Protocol
 
@@ -105,6 +106,28 @@ def clip_reward(reward: Any) -> NDArray[np.float64]:
 def clip_index(index: Any, below: int) -> NDArray[np.int64]:
     """Indices within 0 … ``below`` − 1."""
     return np.asarray(np.clip(index, 0, below - 1), np.int64)
+
+
+def number_of(value: Any) -> float:
+    """One value of a user as a number; what is missing or no number is NaN, which every clip takes for its lower bound."""
+    if isinstance(value, str | bytes):
+        return math.nan
+    try:
+        return float(value)
+    except OverflowError:  # an integer beyond all floating-point numbers
+        return math.inf if value > 0 else -math.inf
+    except (TypeError, ValueError):
+        return math.nan
+
+
+def reward_within(reward: Any) -> float:
+    """One reward within [0, 1], whatever it is: what is missing or no number counts as 0."""
+    return float(clip_interval(number_of(reward), 0.0, 1.0))
+
+
+def index_within(index: Any, below: int) -> int:
+    """One index within 0 … ``below`` − 1, whatever it is: what is missing or no number counts as 0, fractions are dropped."""
+    return int(clip_interval(number_of(index), 0.0, below - 1.0))
 
 
 def _indices(field: str, values: Any, length: int, below: int) -> NDArray[np.int64]:

@@ -6,6 +6,7 @@ import { readInteger, readNumber, readObject, readText } from "./content.js";
 import { InvalidInput } from "./errors.js";
 import type { Form } from "./forms/form.js";
 import { formNamed } from "./forms/index.js";
+import { requireProbabilities } from "./plans.js";
 import { uniform53 } from "./randomness.js";
 import type { Sizes } from "./trajectory.js";
 
@@ -27,7 +28,12 @@ export class Billboard {
     readonly floor: number,
   ) {}
 
-  /** The billboard in an answer of the service. */
+  /**
+   * The billboard in an answer of the service.
+   *
+   * Every array that a user may be served by is checked here, where it is public: an action that there is not, found out
+   * in the middle of an episode, would say in which state a user was.
+   */
   static read(answer: unknown): Billboard {
     const content = readObject("billboard", answer);
     const [horizon, states] = [readInteger(content, "horizon", 1), readInteger(content, "states", 1)];
@@ -36,6 +42,7 @@ export class Billboard {
       content["method"] === "value-iteration"
         ? { greedy: true as const, table: readIndices("policy", content["policy"], [horizon, states], actions) }
         : { greedy: false as const, table: readFloats("policy", content["policy"], [horizon, states, actions]) };
+    if (!policy.greedy) requireProbabilities("policy", policy.table, actions);
     const report = Object.entries(readObject("report", content["report"])).map(([name, given]) => {
       const { shape } = readObject(`report.${name}`, given);
       return [name, readFloats(`report.${name}`, given, Array.isArray(shape) ? shape : [])] as const;
@@ -45,10 +52,12 @@ export class Billboard {
     if (!(floor >= 0 && floor * actions <= 1 + 1e-9) || (floor !== 0 && !policy.greedy)) {
       throw new InvalidInput("floor", floor, `from 0 to 1/${actions}, of chosen actions`, "ask the service's operator");
     }
-    return new Billboard(
+    const board = new Billboard(
       readInteger(content, "version"), horizon, states, actions, policy, Object.fromEntries(report),
       readText(content, "model"), named === null ? null : formNamed(named), floor,
     );
+    board.form?.requirePlan(board);
+    return board;
   }
 
   /** Refuse it for a model of other sizes: an index out of range would say where a user was. */

@@ -21,7 +21,16 @@ export function clipNorm(x: Float64Array, bound: number): Float64Array {
   return kept.map((entry) => entry * factor);
 }
 
-/** Clipped to [`low`, `high`]; NaN becomes `low`, so that nothing outside the interval is ever counted. */
-export function clipInterval(x: number, low: number, high: number): number {
-  return Math.min(Math.max(Number.isNaN(x) ? low : x, low), high);
+/**
+ * Clipped to [`low`, `high`]; what is missing or no number becomes `low`, so that nothing outside the interval is ever
+ * counted, and nothing is refused.
+ */
+export function clipInterval(x: unknown, low: number, high: number): number {
+  const number = numberOf(x);
+  return Math.min(Math.max(Number.isNaN(number) ? low : number, low), high);
+}
+
+/** One value of a user as a number; NaN if it is missing or none. Words are none, whatever they spell. */
+export function numberOf(value: unknown): number {
+  return typeof value === "number" || typeof value === "boolean" || typeof value === "bigint" ? Number(value) : NaN;
 }

@@ -3,12 +3,12 @@
 
 export * from "./arrays.js";
 export { Billboard } from "./billboard.js";
-export { clipInterval, clipNorm } from "./clipping.js";
+export { clipInterval, clipNorm, numberOf } from "./clipping.js";
 export { InvalidInput, ReticentError } from "./errors.js";
 export { FORMS, formNamed } from "./forms/index.js";
 export type { Bounds, Form } from "./forms/form.js";
 export { quantize, requireExact, requireFine, requireGrid, roundAt } from "./grid.js";
 export { type Dimensions, Model, type Rules } from "./model.js";
-export { epsilonOf, reportEpsilon, requirePromise } from "./promise.js";
+export { discreteDistance, epsilonOf, reportEpsilon, requirePromise } from "./promise.js";
 export { ShuffleRules, type Tally, tallyOf } from "./shuffle_rules.js";
 export { type Sizes, type Trajectory, clipIndex, clipReward, wellFormed } from "./trajectory.js";

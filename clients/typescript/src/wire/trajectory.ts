@@ -35,17 +35,17 @@ export function wellFormed(sizes: Sizes, seen: Trajectory): Trajectory {
   return {
     states: seen.states.map((state) => clipIndex(state, sizes.states)),
     actions: seen.actions.map((action) => clipIndex(action, sizes.actions)),
-    rewards: seen.rewards.map(clipReward),
+    rewards: seen.rewards.map((reward) => clipReward(reward)),
     place: seen.place,
   };
 }
 
-/** A reward within [0, 1]; what is no number counts as 0. */
-export function clipReward(reward: number): number {
+/** A reward within [0, 1]; what is missing or no number counts as 0. */
+export function clipReward(reward: unknown): number {
   return clipInterval(reward, 0, 1);
 }
 
-/** An index within 0 … `below` − 1; what is no number counts as 0, and a fraction is dropped. */
-export function clipIndex(index: number, below: number): number {
+/** An index within 0 … `below` − 1; what is missing or no number counts as 0, and a fraction is dropped. */
+export function clipIndex(index: unknown, below: number): number {
   return Math.trunc(clipInterval(index, 0, below - 1));
 }

@@ -93,6 +93,13 @@ class Form(abc.ABC):
         }
         return {**arrays, **{name: bool(content[name]) for name in self.flags}}
 
+    def require_plan(self, billboard: Billboard) -> None:
+        """Refuse a billboard whose arrays that :meth:`act` reads are not what they must be. No model is needed.
+
+        Raises:
+          InvalidInput: one is missing, of another shape, or names an action that there is not.
+        """
+
     def require_version(self, model: Model, billboard: Billboard) -> None:
         """Refuse a billboard that does not carry what contributions are made of.
 

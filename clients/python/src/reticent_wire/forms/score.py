@@ -26,8 +26,11 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
+from reticent_wire.arrays import fits
 from reticent_wire.clipping import Array, Namespace, clip_norm
+from reticent_wire.errors import InvalidInput
 from reticent_wire.forms.form import Bounds, Floats, Form
+from reticent_wire.plans import require_actions, require_whole
 from reticent_wire.trajectory import Trajectory, together
 
 if TYPE_CHECKING:
@@ -35,6 +38,7 @@ if TYPE_CHECKING:
     from reticent_wire.model import Dimensions, Model, Rules
 
 SMALLEST = 1e-300
+MOST_USERS = 2.0**53
 
 
 class Surprises(NamedTuple):
@@ -107,6 +111,16 @@ class ScoreVector(Form):
             "theta": (-1, sizes.d1), "reward_theta": (-1, sizes.d2), "whiten": (-1, -1, -1),
             "whiten_rewards": (-1, -1, -1), "radius": (),
         }  # fmt: skip
+
+    def require_plan(self, billboard: Billboard) -> None:
+        for name, shape in (("curious", billboard.policy.shape[:2]), ("explorers", ()), ("at_random", ())):
+            array = billboard.report.get(name)
+            if array is None or not fits(array.shape, shape):
+                kind = "missing" if array is None else array.shape
+                raise InvalidInput(f"billboard.report.{name}", kind, f"of shape {shape}", "ask the service's operator")
+        require_actions("billboard.report.curious", billboard.report["curious"], billboard.actions)
+        require_whole("billboard.report.explorers", billboard.report["explorers"], MOST_USERS)
+        require_whole("billboard.report.at_random", billboard.report["at_random"], 1)
 
     def act(self, billboard: Billboard, step: int, state: int, place: int | None, actions: int, uniform: float) -> int:
         if not serves_explorer(billboard, place):

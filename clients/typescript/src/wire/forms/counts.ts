@@ -35,6 +35,8 @@ class VisitCounts implements Form {
     return {};
   }
 
+  requirePlan(): void {} // users act by the policy alone, which was checked
+
   act(billboard: Billboard, step: number, state: number, _place: number | null, uniform: number): number {
     return billboard.act(step, state, uniform);
   }

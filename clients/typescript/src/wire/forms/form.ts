@@ -5,11 +5,11 @@
  * A deployment's rules name its form. Adding one is one file beside this one and its entry in `forms/index.ts`.
  */
 
-import { type Floats, type Shape, fits, readFloats } from "../arrays.js";
+import { type Floats, type Shape, readFloats } from "../arrays.js";
 import type { Billboard } from "../billboard.js";
 import { type Content, readFlag } from "../content.js";
-import { InvalidInput } from "../errors.js";
 import type { Dimensions, Model, Rules } from "../model.js";
+import { requireShape } from "../plans.js";
 import type { Trajectory } from "../trajectory.js";
 
 /** What a form clips to, by name. */
@@ -37,6 +37,9 @@ export interface Form {
 
   /** Names and shapes of the arrays that a billboard carries for it: what contributions under it are made of. */
   versionShapes(sizes: Dimensions, bounds: Bounds): Readonly<Record<string, Shape>>;
+
+  /** Refuse a billboard whose arrays that {@link act} reads are not what they must be. No model is needed. */
+  requirePlan(billboard: Billboard): void;
 
   /** The action at 0-based `step` of the user at `place` of her round; `uniform` in [0, 1) decides where it is random. */
   act(billboard: Billboard, step: number, state: number, place: number | null, uniform: number): number;
@@ -73,12 +76,7 @@ export function readBounds(form: Form, content: Content, sizes: Dimensions): Bou
 export function requireVersion(model: Model, billboard: Billboard): void {
   const { form, bounds } = model.rules;
   for (const [name, shape] of Object.entries(form.versionShapes(model.sizes, bounds))) {
-    const array = billboard.report[name];
-    if (array === undefined || !fits(array.shape, shape)) {
-      const kind = array === undefined ? "missing" : JSON.stringify(array.shape);
-      const bound = `of shape ${JSON.stringify(shape)}`;
-      throw new InvalidInput(`billboard.report.${name}`, kind, bound, "ask the service's operator");
-    }
+    requireShape(`billboard.report.${name}`, billboard.report[name], shape);
   }
 }
 

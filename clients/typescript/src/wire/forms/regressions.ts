@@ -42,6 +42,8 @@ class Regressions implements Form {
     return { framed_values: [horizon, states] };
   }
 
+  requirePlan(): void {} // users act by the policy alone, which was checked
+
   act(billboard: Billboard, step: number, state: number, _place: number | null, uniform: number): number {
     return billboard.act(step, state, uniform);
   }

@@ -21,10 +21,12 @@ import type { Billboard } from "../billboard.js";
 import { clipNorm } from "../clipping.js";
 import { followingValues, rewardRow, transitionRows } from "../features.js";
 import type { Dimensions, Model, Rules } from "../model.js";
+import { requireActions, requireShape, requireWhole } from "../plans.js";
 import { type Trajectory, clipIndex } from "../trajectory.js";
 import { type Bounds, type Form, inBasis, inner, least, requireVersion } from "./form.js";
 
 const SMALLEST = 1e-300;
+const MOST_USERS = 2 ** 53;
 
 export class ScoreVector implements Form {
   readonly name: string = "score";
@@ -49,6 +51,14 @@ export class ScoreVector implements Form {
       theta: [ANY, sizes.d1], reward_theta: [ANY, sizes.d2],
       whiten: [moving, k, k], whiten_rewards: [paying, r, r], radius: [],
     };
+  }
+
+  requirePlan(billboard: Billboard): void {
+    const { report, horizon, states, actions } = billboard;
+    const part = (name: string, shape: Shape) => requireShape(`billboard.report.${name}`, report[name], shape);
+    requireActions("billboard.report.curious", part("curious", [horizon, states]), actions);
+    requireWhole("billboard.report.explorers", part("explorers", []), MOST_USERS);
+    requireWhole("billboard.report.at_random", part("at_random", []), 1);
   }
 
   act(billboard: Billboard, step: number, state: number, place: number | null, uniform: number): number {

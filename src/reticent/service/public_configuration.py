@@ -30,7 +30,7 @@ from reticent.service.billboards import Billboard
 from reticent_wire.grid import TAIL
 from reticent_wire.model import Model as PublishedModel
 from reticent_wire.shuffle_rules import ShuffleRules
-from reticent_wire.trajectory import Trajectory, all_well_formed, plain_array, well_formed
+from reticent_wire.trajectory import Trajectory, each_well_formed, plain_array, well_formed
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -157,13 +157,9 @@ class PublicConfiguration:
         """
         return well_formed(self.published, episode.states, episode.actions, episode.rewards, place)
 
-    def all_played(self, episodes: Sequence[Any], places: Sequence[int | None]) -> list[Trajectory]:
-        """:meth:`played` of several episodes at once.
-
-        Raises:
-          InvalidInput: the public form of one of them is wrong.
-        """
-        return all_well_formed(self.published, episodes, places)
+    def each_played(self, episodes: Sequence[Any], places: Sequence[int | None]) -> list[Trajectory | InvalidInput]:
+        """:meth:`played` of several episodes, or why one of them is refused; nobody is refused for another's form."""
+        return each_well_formed(self.published, episodes, places)
 
     def exact_contribution(self, billboard: Billboard, played: Trajectory) -> np.ndarray:
         """What an episode adds under a billboard, without noise."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import math
 import random
 from collections.abc import Iterator
 from pathlib import Path
@@ -64,15 +65,19 @@ def has_public_form(body: dict[str, Any]) -> bool:
     if body.keys() != {"token", *lengths} or not isinstance(body["token"], str):
         return False
     for field, length in lengths.items():
-        kinds = (int, float) if field == "rewards" else (int,)
         values = body[field]
         if not isinstance(values, list) or len(values) != length:
             return False
-        if not all(isinstance(value, kinds) and not isinstance(value, bool) for value in values):
-            return False
-        if field != "rewards" and not all(-(2**63) <= value < 2**63 for value in values):
+        if not all(is_number(value, whole=field != "rewards") for value in values):
             return False
     return True
+
+
+def is_number(value: Any, *, whole: bool) -> bool:
+    """Whether JSON says a number, or null where a program has one that JSON cannot say."""
+    if value is None or isinstance(value, int):
+        return True
+    return isinstance(value, float) and (not whole or not math.isfinite(value) or value.is_integer())
 
 
 def attack(client: TestClient, count: int) -> None:
@@ -89,7 +94,10 @@ def attack(client: TestClient, count: int) -> None:
     for number in range(count):
         path, body = targets[number % len(targets)]
         wrong = spoilt(draw, body)
-        while path.endswith("/trajectory") and wrong.get("token") == token and has_public_form(wrong):
+        while wrong.get("token") == token and (
+            (path.endswith("/trajectory") and has_public_form(wrong))
+            or (path.endswith("/actions") and wrong.keys() == body.keys() and is_number(wrong["state"], whole=True))
+        ):
             wrong = spoilt(draw, body)  # her values may be anything: see below
         if path == "/v1/episodes":
             wrong["episode"] = wrong.get("episode") or identity  # bob's request would be right without ann's id
@@ -126,7 +134,14 @@ def test_ten_thousand_malformed_requests_change_nothing(client: TestClient) -> N
         ("rewards", -float("inf"), 0.0),
         ("states", -1, 0),
         ("states", MODEL.states, MODEL.states - 1),
+        ("rewards", None, 0.0),
+        ("rewards", 10**400, 1.0),
         ("states", 2**63 - 1, MODEL.states - 1),
+        ("states", 2**63, MODEL.states - 1),
+        ("states", -(10**400), 0),
+        ("states", 1e300, MODEL.states - 1),
+        ("states", None, 0),
+        ("actions", float("nan"), 0),
         ("actions", -(2**63), 0),
         ("actions", 2**31, MODEL.actions - 1),
     ],
@@ -149,6 +164,27 @@ def test_values_out_of_range_are_clipped_and_count(client: TestClient, field: st
     np.testing.assert_array_equal(*sums)
 
 
+@pytest.mark.parametrize(
+    ("state", "taken_for"),
+    [
+        (-1, 0), (-(2**63), 0), (-(10**400), 0), (float("nan"), 0), (None, 0), (MODEL.states, -1), (2**31, -1),
+        (2**63, -1), (10**400, -1), (1e300, -1), (float("inf"), -1),
+    ],
+)  # fmt: skip
+def test_a_state_out_of_range_is_answered_as_the_nearest_one(client: TestClient, state: Any, taken_for: int) -> None:
+    """Where a user is, is theirs: the same status, body and headers as in a state that exists."""
+    opened = client.post("/v1/episodes", json={"user": "ann"}, headers=APP).json()
+    answers = []
+    for given in (state, taken_for % MODEL.states):
+        for kind in ("application/json", "application/json; charset=utf-8"):
+            content = json.dumps({"token": opened["token"], "step": 1, "state": given}).encode()
+            headers = {**APP, "Content-Type": kind, "X-Request-ID": "one"}
+            answer = client.post(f"/v1/episodes/{opened['episode']}/actions", content=content, headers=headers)
+            answers.append((answer.status_code, answer.content, sorted(answer.headers.items())))
+    assert answers[0][0] == 200
+    assert answers.count(answers[0]) == 4
+
+
 def test_an_empty_contribution_counts_and_adds_nothing(client: TestClient) -> None:
     service = client.app.state.deployment  # type: ignore[attr-defined]
     opened = client.post("/v1/episodes", json={"user": "ann"}, headers=APP).json()
@@ -165,9 +201,9 @@ def test_no_answer_quotes_a_users_values(client: TestClient) -> None:
     token, path = opened["token"], f"/v1/episodes/{opened['episode']}"
     marked = {"token": token, **episode(0)}
     attempts = [
-        ("actions", {"token": token, "step": 0, "state": 31337}),
+        ("actions", {"token": token, "step": 0, "state": 31337.5}),
         ("actions", {"token": token, "step": 31337, "state": 0}),
-        ("actions", {"token": token, "step": 0, "state": -31337}),
+        ("actions", {"token": token, "step": 0, "state": "31337"}),
         ("trajectory", {**marked, "states": [31337]}),
         ("trajectory", {**marked, "rewards": [0.31337] * (MODEL.horizon + 1)}),
         ("trajectory", {**marked, "rewards": ["0.31337"] * MODEL.horizon}),

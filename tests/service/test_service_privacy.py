@@ -11,12 +11,15 @@ from typing import Any
 import numpy as np
 import pytest
 import sqlalchemy as sa
-from durable import AGENT, MODEL, deployment, episode, open_sum, played
+from durable import AGENT, MODEL, SECRET, deployment, episode, open_sum, played
 
 from reticent.audit.bounds import lower_bounds
 from reticent.errors import InvalidInput
 from reticent.privacy.accounting.gaussian import mu_of
+from reticent.service.durability.backup import back_up
+from reticent.service.durability.restore import restore
 from reticent.service.rounds.deployment import Deployment
+from reticent.service.secrets import Secrets
 from reticent.service.store import records
 from reticent.service.store.tables import METADATA
 
@@ -139,6 +142,68 @@ def test_pan_private_sums_start_with_half_of_the_noise(tmp_path: Path) -> None:
     assert service.mechanism.spent(3)[1] == pytest.approx(1.0, rel=1e-6)
 
 
+def looked_at(service: Deployment) -> dict[int, np.ndarray]:
+    """What somebody finds who opens every sum in the store, by round."""
+    with service.store.read() as tx:
+        rows = records.unreleased(tx)
+    return {
+        row.number: (service._total if row.state == "open" else service._closed_total)(row.number, row.total)
+        for row in rows
+    }
+
+
+def test_a_sealed_round_keeps_its_release_and_nothing_else(database: str) -> None:
+    """A look while a round is open and one after it is sealed: between them is the second half of the noise, not a user."""
+    service = deployment(database, pan_private=True, inline=False)
+    scale, grid = service.mechanism.noise_scale, service.mechanism.grid
+    noised = scale > 0
+    opened = [service.admit(f"user {user}") for user in range(4)]
+    for user in range(3):
+        service.submit_trajectory(opened[user].token, opened[user].episode, **episode(user))
+    first = looked_at(service)[0]
+    service.submit_trajectory(opened[3].token, opened[3].episode, **episode(3))
+    service.admit("user 4")  # seals the round; no planner has come yet
+    second = looked_at(service)
+    assert set(second) == {0, 1}
+    board = service.billboard(0)
+    last = service.mechanism.exact_contribution(board, service.mechanism.played(played(3), None))
+    between = (second[0] - first - last) * grid
+    allowed = 6 * math.sqrt(2 / noised.sum())
+    assert abs(((between[noised] / scale[noised]) ** 2).mean() - 0.5) < 0.5 * allowed
+    # Neither the planner nor a second look at the sealed round adds anything: what is kept there is what is released.
+    np.testing.assert_array_equal(looked_at(service)[0], second[0])
+    assert service.advance() == 1
+    np.testing.assert_array_equal(release_of(service, 0), second[0] * grid)
+
+
+def test_restored_rounds_are_closed_with_both_halves(tmp_path: Path) -> None:
+    service = deployment(tmp_path, pan_private=True, inline=False)
+    for user in range(9):
+        service.admit(f"user {user}")
+    back_up(service.store, Secrets(SECRET), tmp_path / "copy")
+    again = Deployment(service.mechanism, service.store, Secrets(SECRET), rollback_guard=service.rollback_guard)
+    assert restore(again, tmp_path / "copy", replace=True).rounds_lost == 3
+    again.set_up()
+    kept, scale = looked_at(again), again.mechanism.noise_scale
+    noised = scale > 0
+    for number, share in ((0, 1.0), (1, 1.0), (2, 0.5)):
+        found = ((kept[number] * again.mechanism.grid)[noised] / scale[noised]) ** 2
+        assert abs(found.mean() - share) < share * 6 * math.sqrt(2 / noised.sum())
+
+
+def test_a_round_that_an_earlier_version_sealed_is_not_released_with_half_of_its_noise(tmp_path: Path) -> None:
+    service = deployment(tmp_path, pan_private=True, inline=False)
+    with pytest.MonkeyPatch.context() as before:
+        before.setattr(Deployment, "_close_sum", lambda self, tx, number: None)
+        for user in range(5):
+            service.admit(f"user {user}")
+    with service.store.read() as tx:
+        first = service._total(0, records.round_of(tx, 0).total) * service.mechanism.grid
+    assert service.advance() == 1
+    added = (release_of(service, 0) - first)[service.mechanism.noise_scale > 0]
+    assert added.all()
+
+
 def test_pan_privacy_needs_a_counter_that_keeps_no_exact_sums(tmp_path: Path) -> None:
     with pytest.raises(InvalidInput, match="pan-private"):
         deployment(tmp_path, "private-linopt-vi:counter=tree", pan_private=True)
@@ -159,7 +224,9 @@ def scores(service: Deployment, trials: int, movement: np.ndarray, report: np.nd
     state = mechanism.agent.init()
     found = []
     for _ in range(trials):
-        _, release = mechanism.close(0, state, board, mechanism.first_sum() + report, mechanism.round_noise())
+        _, release = mechanism.close(
+            0, state, board, mechanism.first_sum() + report + mechanism.closing_half(), mechanism.round_noise()
+        )
         found.append(float((weight * release).sum()) / length)
     return np.array(found)
 

@@ -1,16 +1,19 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Several episodes brought into range at once: the same numbers as one by one, and refused if one of them would be."""
+"""Episodes brought into range: any number is a value and is clipped; several at once are what each is by itself."""
 
 from __future__ import annotations
 
+import math
+import re
 from typing import Any, NamedTuple
 
 import numpy as np
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from reticent_wire.errors import InvalidInput
-from reticent_wire.trajectory import all_well_formed, well_formed
+from reticent_wire.trajectory import each_well_formed, well_formed
 
 
 class Sizes(NamedTuple):
@@ -26,7 +29,7 @@ class Sent(NamedTuple):
 
 
 SIZES = Sizes()
-WORDS = st.integers(-(2**63), 2**63 - 1)
+WORDS = st.one_of(st.integers(-(2**65), 2**65), st.none(), st.floats())
 
 
 def numbers(kind: st.SearchStrategy[Any], length: int) -> st.SearchStrategy[Any]:
@@ -40,27 +43,53 @@ def numbers(kind: st.SearchStrategy[Any], length: int) -> st.SearchStrategy[Any]
 
 
 EPISODES = st.lists(
-    st.builds(Sent, numbers(WORDS, 4), numbers(WORDS, 3), numbers(st.floats(), 3)), min_size=1, max_size=4
+    st.builds(Sent, numbers(WORDS, 4), numbers(WORDS, 3), numbers(st.one_of(st.floats(), st.integers(), st.none()), 3)),
+    min_size=1,
+    max_size=4,
 )
 
 
 @given(EPISODES)
-def test_all_at_once_is_one_by_one(episodes: list[Sent]) -> None:
+def test_each_of_several_is_what_it_is_by_itself(episodes: list[Sent]) -> None:
+    """Also beside malformed ones: a wrong form is the problem of its own episode."""
     places = list(range(len(episodes)))
-
-    def one_by_one() -> list[Any]:
-        return [well_formed(SIZES, *one, place) for one, place in zip(episodes, places, strict=True)]
-
-    def outcome(make: Any) -> Any:
-        try:
-            return make()
-        except InvalidInput:
-            return None
-
-    single, several = outcome(one_by_one), outcome(lambda: all_well_formed(SIZES, episodes, places))
-    assert (single is None) == (several is None)
-    for one, other in zip(single or [], several or [], strict=True):
-        assert one.place == other.place
-        for mine, yours in zip(one[:3], other[:3], strict=True):
+    for one, place, found in zip(episodes, places, each_well_formed(SIZES, episodes, places), strict=True):
+        if isinstance(found, InvalidInput):
+            with pytest.raises(InvalidInput, match=re.escape(str(found))):
+                well_formed(SIZES, *one, place)
+            continue
+        alone = well_formed(SIZES, *one, place)
+        assert found.place == place
+        for mine, yours in zip(alone[:3], found[:3], strict=True):
             assert mine.dtype == yours.dtype
             np.testing.assert_array_equal(mine, yours)
+
+
+@pytest.mark.parametrize(
+    ("value", "index"),
+    [
+        (2**63, 3), (2**64, 3), (10**400, 3), (-(10**400), 0), (1e300, 3), (-1e300, 0), (2.0, 2), (math.inf, 3),
+        (-math.inf, 0), (math.nan, 0), (None, 0), (np.int64(2), 2), (np.uint64(2**64 - 1), 3),
+    ],
+)  # fmt: skip
+def test_any_number_is_clipped_to_an_index(value: Any, index: int) -> None:
+    for states in ([value, 1, 0, 2], [value, -1, 0, 2]):
+        found = well_formed(SIZES, states, [value] * 3, [0.5] * 3)
+        assert found.states.tolist() == [index, max(states[1], 0), 0, 2]
+        assert found.actions.tolist() == [min(index, 1)] * 3
+
+
+@pytest.mark.parametrize(
+    ("value", "reward"),
+    [(None, 0.0), (10**400, 1.0), (-(10**400), 0.0), (2**64, 1.0), (math.nan, 0.0), (-math.inf, 0.0)],
+)
+def test_any_number_is_clipped_to_a_reward(value: Any, reward: float) -> None:
+    assert well_formed(SIZES, [0] * 4, [0] * 3, [value, 0.5, 1]).rewards.tolist() == [reward, 0.5, 1.0]
+
+
+@pytest.mark.parametrize("value", ["0", [], {}, [[[]]], 1.5, 0.5j])
+def test_another_kind_is_refused(value: Any) -> None:
+    with pytest.raises(InvalidInput, match="states"):
+        well_formed(SIZES, [value, 1, 0, 2], [0] * 3, [0.5] * 3)
+    with pytest.raises(InvalidInput, match="states"):
+        well_formed(SIZES, [value] * 4, [0] * 3, [0.5] * 3)

@@ -6,9 +6,9 @@ What meets users, without a dispatch to a compiled program per user, is in :mod:
 
 **The price of g contributions and of pan-privacy.** The promise is per *user*: if she may contribute g times, she moves
 the released vector by up to g times as much, so each contribution is calibrated to μ/g (Gaussian group privacy). In
-pan-private mode a round's sum starts with noise of its own and the release adds as much again, each of variance σ²/2
-where the agent plans with σ²; whoever sees the open sum once and all releases sees noise of variance σ²/2 at the least,
-so the agent is calibrated to :math:`\mu/(g\sqrt2)`. The proof is in docs/service.md.
+pan-private mode a round's sum starts with noise of its own and gets as much again in the transaction that seals it, each
+of variance σ²/2 where the agent plans with σ²; whoever sees the open sum once and all sealed ones sees noise of variance
+σ²/2 at the least, so the agent is calibrated to :math:`\mu/(g\sqrt2)`. The proof is in docs/service.md.
 
 With a shuffler the sum of a round comes with the noise that its users flipped
 (:mod:`reticent.service.rounds.batches`), and none is added here.
@@ -136,10 +136,11 @@ class Mechanism(PublicConfiguration):
     def round_noise(self) -> np.ndarray | None:
         """Fresh noise for the end of a round; None in the local model. Store what it made before showing it.
 
-        It is zero in the shuffle model, where the sum came with the coins of its users.
+        It is zero where a sealed sum has all of its noise: in the shuffle model, where it came with the coins of its users,
+        and in pan-private mode, where it was closed with the second half.
         """
         prefix = self.sums.counter.noise_shape_prefix
-        if self.wire == "messages":
+        if self.wire == "messages" or self.in_halves:
             return np.zeros(prefix + self.noise_scale.shape, np.int64)
         return self._draw(prefix) if self._server_noises else None
 

@@ -30,7 +30,7 @@ from reticent.service.billboards import Billboard
 from reticent_wire.grid import TAIL
 from reticent_wire.model import Model as PublishedModel
 from reticent_wire.shuffle_rules import ShuffleRules
-from reticent_wire.trajectory import Trajectory, all_well_formed, plain_array, well_formed
+from reticent_wire.trajectory import Trajectory, each_well_formed, plain_array, well_formed
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -76,7 +76,7 @@ class PublicConfiguration:
       public_guarantee: to each *user*, all her contributions and (pan-private) one intrusion included.
       epsilons: ε by strength of the ledger, as far as it was worked out.
       noise_factor: how many times as much noise as for one contribution and no intrusion: g, or √2·g.
-      pan_private: whether a round's noise comes in two halves, the first before its first user.
+      pan_private: whether a round's noise comes in two halves, before its first user and when it is sealed.
       source: of noise; None for a worker that has none to draw.
     """
 
@@ -157,13 +157,9 @@ class PublicConfiguration:
         """
         return well_formed(self.published, episode.states, episode.actions, episode.rewards, place)
 
-    def all_played(self, episodes: Sequence[Any], places: Sequence[int | None]) -> list[Trajectory]:
-        """:meth:`played` of several episodes at once.
-
-        Raises:
-          InvalidInput: the public form of one of them is wrong.
-        """
-        return all_well_formed(self.published, episodes, places)
+    def each_played(self, episodes: Sequence[Any], places: Sequence[int | None]) -> list[Trajectory | InvalidInput]:
+        """:meth:`played` of several episodes, or why one of them is refused; nobody is refused for another's form."""
+        return each_well_formed(self.published, episodes, places)
 
     def exact_contribution(self, billboard: Billboard, played: Trajectory) -> np.ndarray:
         """What an episode adds under a billboard, without noise."""
@@ -198,9 +194,21 @@ class PublicConfiguration:
 
     def first_sum(self) -> np.ndarray:
         """What a round's sum starts with: zero, or in pan-private mode the first half of its noise."""
-        if self.pan_private and self._server_noises:
-            return self._draw(())
-        return np.zeros(self.noise_scale.shape, np.int64)
+        return self._half()
+
+    def closing_half(self) -> np.ndarray:
+        """What a round's sum is closed with, in the transaction that seals it: the other half of its noise in pan-private
+        mode, and zero elsewhere, where the noise comes with the release."""
+        return self._half()
+
+    def _half(self) -> np.ndarray:
+        """A fresh half of a round's noise in pan-private mode, and zero elsewhere."""
+        return self._draw(()) if self.in_halves else np.zeros(self.noise_scale.shape, np.int64)
+
+    @property
+    def in_halves(self) -> bool:
+        """Whether a round's noise comes in two halves, the first before its first user and the second when it is sealed."""
+        return self.pan_private and self._server_noises
 
     @property
     def _server_noises(self) -> bool:
@@ -217,7 +225,7 @@ class PublicConfiguration:
     @property
     def _share(self) -> float:
         """Of the planned noise in one draw: a round's comes in two halves if the server adds it pan-privately."""
-        return math.sqrt(0.5) if self.pan_private and self._server_noises else 1.0
+        return math.sqrt(0.5) if self.in_halves else 1.0
 
     # -- the account --------------------------------------------------------------------------------------------------
 

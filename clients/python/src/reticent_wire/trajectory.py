@@ -8,7 +8,8 @@ nothing came). So only the public *form* of an episode may be refused: its lengt
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+import numbers
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple, Protocol
 
 import numpy as np
@@ -16,6 +17,9 @@ from numpy.typing import NDArray
 
 from reticent_wire.clipping import clip_interval
 from reticent_wire.errors import InvalidInput
+
+LARGEST = 2**63 - 1
+"""The largest index that is told from larger ones; all of them are clipped alike."""
 
 
 class Trajectory(NamedTuple):
@@ -50,37 +54,40 @@ class Sizes(Protocol):
 def well_formed(sizes: Sizes, states: Any, actions: Any, rewards: Any, place: int | None = None) -> Trajectory:
     """The episode as arrays with every value in range: what is not a state, an action or a reward is clipped to one.
 
+    Any number is a value, also one beyond 64 bits, one that is not finite, or None (what JSON makes of NaN): it is clipped.
+
     Raises:
       InvalidInput: its public form is wrong: lengths, or what kind of numbers there are. No value is quoted.
     """
-    earned = plain_array("rewards", rewards)
-    if earned.shape != (sizes.horizon,) or earned.dtype.kind not in "iuf":
-        raise InvalidInput("rewards.shape", earned.shape, f"{sizes.horizon} numbers", "send one reward per step")
+    formed = _formed(sizes, states, actions, rewards)
     return Trajectory(
-        _indices("states", states, sizes.horizon + 1, sizes.states),
-        _indices("actions", actions, sizes.horizon, sizes.actions),
-        clip_reward(earned),
+        clip_index(formed.states, sizes.states),
+        clip_index(formed.actions, sizes.actions),
+        clip_reward(formed.rewards),
         place,
     )
 
 
-def all_well_formed(sizes: Sizes, episodes: Sequence[Any], places: Sequence[int | None]) -> list[Trajectory]:
-    """:func:`well_formed` of several episodes, each with ``states``, ``actions`` and ``rewards``, in one go.
+def each_well_formed(
+    sizes: Sizes, episodes: Sequence[Any], places: Sequence[int | None]
+) -> list[Trajectory | InvalidInput]:
+    """:func:`well_formed` of several episodes, each with ``states``, ``actions`` and ``rewards``.
 
-    Raises:
-      InvalidInput: one of them is not; ask :func:`well_formed` which.
+    A wrong form is the problem of its own episode, and changes nothing about the others.
     """
-    count = len(episodes)
-    states, actions, rewards = (
-        plain_array(field, [getattr(one, field) for one in episodes]) for field in ("states", "actions", "rewards")
-    )
-    shapes = ((count, sizes.horizon + 1), (count, sizes.horizon), (count, sizes.horizon))
-    if (states.shape, actions.shape, rewards.shape) != shapes or not (
-        states.dtype.kind in "iu" and actions.dtype.kind in "iu" and rewards.dtype.kind in "iuf"
-    ):
-        raise InvalidInput("episodes", "some other form", "whole episodes of H steps", "send each by itself")
-    inside = (clip_index(states, sizes.states), clip_index(actions, sizes.actions), clip_reward(rewards))
-    return [Trajectory(*each) for each in zip(*inside, places, strict=True)]
+    found: list[Trajectory | InvalidInput] = []
+    for one, place in zip(episodes, places, strict=True):
+        try:
+            found.append(_formed(sizes, one.states, one.actions, one.rewards)._replace(place=place))
+        except InvalidInput as wrong:
+            found.append(wrong)
+    good = [one for one in found if isinstance(one, Trajectory)]
+    if not good:
+        return found
+    all_of_them = together(good)
+    states, actions = clip_index(all_of_them.states, sizes.states), clip_index(all_of_them.actions, sizes.actions)
+    inside = zip(states, actions, clip_reward(all_of_them.rewards), strict=True)
+    return [Trajectory(*next(inside), one.place) if isinstance(one, Trajectory) else one for one in found]
 
 
 def plain_array(field: str, values: Any) -> NDArray[Any]:
@@ -91,7 +98,7 @@ def plain_array(field: str, values: Any) -> NDArray[Any]:
     """
     try:
         return np.asarray(values)
-    except ValueError:
+    except (ValueError, OverflowError, RecursionError):
         raise InvalidInput(
             field, type(values).__name__, "an array of numbers", "send numbers, all of one kind"
         ) from None
@@ -130,10 +137,60 @@ def index_within(index: Any, below: int) -> int:
     return int(clip_interval(number_of(index), 0.0, below - 1.0))
 
 
-def _indices(field: str, values: Any, length: int, below: int) -> NDArray[np.int64]:
-    numbers = plain_array(field, values)
-    if numbers.shape != (length,):
-        raise InvalidInput(f"{field}.shape", numbers.shape, f"({length},)", "send one whole episode of H steps")
-    if numbers.dtype.kind not in "iu":
-        raise InvalidInput(f"{field}.dtype", numbers.dtype, "integers", "number states and actions from 0")
-    return clip_index(numbers, below)
+def whole_number(value: Any) -> Any:
+    """A number of 64 bits for one that stands where an index belongs, clipped; None and NaN count as 0.
+
+    What is no number, or has a fraction, is of another kind and is left as it is.
+    """
+    if value is None:
+        return 0
+    if isinstance(value, float):
+        if math.isnan(value):
+            return 0
+        if math.isfinite(value) and not value.is_integer():
+            return value
+        value = int(min(max(value, -float(LARGEST)), float(LARGEST)))
+    if isinstance(value, bool) or not isinstance(value, numbers.Integral):
+        return value
+    return min(max(int(value), -LARGEST), LARGEST)
+
+
+def _formed(sizes: Sizes, states: Any, actions: Any, rewards: Any) -> Trajectory:
+    """The episode as arrays of its public form, whose values may still be out of range.
+
+    Raises:
+      InvalidInput: its public form is wrong.
+    """
+    earned = _numbers("rewards", rewards, "iuf", _reward)
+    if earned.shape != (sizes.horizon,) or earned.dtype.kind not in "iuf":
+        raise InvalidInput("rewards.shape", earned.shape, f"{sizes.horizon} numbers", "send one reward per step")
+    return Trajectory(
+        _indices("states", states, sizes.horizon + 1),
+        _indices("actions", actions, sizes.horizon),
+        earned.astype(np.float64),
+    )
+
+
+def _indices(field: str, values: Any, length: int) -> NDArray[np.int64]:
+    found = _numbers(field, values, "i", whole_number)
+    if found.shape != (length,):
+        raise InvalidInput(f"{field}.shape", found.shape, f"({length},)", "send one whole episode of H steps")
+    if found.dtype.kind not in "iu":
+        raise InvalidInput(f"{field}.dtype", found.dtype, "integers", "number states and actions from 0")
+    inside: NDArray[np.int64] = np.minimum(found, LARGEST).astype(np.int64)
+    return inside
+
+
+def _numbers(field: str, values: Any, kinds: str, number: Callable[[Any], Any]) -> NDArray[Any]:
+    """An array of a list's numbers. Where one of them makes NumPy choose another kind than ``kinds``, such as one beyond 64
+    bits, each is brought to a number by itself first."""
+    found = plain_array(field, values)
+    if found.dtype.kind in kinds or not isinstance(values, list | tuple):
+        return found
+    return plain_array(field, [number(value) for value in values])
+
+
+def _reward(value: Any) -> Any:
+    if value is None:
+        return math.nan
+    return min(max(value, -LARGEST), LARGEST) if isinstance(value, numbers.Integral) else value

@@ -232,6 +232,7 @@ def _begin_again(tx: Connection, deployment: Deployment, clock: Any, halted: str
         _remember_visits(tx, schedule, released)
     for number in range(released, current):
         deployment._open_round(tx, number)
+        deployment._close_sum(tx, number)
         records.seal_round(tx, number)
         if mechanism.wire == "messages":  # its batch may be among what was lost, and there is never a second one
             records.insert_new(tx, BATCHES, round=number, id=uuid.uuid4().hex, users=0)

@@ -90,9 +90,7 @@ async def act(episode: Episode, body: schemas.Act, handlers: At) -> schemas.Acti
     pinned = deployment.pinned(body.token, episode)
     if not deployment.remembers(pinned.version):
         await run_in_threadpool(deployment.billboard, pinned.version)
-    action = deployment.act(pinned, body.step, body.state)
-    board = deployment.billboard(pinned.version).published
-    probability = board.probability(body.step, body.state, pinned.place, action)
+    action, probability = deployment.decide(pinned, body.step, body.state)
     return schemas.Action(action=action, probability=probability, version=pinned.version)
 
 

@@ -2,7 +2,9 @@
 """Many users in one request: for an app's backend that has them anyway, a request each is most of what they cost.
 
 Members are independent: each gets, in her place, the answer that she would have got by herself, and whoever is refused
-keeps nobody from being admitted or counted. Only a body of another form and a store that fails concern the whole group; it
+keeps nobody from being admitted or counted. That holds for a member's *form* too: members are read one by one
+(:mod:`reticent.service.http.members`), so that what one user's app makes of her episode changes no other's answer, nor the
+status of the request. Only a body that is no list of 1 to 256 members and a store that fails concern the whole group; it
 may be sent again then, as every request may.
 """
 
@@ -10,11 +12,11 @@ from __future__ import annotations
 
 import time
 from collections.abc import Awaitable, Callable, Sequence
-from typing import TypeVar
+from typing import TypeVar, cast
 
 from fastapi import APIRouter, Depends
 
-from reticent.errors import ReticentError
+from reticent.errors import InvalidInput, ReticentError
 from reticent.service.http import schemas
 from reticent.service.http.episodes import At, RequestHandlers, comer, opened_answer, report_of
 from reticent.service.http.problems import documented, of_member
@@ -30,9 +32,9 @@ Answer = TypeVar("Answer")
 @router.post("/episodes", responses=documented())
 async def open_all(body: schemas.OpenAll, handlers: At) -> schemas.AllOpened:
     """Serve users who come together, each as `POST /v1/episodes` would; places are theirs in this order."""
-    charge(len(body.users))
+    charge(len(body.each))
     now = time.time()
-    answers = await _answered([_comer(handlers, one, now) for one in body.users], handlers.admissions.join_all)
+    answers = await _answered([_comer(handlers, one, now) for one in body.each], handlers.admissions.join_all)
     return schemas.AllOpened(
         opened=[of_member(one) if isinstance(one, Exception) else opened_answer(one, handlers) for one in answers]
     )
@@ -41,43 +43,45 @@ async def open_all(body: schemas.OpenAll, handlers: At) -> schemas.AllOpened:
 @router.post("/trajectories", responses=documented())
 async def submit_trajectories(body: schemas.Trajectories, handlers: At) -> schemas.Receipts:
     """Joint model: learn from whole episodes, each as `POST /v1/episodes/{episode}/trajectory` would."""
-    charge(len(body.trajectories))
-    sent = [(one.token, one.episode, Sent(one.states, one.actions, one.rewards)) for one in body.trajectories]
-    return await _receipts(handlers, handlers.deployment.trajectories(sent), [one.episode for one in body.trajectories])
+    charge(len(body.each))
+    read = [one for one in body.each if not isinstance(one, InvalidInput)]
+    sent = [(one.token, one.episode, Sent(one.states, one.actions, one.rewards)) for one in read]
+    formed = iter(handlers.deployment.trajectories(sent))
+    return await _receipts(handlers, [one if isinstance(one, InvalidInput) else next(formed) for one in body.each])
 
 
 @router.post("/reports", responses=documented())
 async def submit_reports(body: schemas.Reports, handlers: At) -> schemas.Receipts:
     """Local model: learn from reports that were noised on their users' devices, each by itself."""
-    charge(len(body.reports))
-    return await _receipts(
-        handlers, [_report(handlers, one) for one in body.reports], [one.episode for one in body.reports]
-    )
+    charge(len(body.each))
+    return await _receipts(handlers, [_report(handlers, one) for one in body.each])
 
 
-def _comer(handlers: RequestHandlers, asked: schemas.Open, now: float) -> tuple[str, str | None] | ReticentError:
+def _comer(
+    handlers: RequestHandlers, asked: schemas.Open | InvalidInput, now: float
+) -> tuple[str, str | None] | ReticentError:
     """Who comes, if she may."""
     try:
-        return comer(asked, handlers, now)
+        return asked if isinstance(asked, InvalidInput) else comer(asked, handlers, now)
     except ReticentError as refusal:
         return refusal
 
 
-def _report(handlers: RequestHandlers, sent: schemas.ReportOf) -> Submission | ReticentError:
+def _report(handlers: RequestHandlers, sent: schemas.ReportOf | InvalidInput) -> Submission | ReticentError:
     try:
-        return report_of(sent.episode, sent, handlers)
+        return sent if isinstance(sent, InvalidInput) else report_of(sent.episode, sent, handlers)
     except ReticentError as refusal:
         return refusal
 
 
-async def _receipts(
-    handlers: RequestHandlers, formed: Sequence[Submission | ReticentError], episodes: list[str]
-) -> schemas.Receipts:
+async def _receipts(handlers: RequestHandlers, formed: Sequence[Submission | ReticentError]) -> schemas.Receipts:
     versions = await _answered(formed, handlers.submissions.join_all)
     return schemas.Receipts(
         receipts=[
-            of_member(version) if isinstance(version, Exception) else schemas.Receipt(episode=episode, version=version)
-            for episode, version in zip(episodes, versions, strict=True)
+            schemas.Receipt(episode=one.token.episode, version=version)
+            if isinstance(one, Submission) and not isinstance(version, Exception)
+            else of_member(cast(Exception, version))
+            for one, version in zip(formed, versions, strict=True)
         ]
     )
 

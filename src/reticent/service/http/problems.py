@@ -14,6 +14,7 @@ from sqlalchemy.exc import TimeoutError as PoolTimeout
 from starlette.exceptions import HTTPException
 
 from reticent.errors import InvalidInput
+from reticent.service.http.members import place_of
 from reticent.service.http.schemas import Problem
 from reticent.service.rounds.refusals import Refusal
 from reticent.service.secrets import Damaged
@@ -98,11 +99,10 @@ def install(app: FastAPI) -> None:
     @app.exception_handler(RequestValidationError)
     async def malformed(_: Request, error: RequestValidationError) -> JSONResponse:
         # The input is not repeated: it may be a user's data, or a number that JSON cannot say.
-        # Nor is the name of a field that nobody knows: it is the caller's text, and logs and pages show answers.
         first = error.errors()[0]
-        where = first["loc"][:-1] if first["type"] == "extra_forbidden" else first["loc"]
-        field = ".".join(str(part) for part in where[1:]) or str(where[0])
-        return problem("invalid-input", 422, f"{field}: {first['msg']}", field=field, bound=first["msg"])
+        body, *inside = first["loc"]
+        field, bound = place_of({**first, "loc": inside}, str(body))
+        return problem("invalid-input", 422, f"{field}: {bound}", field=field, bound=bound)
 
     @app.exception_handler(HTTPException)
     async def plain(_: Request, error: HTTPException) -> JSONResponse:

@@ -10,7 +10,7 @@ place that says what is wrong with a request.
 from __future__ import annotations
 
 import re
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterable
 from typing import Any
 
 from pydantic import BaseModel, ValidationError
@@ -55,9 +55,8 @@ class Quick:
         body = await _body(receive)
         if body is None:  # whoever asked has gone
             return
-        try:
-            read = schema.model_validate_json(body)
-        except ValidationError:
+        read = _read(schema, body)
+        if read is None:
             await self._app(scope, _again(body, receive), send)
             return
         try:
@@ -74,10 +73,29 @@ class Quick:
         await send({"type": "http.response.body", "body": content})
 
 
+def _read(schema: type[BaseModel], body: bytes) -> BaseModel | None:
+    """The body as its route's schema reads it; None if it is refused. A group's members are read one by one."""
+    if issubclass(schema, schemas.OpenAll | schemas.Trajectories | schemas.Reports):
+        return schema.apart(body)
+    try:
+        return schema.model_validate_json(body)
+    except ValidationError:
+        return None
+
+
+def _is_json(headers: Iterable[tuple[bytes, bytes]]) -> bool:
+    """Whether the content is JSON, as the framework tells it: parameters and kinds such as ``problem+json`` included."""
+    for name, value in headers:
+        if name == b"content-type":
+            kind = value.partition(b";")[0].strip().lower()
+            return kind == b"application/json" or (kind.startswith(b"application/") and kind.endswith(b"+json"))
+    return False
+
+
 def _route(scope: Scope) -> tuple[Route, dict[str, str], int] | None:
     """Which route a request takes, what its path says, and the status of a success; None if the framework is to tell."""
     path = scope["path"]
-    if JSON not in scope["headers"]:
+    if not _is_json(scope["headers"]):
         return None
     if path in BY_PATH:
         route, status = BY_PATH[path]

@@ -3,19 +3,36 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, ClassVar, Generic, Literal, Self, TypeVar, cast
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import (
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    ValidationError,
+    ValidatorFunctionWrapHandler,
+    WithJsonSchema,
+    WrapValidator,
+)
 
+from reticent.errors import InvalidInput
+from reticent.service.http import members
 from reticent_wire.limits import LARGEST_GROUP
+from reticent_wire.trajectory import whole_number
 
 IDENTITY = r"^[0-9a-f]{32}$"
 INDEX = 2**31 - 1
 
 Token = Annotated[str, Field(min_length=1, max_length=512)]
 Index = Annotated[int, Field(ge=0, le=INDEX)]
-Word = Annotated[int, Field(ge=-(2**63), le=2**63 - 1)]
-"""A whole number of 64 bits. A user's values are clipped to what they can be, and not refused."""
+State = Annotated[int, BeforeValidator(whole_number), WithJsonSchema({"type": ["integer", "null"]})]
+"""Where a user is: any number, clipped to what states there are."""
+
+Whole = Annotated[Any, WithJsonSchema({"type": ["integer", "null"]})]
+Real = Annotated[Any, WithJsonSchema({"type": ["number", "null"]})]
+"""A user's values. They are clipped to what they can be and not refused, by
+:func:`reticent_wire.trajectory.well_formed`. JSON says null where a program has NaN."""
 
 
 class _Strict(BaseModel):
@@ -46,20 +63,20 @@ class Open(_Strict):
 
 
 class Act(_Strict):
-    """Where the user is: 0-based step and state."""
+    """Where the user is: 0-based step and state. A state that does not exist is taken for the nearest one."""
 
     token: Token
     step: Index
-    state: Index
+    state: State
 
 
 class Trajectory(_Strict):
     """A whole episode: H + 1 states, H actions, H rewards. Values out of range are clipped."""
 
     token: Token
-    states: Annotated[list[Word], Field(min_length=2, max_length=100_001)]
-    actions: Annotated[list[Word], Field(min_length=1, max_length=100_000)]
-    rewards: Annotated[list[float], Field(min_length=1, max_length=100_000)]
+    states: Annotated[list[Whole], Field(min_length=2, max_length=100_001)]
+    actions: Annotated[list[Whole], Field(min_length=1, max_length=100_000)]
+    rewards: Annotated[list[Real], Field(min_length=1, max_length=100_000)]
 
 
 class Empty(_Strict):
@@ -120,10 +137,43 @@ class Opened(BaseModel):
     reference: int | None = None
 
 
-class OpenAll(_Strict):
+M = TypeVar("M", bound=BaseModel)
+
+
+def _by_itself(value: Any, read: ValidatorFunctionWrapHandler) -> Any:
+    """A member, or what is wrong with its form; the group is read on."""
+    try:
+        return read(value)
+    except ValidationError as wrong:
+        return members.malformed(wrong)
+
+
+class _Group(_Strict, Generic[M]):
+    """A body of many users' requests. ``member`` reads one, and ``name`` is the list's."""
+
+    member: ClassVar[type[BaseModel]]
+    name: ClassVar[str]
+
+    @classmethod
+    def apart(cls, body: bytes) -> Self | None:
+        """The group with each member read by itself, whatever the others are; None if its own form is another."""
+        cut = members.cut(body, cls.name)
+        if cut is None or not 0 < len(cut) <= LARGEST_GROUP:
+            return None
+        given: dict[str, Any] = {cls.name: [members.read_member(cls.member, one) for one in cut]}
+        return cls.model_construct(**given)
+
+    @property
+    def each(self) -> list[M | InvalidInput]:
+        """The members in their order, or what is wrong with one."""
+        return cast("list[M | InvalidInput]", getattr(self, self.name))
+
+
+class OpenAll(_Group[Open]):
     """Users who come together."""
 
-    users: Annotated[list[Open], Field(min_length=1, max_length=LARGEST_GROUP)]
+    member, name = Open, "users"
+    users: Annotated[list[Annotated[Open, WrapValidator(_by_itself)]], Field(min_length=1, max_length=LARGEST_GROUP)]
 
 
 class TrajectoryOf(Trajectory):
@@ -132,10 +182,13 @@ class TrajectoryOf(Trajectory):
     episode: Annotated[str, Field(pattern=IDENTITY)]
 
 
-class Trajectories(_Strict):
+class Trajectories(_Group[TrajectoryOf]):
     """Episodes that are submitted together."""
 
-    trajectories: Annotated[list[TrajectoryOf], Field(min_length=1, max_length=LARGEST_GROUP)]
+    member, name = TrajectoryOf, "trajectories"
+    trajectories: Annotated[
+        list[Annotated[TrajectoryOf, WrapValidator(_by_itself)]], Field(min_length=1, max_length=LARGEST_GROUP)
+    ]
 
 
 class ReportOf(Report):
@@ -144,10 +197,13 @@ class ReportOf(Report):
     episode: Annotated[str, Field(pattern=IDENTITY)]
 
 
-class Reports(_Strict):
+class Reports(_Group[ReportOf]):
     """Noised reports that are submitted together."""
 
-    reports: Annotated[list[ReportOf], Field(min_length=1, max_length=LARGEST_GROUP)]
+    member, name = ReportOf, "reports"
+    reports: Annotated[
+        list[Annotated[ReportOf, WrapValidator(_by_itself)]], Field(min_length=1, max_length=LARGEST_GROUP)
+    ]
 
 
 class AllOpened(BaseModel):

@@ -3,8 +3,8 @@ r"""Canaries of a running service: rounds that nobody is in, whose noise everybo
 
 With every release of users' data the service makes ``count`` releases of *canary rounds*: the places of such a round are
 taken by nobody, its sum is zero and known to be, and it goes through the functions that end users' rounds
-(``first_sum``, ``round_noise``, ``close``) in the same process, at the same time and with the same source of noise. What
-comes out is noise alone. It is published, and an e-process bets on it (:mod:`reticent.audit.sequential`), in units of the
+(``first_sum``, ``closing_half``, ``round_noise``, ``close``) in the same process, at the same time and with the same
+source of noise. What comes out is noise alone. It is published, and an e-process bets on it (:mod:`reticent.audit.sequential`), in units of the
 *guarantee's* table of noise and not of the code that draws it.
 
 **Formal guarantee.** While noise is at least as large as promised, an alarm is *ever* raised with probability at most α,
@@ -79,7 +79,8 @@ class Canaries:
         mechanism, (state, plan), active = self._mechanism, self._beginning, self._promised > 0
         rows = [np.zeros((0, int(active.sum())))]
         for _ in range(self.count):
-            _, released = mechanism.close(0, state, plan, mechanism.first_sum(), mechanism.round_noise())
+            nobodys = mechanism.first_sum() + mechanism.closing_half()
+            _, released = mechanism.close(0, state, plan, nobodys, mechanism.round_noise())
             rows.append((released[active] / self._promised[active])[None])
         return np.concatenate(rows)
 

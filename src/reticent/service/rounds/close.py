@@ -23,7 +23,7 @@ from reticent.service.billboards import Billboard
 from reticent.service.durability.rollback_guard import RollbackGuard, RolledBack, require_same_past
 from reticent.service.public_configuration import PublicConfiguration
 from reticent.service.rounds.refusals import Refusal
-from reticent.service.secrets import Secrets
+from reticent.service.secrets import Damaged, Secrets
 from reticent.service.store import records, tables
 from reticent.service.store.engine import Store
 
@@ -86,10 +86,35 @@ class Rounds(abc.ABC):
 
     def _seal(self, tx: Connection, number: int) -> None:
         """End the open round and open the next; the caller holds the deployment's lock."""
+        self._close_sum(tx, number)
         records.seal_round(tx, number)
         if number + 1 < self.releases:
             self._open_round(tx, number + 1)
         records.change_deployment(tx, open_round=number + 1)
+
+    def _close_sum(self, tx: Connection, number: int) -> None:
+        """Pan-privately, let the second half of a round's noise into its sum, in the transaction that seals it.
+
+        A sealed round may wait for its planner while the next one is open. Whoever looks into the store then must not find
+        the same first half under a sum that has had another user: so what a sealed round keeps is its release already.
+        """
+        if self.configuration.in_halves:
+            row = records.round_of(tx, number, lock=True)
+            closed = self._total(number, row.total) + self.configuration.closing_half()
+            records.set_total(tx, number, self.secrets.seal(closed.tobytes(), _closed(number)))
+
+    def _closed_total(self, number: int, sealed: bytes) -> np.ndarray:
+        """The sum of a sealed round, with all the noise that it gets before its release.
+
+        The label says whether the second half is in. A store that an earlier version sealed a round in has it without, and
+        it is added here: no round is released with less than its noise.
+        """
+        if not self.configuration.in_halves:
+            return self._total(number, sealed)
+        try:
+            return self._array(self.secrets.unseal(sealed, _closed(number)))
+        except Damaged:
+            return self._total(number, sealed) + self.configuration.closing_half()
 
     def _open_round(self, tx: Connection, number: int) -> None:
         total = self.secrets.seal(self.configuration.first_sum().tobytes(), f"round {number}")
@@ -166,10 +191,12 @@ class Rounds(abc.ABC):
             current, rows = records.learner(tx), records.unreleased(tx)
         self.secrets.unseal(current.state, f"learner {current.version}")
         for row in rows:
-            self.secrets.unseal(row.total, f"round {row.number}")
+            (self._closed_total if row.state == "sealed" else self._total)(row.number, row.total)
 
     def _total(self, number: int, sealed: bytes) -> np.ndarray:
-        content = self.secrets.unseal(sealed, f"round {number}")
+        return self._array(self.secrets.unseal(sealed, f"round {number}"))
+
+    def _array(self, content: bytes) -> np.ndarray:
         return np.frombuffer(content, np.int64).reshape(self.configuration.noise_scale.shape)
 
     # -- what is published --------------------------------------------------------------------------------------------
@@ -218,3 +245,8 @@ class Rounds(abc.ABC):
         """The public clock's row, and the number of releases."""
         with self.store.read() as tx:
             return records.deployment(tx), records.learner_version(tx)
+
+
+def _closed(number: int) -> str:
+    """Where the sum of a sealed round is, once it has all of its noise."""
+    return f"closed round {number}"

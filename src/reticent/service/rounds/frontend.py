@@ -31,6 +31,7 @@ from reticent.service.store import records, tables
 from reticent.service.store.engine import Store
 from reticent.service.store.migrations import layout_of, require_layout
 from reticent_wire.shuffling import Tally
+from reticent_wire.trajectory import clip_index
 
 TICK = 10.0
 """Seconds between notes of how long the last round has waited."""
@@ -178,13 +179,25 @@ class Frontend(Submissions):
 
     def act(self, pinned: EpisodeToken, step: int, state: int) -> int:
         """The action of the pinned version; the same whenever it is asked for."""
-        for field, value, below in (
-            ("step", step, self.configuration.published.horizon),
-            ("state", state, self.configuration.published.states),
-        ):
-            if not 0 <= value < below:  # where she is, is hers: no message says it
-                raise InvalidInput(field, "out of range", f"an integer from 0 to {below - 1}", "correct the request")
-        return self.billboard(pinned.version).act(step, state, pinned.place, self.secrets.coin(pinned.episode, step))
+        action, _ = self.decide(pinned, step, state)
+        return action
+
+    def decide(self, pinned: EpisodeToken, step: int, state: int) -> tuple[int, float]:
+        """The action of the pinned version, and with what probability it was chosen.
+
+        Where she is, is hers: a state that does not exist is taken for the nearest one, as on a device and in what she
+        submits later. A refusal would show it.
+
+        Raises:
+          InvalidInput: there is no such step.
+        """
+        published = self.configuration.published
+        if not 0 <= step < published.horizon:
+            bound = f"an integer from 0 to {published.horizon - 1}"
+            raise InvalidInput("step", "out of range", bound, "correct the request")
+        here, board = int(clip_index(state, published.states)), self.billboard(pinned.version)
+        action = board.act(step, here, pinned.place, self.secrets.coin(pinned.episode, step))
+        return action, board.published.probability(step, here, pinned.place, action)
 
     def submit_batch(self, batch: str, number: int, users: int, ones: np.ndarray, messages: np.ndarray) -> int:
         """Take a shuffler's batch of a sealed round; says of how many users. The first batch of a round is the only one.

@@ -112,7 +112,7 @@ class Releases(Rounds):
             if row.state != "sealed" or current.version != number:
                 return  # another worker was faster
             state = self._state(current)
-            total = self._total(number, row.total)
+            total = self._closed_total(number, row.total)
             lost = self.configuration.wire == "messages" and not records.has_batch(tx, number)
             if lost:
                 LOG.warning("round %d is released without a batch: none came in time", number)

@@ -10,7 +10,7 @@ after the commit.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 from sqlalchemy.engine import Connection
@@ -21,6 +21,8 @@ from reticent.service.rounds.refusals import Refusal
 from reticent.service.secrets import EpisodeToken
 from reticent.service.store import records
 from reticent_wire.trajectory import Trajectory
+
+T = TypeVar("T")
 
 
 class Sent(NamedTuple):
@@ -91,17 +93,16 @@ class Submissions(Admissions):
         return Submission(pinned, self.configuration.played(Sent(states, actions, rewards), pinned.place))
 
     def trajectories(self, several: Sequence[tuple[str, str, Sent]]) -> list[Submission | ReticentError]:
-        """:meth:`trajectory` of several, each by token, episode and what was sent; whoever is refused is told why."""
-        try:
-            if self.configuration.wire == "trajectory":
-                pinned = [self._learning_token(token, episode) for token, episode, _ in several]
-                played = self.configuration.all_played(
-                    [sent for _, _, sent in several], [token.place for token in pinned]
-                )
-                return [Submission(*each) for each in zip(pinned, played, strict=True)]
-        except ReticentError:
-            pass  # somebody is refused; one by one, then
-        return [_or_refusal(self.trajectory, token, episode, *sent) for token, episode, sent in several]
+        """:meth:`trajectory` of several, each by token, episode and what was sent; whoever is refused is told why.
+
+        Members are formed one by one, always: there is no way that is taken only if one of them is malformed.
+        """
+        if self.configuration.wire != "trajectory":
+            return [_or_refusal(self.trajectory, token, episode, *sent) for token, episode, sent in several]
+        pinned = [_or_refusal(self._learning_token, token, episode) for token, episode, _ in several]
+        places = [one.place if isinstance(one, EpisodeToken) else None for one in pinned]
+        played = self.configuration.each_played([sent for _, _, sent in several], places)
+        return [_formed_by(*each) for each in zip(pinned, played, strict=True)]
 
     def empty(self, token: str, episode: str) -> Submission:
         """An empty contribution; see :meth:`submit_empty`."""
@@ -271,8 +272,15 @@ class Submissions(Admissions):
                 return None
 
 
-def _or_refusal(form: Callable[..., Submission], *sent: Any) -> Submission | ReticentError:
+def _or_refusal(form: Callable[..., T], *sent: Any) -> T | ReticentError:
     try:
         return form(*sent)
     except ReticentError as refusal:
         return refusal
+
+
+def _formed_by(token: EpisodeToken | ReticentError, played: Trajectory | ReticentError) -> Submission | ReticentError:
+    """A member's submission, or the first thing that is wrong with it."""
+    if isinstance(token, ReticentError):
+        return token
+    return played if isinstance(played, ReticentError) else Submission(token, played)

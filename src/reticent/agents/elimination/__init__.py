@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Elimination with optimism: privacy costs an additive term (docs/theory/elimination.md). Importing registers the agents."""
+"""Elimination with optimism: privacy costs an additive term. Importing this package registers the agents."""
 
 from reticent.agents.elimination import options
 

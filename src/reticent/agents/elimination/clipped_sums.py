@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 r"""Noisy sums of users' vectors, each clipped as a whole to the unit ball.
 
-Formal guarantee (Lemma 0). Whatever a user's episode is, their vector has 2-norm at most 1 when it reaches the round's sum (or
-leaves the device, in the local model), and what is not a number counts as zero. A user is in one round. Replacing a user
-therefore moves everything that is ever released by at most 2 in 2-norm, in one round; setting the contribution to zero moves it
-by at most 1. The scales that the vector was formed with are functions of earlier releases, so that rounds compose adaptively
-as one Gaussian mechanism.
+Formal guarantee (Lemma 0). Whatever a user's episode is, their vector has 2-norm at most 1 when it reaches the
+round's sum (or leaves the device, in the local model), and what is not a number counts as zero. A user is in one
+round. Replacing a user therefore moves everything that is ever released by at most 2 in 2-norm, in one round; setting
+the contribution to zero moves it by at most 1. The scales that the vector was formed with are functions of earlier
+releases, so that rounds compose adaptively as one Gaussian mechanism.
 """
 
 from __future__ import annotations

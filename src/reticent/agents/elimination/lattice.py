@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 r"""The exact oracle: a lattice of spacing 1/q on the simplices, with all values computed once.
 
-Every point of a simplex in :math:`\mathbb R^d` is within ℓ₁ distance 2a/q of a lattice point, a = ⌊d/2⌋⌈d/2⌉/d (round by largest
-remainders). Two points at that distance predict :math:`\langle x,\theta\rangle` differently by at most (a/q)(max x − min x), which
-is the bias β that the radius has to carry (docs/theory/elimination.md, "A grid as oracle"). With it the theorem holds for
-this search as it is.
+Every point of a simplex in :math:`\mathbb R^d` is within ℓ₁ distance 2a/q of a lattice point, a = ⌊d/2⌋⌈d/2⌉/d (round
+by largest remainders). Two points at that distance predict :math:`\langle x,\theta\rangle` differently by at most
+(a/q)(max x − min x), which is the bias β that the radius has to carry (docs/theory/elimination.md, "A grid as
+oracle"). With it the theorem holds for this search as it is.
 """
 
 from __future__ import annotations

@@ -1,13 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
 r"""Elimination with optimism on a public schedule of sweeps (docs/theory/elimination.md).
 
-A sweep serves the most promising model that no release contradicts to n₀, 2n₀, 4n₀, … users. After each round the released mean
-return is compared with what the model promised. If it is off by more than κ of its errors the model is *caught*: the rest of the
-sweep is served the last model that passed a whole sweep, and the next sweep begins with a new model. Every release also adds one
-linear constraint to what is left of the parameters.
+A sweep serves the most promising model that no release contradicts to n₀, 2n₀, 4n₀, … users. After each round the
+released mean return is compared with what the model promised. If it is off by more than κ of its errors the model is
+*caught*: the rest of the sweep is served the last model that passed a whole sweep, and the next sweep begins with a
+new model. Every release also adds one linear constraint to what is left of the parameters.
 
-Everything but the released sum is a function of earlier releases and of public numbers. Nothing here knows whether the sum
-carries noise.
+Everything but the released sum is a function of earlier releases and of public numbers. Nothing here knows whether
+the sum carries noise.
 """
 
 from __future__ import annotations
@@ -55,7 +55,8 @@ class Memory(NamedTuple):
     """What the learner knows between rounds: a function of releases.
 
     Attributes:
-      search: the oracle's state. candidate, fallback: η of the model that is tested, and of the last one that passed a sweep.
+      search: the oracle's state. candidate, fallback: η of the model that is tested, and of the last one that passed
+        a sweep.
       caught: whether this sweep has caught its model. catches: how many were caught in all.
       evidence: about the candidate.
     """

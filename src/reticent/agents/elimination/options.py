@@ -39,8 +39,9 @@ class EliminationOptions:
     """Every option of ``elimination``.
 
     Attributes:
-      calibration: ``practical``, or ``theorem`` for the constants of docs/theory/elimination.md. These set the first size, the
-        number of sweeps, radius and threshold, and do not pool; the options for them are then of no account.
+      calibration: ``practical``, or ``theorem`` for the constants of docs/theory/elimination.md. These set the first
+        size, the number of sweeps, radius and threshold, and do not pool; the options for them are then of no
+        account.
       oracle: ``population`` (approximate, any dimension) or ``lattice`` (exact, few dimensions, one θ for all steps).
       candidates: members of the population, or the most points of the lattice.
       proposals: moves of every member after a release.
@@ -81,7 +82,8 @@ class PrivateEliminationOptions(EliminationOptions):
     """Every option of ``private-elimination``.
 
     Attributes:
-      trust: who is trusted with raw data: the server (``joint``), nobody but a shuffler (``shuffle``), or nobody (``local``).
+      trust: who is trusted with raw data: the server (``joint``), nobody but a shuffler (``shuffle``), or nobody
+        (``local``).
       epsilon, delta: the promise.
       adjacency: what may change about one user: everything (``replace``), or their contribution is zero (``zero-out``).
       honest: in the shuffle model, the share of every round's users who can be relied upon to follow the protocol.

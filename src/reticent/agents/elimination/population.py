@@ -2,12 +2,12 @@
 r"""The approximate oracle: a population of parameters that moves into what is left of C and uphill in it.
 
 After every release each member makes a few proposals: a member that satisfies all constraints, moved towards or away from
-another member or a fresh point of the simplex, by a step whose length is log-uniform. A member that violates something takes a
-proposal that violates less; half of the others take one of larger value, the rest stay where they are and keep the
-population wide. C is convex, so that steps between members stay in it. Random numbers are public.
+another member or a fresh point of the simplex, by a step whose length is log-uniform. A member that violates
+something takes a proposal that violates less; half of the others take one of larger value, the rest stay where they
+are and keep the population wide. C is convex, so that steps between members stay in it. Random numbers are public.
 
-Nothing is claimed for it: it may miss the maximum, by ω, which adds ωK to the theorem's bound and nothing to what users are
-promised. The constraints of the last :data:`KEPT` releases are kept for new members.
+Nothing is claimed for it: it may miss the maximum, by ω, which adds ωK to the theorem's bound and nothing to what
+users are promised. The constraints of the last :data:`KEPT` releases are kept for new members.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ class Members(NamedTuple):
     values: Array
     violation: Array
     kept: Constraint
-    count: Array
+    releases: Array
 
 
 @jax.tree_util.register_dataclass
@@ -82,10 +82,10 @@ class Population:
     def narrow(
         self, model: Model, parameters: Parameters, state: Members, constraint: Constraint, key: Array
     ) -> Members:
-        place = state.count % self.capacity
+        place = state.releases % self.capacity
         kept: Constraint = jax.tree.map(lambda old, new: old.at[place].set(new), state.kept, constraint)
         violation = jnp.maximum(state.violation, violations(constraint, state.eta))
-        state = Members(state.eta, state.values, violation, kept, state.count + 1)
+        state = Members(state.eta, state.values, violation, kept, state.releases + 1)
 
         def again(members: Members, own: Array) -> tuple[Members, None]:
             return self._move(model, parameters, members, own), None

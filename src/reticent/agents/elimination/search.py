@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """The planning oracle: the most promising parameter that no release contradicts.
 
-The maximum of V^θ over a polytope is not a convex problem. :class:`~reticent.agents.elimination.lattice.Lattice` solves it
-exactly over finitely many points, as the theorem asks; it is for few dimensions.
+The maximum of V^θ over a polytope is not a convex problem. :class:`~reticent.agents.elimination.lattice.Lattice`
+solves it exactly over finitely many points, as the theorem asks; it is for few dimensions.
 :class:`~reticent.agents.elimination.population.Population` searches everywhere and is approximate.
 """
 

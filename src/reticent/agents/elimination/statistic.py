@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 r"""The one vector of a user, :math:`u=(\sqrt{1-\tau}\,(X-X_0)/R,\ \sqrt\tau\,(e-e_0)/R_e)`, and the plan's own constants.
 
-X are the features of the episode in the coordinates of η, summed over the steps of a group; :math:`e=\sum_hr_h-V_1(s_1)` is
-the return minus what the served model promised. By (1) of docs/theory/elimination.md,
-:math:`e-\langle X,\eta-\tilde\eta\rangle` has the mean 0 at the truth. The bounds R and R_e hold for every episode in which
-the plan's choices are taken, so that u is in the unit ball; the aggregator clips it all the same.
+X are the features of the episode in the coordinates of η, summed over the steps of a group;
+:math:`e=\sum_hr_h-V_1(s_1)` is the return minus what the served model promised. By (1) of docs/theory/elimination.md,
+:math:`e-\langle X,\eta-\tilde\eta\rangle` has the mean 0 at the truth. The bounds R and R_e hold for every episode in
+which the plan's choices are taken, so that u is in the unit ball; the aggregator clips it all the same.
 
 Everything here follows from the public plan.
 """

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """The public schedule: epochs of sweeps, each sweep a ladder of rounds that double.
 
-Epoch e has ``sweeps`` sweeps, a sweep of epoch e has the rounds of n₀, 2n₀, …, 2ᵉn₀ users. Inside a sweep no model is served
-to 2ʲn₀ users before it passed the test with half as many. The schedule depends on K and public settings only, never on
-data. The last round is cut where users end.
+Epoch e has ``sweeps`` sweeps, a sweep of epoch e has the rounds of n₀, 2n₀, …, 2ᵉn₀ users. Inside a sweep no model is
+served to 2ʲn₀ users before it passed the test with half as many. The schedule depends on K and public settings only,
+never on data. The last round is cut where users end.
 """
 
 from __future__ import annotations

@@ -5,8 +5,8 @@ With probability at least 1 − p, for an exact oracle,
 
 .. math:: \text{Regret}\le 2mn_0H+(3+2\sqrt m)\big[18s\sqrt{2\ell mK}+4m(E+1)\sigma\varpi\sqrt{2\ell}+12\beta K\big],
 
-where m bounds how often models are caught (Lemma 3), ℓ = ln(4K/p), ϖ = R_e + RW and E is the last epoch. Under local privacy
-:math:`s^2+\sigma^2\varpi^2` stands in the place of s², and σ = 0 in the additive term (Corollary 3).
+where m bounds how often models are caught (Lemma 3), ℓ = ln(4K/p), ϖ = R_e + RW and E is the last epoch. Under local
+privacy :math:`s^2+\sigma^2\varpi^2` stands in the place of s², and σ = 0 in the additive term (Corollary 3).
 """
 
 from __future__ import annotations
@@ -134,7 +134,7 @@ def width(constants: Constants, noise: Noise, users: float, level: float, bias: 
 
 
 def first_size(constants: Constants, noise: Noise, episodes: int, level: float, most: int, bias: float = 0.0) -> int:
-    """n₀: the least number of users with κ·b(n₀) ≤ H; smaller tests can catch nothing. At most K."""
+    """n₀: the least power of two with κ·b(n₀) ≤ H, at most K; smaller tests can catch nothing."""
     room = constants.horizon / threshold(most) - bias
     if room <= 0:
         return episodes

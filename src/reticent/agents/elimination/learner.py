@@ -130,6 +130,11 @@ class EliminationLearner(Learner[Array, Array, Array]):
         """The numbers of one vector: D features and the error."""
         return self.parameters.size + 1
 
+    @property
+    def starts(self) -> int:
+        """The numbers of what is told about first states: none, the model declares their distribution."""
+        return 0
+
     # -- the learner's interface --------------------------------------------------------------------------------------
 
     def init(self) -> AgentState:

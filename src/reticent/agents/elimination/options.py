@@ -55,8 +55,8 @@ class EliminationOptions:
 
     calibration: Literal["practical", "theorem"] = "practical"
     oracle: Literal["population", "lattice"] = "population"
-    candidates: int = 256
-    proposals: int = 4
+    candidates: int = 128
+    proposals: int = 2
     first: float = 1.0
     sweeps: int = 3
     radius: float = 2.5

@@ -55,11 +55,11 @@ class EliminationOptions:
 
     calibration: Literal["practical", "theorem"] = "practical"
     oracle: Literal["population", "lattice"] = "population"
-    candidates: int = 128
-    proposals: int = 2
+    candidates: int = 256
+    proposals: int = 4
     first: float = 1.0
     sweeps: int = 3
-    radius: float = 2.5
+    radius: float = 3.5
     threshold: float = 1.0
     pool: bool = True
     failure: float = 0.05

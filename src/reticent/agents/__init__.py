@@ -1,13 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
 """Every agent by name, one folder per family. Importing this package registers them."""
 
-from reticent.agents import bandits, evaluation, linear_mdp, linear_mixture, score, tabular
+from reticent.agents import bandits, elimination, evaluation, linear_mdp, linear_mixture, score, tabular
 from reticent.agents.registry import AGENTS, agent_rows, make_agent
 
 __all__ = [
     "AGENTS",
     "agent_rows",
     "bandits",
+    "elimination",
     "evaluation",
     "linear_mdp",
     "linear_mixture",

@@ -3,9 +3,11 @@
 
     python examples/make_log.py --out records            # pilot.csv and trial.csv
 
-Each day has three moments. Before each the user is tired or fresh, and gets one of three messages: rest, nudge or push.
-What helps differs between people, and the share of each kind between clinics. The pilot's records are public; the
-trial's users are from other clinics, and their messages were drawn at random with recorded probabilities.
+Each day has three moments. Before each the user is fresh or tired, and gets one of three messages: nudge, push or rest.
+A push moves early birds and tires night owls; a nudge is the reverse; rest helps whoever is tired. The pilot's clinics have
+mostly early birds, and its records are public. The trial's users are to be protected. They come from another clinic, with
+mostly night owls, so the plan that is best for the pilot is poor for them: there is something to learn. In both, messages
+were drawn at random with recorded probabilities, so the trial can be replayed.
 """
 
 from __future__ import annotations
@@ -16,48 +18,61 @@ from pathlib import Path
 import numpy as np
 import polars as pl
 
-MOODS, MESSAGES = ("fresh", "tired"), ("nudge", "push", "rest")
+KINDS, MOODS, MESSAGES = ("early bird", "night owl"), ("fresh", "tired"), ("nudge", "push", "rest")
 STEPS = 3
-PROBABILITIES = {"fresh": (0.5, 0.25, 0.25), "tired": (0.25, 0.25, 0.5)}
-
-FRESH_AFTER = {  # chance of being fresh at the next moment, by kind, mood and message
-    "early bird": {"fresh": (0.8, 0.9, 0.6), "tired": (0.5, 0.2, 0.7)},
-    "night owl": {"fresh": (0.5, 0.2, 0.8), "tired": (0.2, 0.1, 0.6)},
-}
-MOVES = {  # chance of moving in the half hour after
-    "early bird": {"fresh": (0.5, 0.9, 0.2), "tired": (0.4, 0.2, 0.1)},
-    "night owl": {"fresh": (0.7, 0.3, 0.2), "tired": (0.3, 0.1, 0.2)},
-}
+FRESH_AFTER = np.array(  # chance of being fresh at the next moment, by kind, mood and message
+    [
+        [[0.6, 0.8, 0.5], [0.2, 0.1, 0.8]],
+        [[0.8, 0.3, 0.6], [0.2, 0.1, 0.8]],
+    ]
+)
+MOVES = np.array(  # chance of moving in the half hour after
+    [
+        [[0.3, 0.9, 0.1], [0.1, 0.2, 0.1]],
+        [[0.9, 0.2, 0.1], [0.2, 0.1, 0.1]],
+    ]
+)
+PROBABILITY = 1 / len(MESSAGES)
 
 
 def people(users: int, clinics: dict[str, float], seed: int) -> pl.DataFrame:
-    """A long table: ``clinics`` maps each name to its share of early birds."""
+    """A long table, one row per user and moment: ``clinics`` maps each name to its share of early birds."""
     random = np.random.default_rng(seed)
-    rows = []
-    for user in range(users):
-        clinic = list(clinics)[user % len(clinics)]
-        kind = "early bird" if random.random() < clinics[clinic] else "night owl"
-        mood = MOODS[int(random.random() < 0.5)]
-        for step in range(STEPS):
-            chances = PROBABILITIES[mood]
-            message = random.choice(len(MESSAGES), p=chances)
-            moved = float(random.random() < MOVES[kind][mood][message])
-            then = MOODS[int(random.random() >= FRESH_AFTER[kind][mood][message])]
-            rows.append((user, step, clinic, mood, MESSAGES[message], moved, chances[message], then))
-            mood = then
-    columns = ("user", "step", "clinic", "mood", "message", "moved", "probability", "next")
-    return pl.DataFrame(rows, schema=columns, orient="row")
+    clinic = np.arange(users) % len(clinics)
+    kind = (random.random(users) >= np.array(list(clinics.values()))[clinic]).astype(int)
+    mood = random.integers(len(MOODS), size=users)
+    moments = []
+    for step in range(STEPS):
+        message = random.integers(len(MESSAGES), size=users)
+        moved = random.random(users) < MOVES[kind, mood, message]
+        following = (random.random(users) >= FRESH_AFTER[kind, mood, message]).astype(int)
+        moments.append(
+            pl.DataFrame(
+                {
+                    "user": np.arange(users),
+                    "step": np.full(users, step),
+                    "clinic": np.array(list(clinics))[clinic],
+                    "mood": np.array(MOODS)[mood],
+                    "message": np.array(MESSAGES)[message],
+                    "moved": moved.astype(float),
+                    "probability": np.full(users, PROBABILITY),
+                    "next": np.array(MOODS)[following],
+                }
+            )
+        )
+        mood = following
+    return pl.concat(moments).sort("user", "step")
 
 
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--out", type=Path, default=Path(), help="folder to write to")
     parser.add_argument("--pilot", type=int, default=4_000, help="users of the pilot")
-    parser.add_argument("--trial", type=int, default=20_000, help="users of the trial")
+    parser.add_argument("--trial", type=int, default=40_000, help="users of the trial")
     parser.add_argument("--seed", type=int, default=0)
     arguments = parser.parse_args()
     arguments.out.mkdir(parents=True, exist_ok=True)
-    pilot = people(arguments.pilot, {"north": 0.9, "east": 0.7, "south": 0.3, "west": 0.1}, arguments.seed)
+    pilot = people(arguments.pilot, {"north": 0.9, "east": 0.8, "south": 0.6, "west": 0.3}, arguments.seed)
     pilot.write_csv(arguments.out / "pilot.csv")
     people(arguments.trial, {"harbour": 0.15}, arguments.seed + 1).write_csv(arguments.out / "trial.csv")
     print(f"{arguments.out / 'pilot.csv'}: public records; {arguments.out / 'trial.csv'}: users to be protected")

@@ -113,7 +113,7 @@ def test_a_model_file_is_read_before_a_service_is_waited_for(users, tmp_path) ->
 
 def test_in_the_shuffle_model_the_command_brings_a_shuffler(users, tmp_path, monkeypatch) -> None:
     monkeypatch.setenv("RETICENT_SHUFFLER_KEY", SHUFFLER_KEY)
-    agent = "private-score-vi:trust=shuffle,epsilon=8,delta=1e-3"
+    agent = "private-score-vi:trust=shuffle,epsilon=8,delta=1e-3,first=60"
     with running_service(tmp_path, world=WORLD, episodes=60, agent=agent, rate_limit=0) as url:
         code, out, err = users("--url", url, "--users", 60, "--json")
         assert code == 0, err

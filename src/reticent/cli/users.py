@@ -14,7 +14,7 @@ import typer
 
 from reticent.cli.options import Json
 
-PATIENCE = 1.0
+PATIENCE = 0.25
 """Seconds that the last users of a round have before the trial's shuffler posts it."""
 
 
@@ -108,11 +108,11 @@ def connected(url: str, key: str | None, shuffler_key: str | None, **options: An
             yield client
             return
     note(
-        f"trust=shuffle: this process also runs the users' shuffler, which posts a round {PATIENCE:g} s after its last user"
+        f"trust=shuffle: this process also runs the users' shuffler, which posts a round {PATIENCE:g} s after its last admission"
     )
     connection = Connection(url, shuffler_key or "dev-shuffler-key")
     with Shuffler(connection, patience=PATIENCE) as shuffler, Client(url, key, shuffler=shuffler, **options) as client:
-        shuffler.start(PATIENCE / 2)
+        shuffler.start(PATIENCE / 4)
         yield client
         with contextlib.suppress(ReticentError):  # the service went away, which the summary says
             shuffler.post_due()  # sees which rounds are full now

@@ -109,3 +109,6 @@ def print_rehearsal(found: Rehearsal, deployment: Path, page: Path) -> None:
     print(answer(found))
     if found.chosen is not None:
         print(f"to serve  {deployment}\npage      {page}")
+        print(
+            f"next      reticent serve --dev --init --config {deployment}: a trial on this machine, without keys of its own"
+        )

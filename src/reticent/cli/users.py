@@ -108,7 +108,7 @@ def connected(url: str, key: str | None, shuffler_key: str | None, **options: An
             yield client
             return
     note(
-        f"trust=shuffle: this process also runs the users' shuffler, which posts a round {PATIENCE:g} s after its last admission"
+        f"trust=shuffle: this process also runs the users' shuffler, which posts a round {PATIENCE:g} s after it is full"
     )
     connection = Connection(url, shuffler_key or "dev-shuffler-key")
     with Shuffler(connection, patience=PATIENCE) as shuffler, Client(url, key, shuffler=shuffler, **options) as client:

@@ -1,4 +1,4 @@
-# Two commands set up everything on a machine that has Python 3.11 and nothing else:
+# Two commands set up everything on a machine that has Python 3.11 or newer and nothing else:
 #   make demo   install, run the main job on the demo world, say where picture and report are
 #   make test   install with the test tools, run the whole test suite
 PYTHON ?= python3
@@ -9,7 +9,7 @@ PIP    := $(BIN)/python -m pip install --quiet --disable-pip-version-check -c co
 DEMO   ?= results/demo
 PACKAGES := pyproject.toml clients/python/pyproject.toml
 
-.PHONY: demo serve-demo test client-test typescript-test guards verify soak mutants dependencies docs lint format clean
+.PHONY: demo serve-demo test readme client-test typescript-test guards verify soak mutants dependencies docs lint format clean
 
 demo: $(VENV)/.core
 	$(BIN)/reticent run --world mobile-health --agent private-score-vi --agent private-linopt-vi:calibration=paper --episodes 20000 --seeds 8 --out $(DEMO)
@@ -20,6 +20,10 @@ serve-demo: $(VENV)/.service
 
 test: $(VENV)/.dev
 	$(BIN)/python -m pytest -n 2 --dist worksteal
+
+# Every command of README.md as it is written there, in a fresh copy with an environment of its own; at most ten minutes.
+readme:
+	$(PYTHON) tests/readme/run_readme.py
 
 # The device's client by itself, in an environment that has NumPy and the test tools only.
 client-test:

@@ -10,23 +10,15 @@ Everything it stores is in a temporary directory and gone afterwards; its keys a
 from __future__ import annotations
 
 import argparse
-import contextlib
 import json
 import os
 import secrets
 import signal
-import subprocess
 import sys
 import tempfile
-import threading
-import time
-from collections.abc import Iterator
 from pathlib import Path
 
-from reticent_client import Connection, ServiceError, Unreachable
-
-PATIENCE = 120.0
-"""Seconds that the service may take to start: the first time, it compiles."""
+from reticent.cli.processes import DidNotStart, running, stopping, wait_until_healthy
 
 
 def main() -> int:
@@ -55,14 +47,6 @@ def main() -> int:
     return 0 if stop.is_set() else int(crowd.returncode)
 
 
-def stopping() -> threading.Event:
-    """An event that Ctrl-C sets. An exception could come between starting a process and knowing that it was started."""
-    asked = threading.Event()
-    for number in (signal.SIGINT, signal.SIGTERM):
-        signal.signal(number, lambda *_: asked.set())
-    return asked
-
-
 def read_arguments() -> argparse.Namespace:
     """The options of the command line."""
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0] if __doc__ else None)
@@ -88,39 +72,8 @@ def deployment(options: argparse.Namespace, directory: str) -> dict[str, object]
     }
 
 
-@contextlib.contextmanager
-def running(command: list[str], environment: dict[str, str], end: signal.Signals) -> Iterator[subprocess.Popen[bytes]]:
-    """A command of reticent while the block lasts, then told to ``end``.
-
-    It has a session of its own, so that Ctrl-C reaches this script alone, which ends things in their order.
-    """
-    process = subprocess.Popen([sys.executable, "-m", "reticent", *command], env=environment, start_new_session=True)
-    try:
-        yield process
-    finally:
-        if process.poll() is None:
-            process.send_signal(end)
-        try:
-            process.wait(20)
-        except subprocess.TimeoutExpired:
-            process.kill()
-            process.wait()
-
-
-def wait_until_healthy(service: subprocess.Popen[bytes], url: str, stop: threading.Event) -> None:
-    """Return when the service answers, or is no longer wanted; stop if it gave up."""
-    connection, end = Connection(url, None, deadline=0.5), time.monotonic() + PATIENCE
-    while time.monotonic() < end:
-        if service.poll() is not None:
-            sys.exit(f"the service did not start (exit code {service.returncode}); is the port taken?")
-        with contextlib.suppress(Unreachable, ServiceError):
-            connection.get("/v1/health")
-            connection.close()
-            return
-        if stop.is_set():
-            return
-    sys.exit(f"the service did not answer within {PATIENCE:.0f} s")
-
-
 if __name__ == "__main__":
-    sys.exit(main())
+    try:
+        sys.exit(main())
+    except DidNotStart as problem:
+        sys.exit(str(problem))

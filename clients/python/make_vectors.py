@@ -316,9 +316,27 @@ def promise() -> Cases:
 def budget() -> Cases:
     """Which reports a device's budget lets leave, one after another: ``[user, round, allowed]``, those that are allowed
     being spent; and how many are left to each user then. ``per_round`` null is any number."""
-    visits = [("ann", 0), ("ann", 0), ("bob", 0), ("ann", 1), ("ann", 2), ("bob", 3), ("ann", 5), ("ann", 4), ("ann", 9)]
+    visits = [
+        ("ann", 0),
+        ("ann", 0),
+        ("bob", 0),
+        ("ann", 1),
+        ("ann", 2),
+        ("bob", 3),
+        ("ann", 5),
+        ("ann", 4),
+        ("ann", 9),
+    ]
     cases: Cases = []
-    for reports, per_round, gap in ((0, None, 1), (1, None, 1), (3, None, 1), (3, 1, 1), (3, 1, 2), (4, 2, 3), (3, None, 4)):
+    for reports, per_round, gap in (
+        (0, None, 1),
+        (1, None, 1),
+        (3, None, 1),
+        (3, 1, 1),
+        (3, 1, 2),
+        (4, 2, 3),
+        (3, None, 4),
+    ):
         kept = Budget.in_memory(reports=reports, per_round=per_round, gap=gap)
         told = []
         for user, number in visits:

@@ -8,7 +8,7 @@ import socket
 
 import numpy as np
 import pytest
-from running_service import ADMIN_KEY, APP_KEY, running_service
+from running_service import ADMIN_KEY, APP_KEY, SHUFFLER_KEY, running_service
 from scipy.stats import chi2
 
 from reticent.errors import InvalidInput
@@ -101,6 +101,27 @@ def test_a_service_that_is_not_there_is_said_so(users) -> None:
         code, out, err = users("--url", f"http://127.0.0.1:{nobody.getsockname()[1]}", "--deadline", 0.3)
     assert (code, out) == (2, "")
     assert "no answer from" in err
+
+
+def test_a_model_file_is_read_before_a_service_is_waited_for(users, tmp_path) -> None:
+    log = tmp_path / "log.csv"
+    log.write_text("user,step\n")
+    code, out, err = users("--url", "http://127.0.0.1:9", "--deadline", 300, "--model", log)
+    assert (code, out) == (2, "")
+    assert "log.csv is not a model file" in err
+
+
+def test_in_the_shuffle_model_the_command_brings_a_shuffler(users, tmp_path, monkeypatch) -> None:
+    monkeypatch.setenv("RETICENT_SHUFFLER_KEY", SHUFFLER_KEY)
+    agent = "private-score-vi:trust=shuffle,epsilon=8,delta=1e-3,first=60"
+    with running_service(tmp_path, world=WORLD, episodes=60, agent=agent, rate_limit=0) as url:
+        code, out, err = users("--url", url, "--users", 60, "--json")
+        assert code == 0, err
+        assert "also runs the users' shuffler" in err
+        found = json.loads(out)
+        assert (found["served"], found["counted"]) == (60, 60)
+        with Client(url, APP_KEY) as client:  # the round was mixed, posted and learned from
+            assert client.status()["version"] >= 1
 
 
 @pytest.mark.parametrize(

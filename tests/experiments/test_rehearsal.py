@@ -56,7 +56,15 @@ def test_users_until_the_gap_stays_below() -> None:
 def test_the_trust_that_asks_least_is_chosen_if_it_reaches_the_target() -> None:
     joint, shuffle = outcome("joint", regret=5.0), outcome("shuffle")
     local = outcome("local", gap=0.3)
-    assert rehearsal(joint, shuffle, local).chosen is shuffle
+    assert rehearsal(joint, outcome("local")).chosen.trust == "local"
+    # What needs a shuffler beside the service is said, and chosen only if nothing else was asked for.
+    assert rehearsal(joint, shuffle, local).chosen is joint
+    assert "With a shuffler, trust=shuffle would ask less of users and lose 10" in answer(
+        rehearsal(joint, shuffle, local)
+    )
+    assert "shuffler" not in answer(rehearsal(joint, shuffle, outcome("local")))
+    assert rehearsal(shuffle).chosen is shuffle
+    assert "It needs a shuffler beside the service" in answer(rehearsal(shuffle))
     # Only the first ε counts; another one is for comparison.
     assert rehearsal(joint, outcome("local", epsilon=3.0)).chosen is joint
     bad = rehearsal(outcome("joint", gap=0.2, regret=9.0), local)

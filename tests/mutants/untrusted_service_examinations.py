@@ -179,7 +179,14 @@ def fields() -> list[str]:
         for one in sent:
             if one.method == "POST" and set(one.content) != DOCUMENTED[one.kind]:
                 findings.append(f"other fields than the documented ones leave with {one.kind}")
-            if set(one.headers) - {"Accept", "Accept-Encoding", "Authorization", "Content-Length", "Content-Type", "Host"}:
+            if set(one.headers) - {
+                "Accept",
+                "Accept-Encoding",
+                "Authorization",
+                "Content-Length",
+                "Content-Type",
+                "Host",
+            }:
                 findings.append("other headers than the documented ones leave")
     return list(dict.fromkeys(findings))
 

@@ -146,6 +146,10 @@ def coins_of_a_seeded_generator(patch: Patch) -> None:
     patch.setattr(messages, "secure_coins", lambda count: np.random.default_rng(0).random(count) < 0.5)
 
 
-@mutant("a device accounts noise on a coarse grid as if it were Gaussian (we had this one)", examined.coarse, "costs nothing")
+@mutant(
+    "a device accounts noise on a coarse grid as if it were Gaussian (we had this one)",
+    examined.coarse,
+    "costs nothing",
+)
 def coarse_grid_for_nothing(patch: Patch) -> None:
     patch.setattr(promise, "discrete_distance", lambda model, reports=1: 0.0)

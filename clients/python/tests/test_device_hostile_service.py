@@ -21,7 +21,9 @@ from reticent_wire.promise import report_epsilon
 SCORE = example_model("score")
 
 
-def play(client: Client, user: str, states: tuple[Any, ...] = (0, 1, 3, 2), rewards: tuple[Any, ...] = (0.5,) * 3) -> Any:
+def play(
+    client: Client, user: str, states: tuple[Any, ...] = (0, 1, 3, 2), rewards: tuple[Any, ...] = (0.5,) * 3
+) -> Any:
     with client.episode(user) as episode:
         for step in range(3):
             episode.act(states[step])
@@ -224,7 +226,9 @@ def test_an_episode_of_another_length_than_its_billboard_is_refused() -> None:
 # -- places and references --------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(("place", "states"), [(0, (3, 2, 3, 3)), (1, (2, 3, 2, 2)), (2, (0, 1, 0, 0)), (3, (1, 0, 1, 1))])
+@pytest.mark.parametrize(
+    ("place", "states"), [(0, (3, 2, 3, 3)), (1, (2, 3, 2, 2)), (2, (0, 1, 0, 0)), (3, (1, 0, 1, 1))]
+)
 @pytest.mark.parametrize("trust", ["local", "joint"])
 def test_a_device_acts_and_reports_by_its_place(
     place: int, states: tuple[int, ...], trust: str, monkeypatch: pytest.MonkeyPatch

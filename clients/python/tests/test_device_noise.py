@@ -207,5 +207,9 @@ def test_no_module_of_the_device_names_a_predictable_generator() -> None:
                     assert node.module not in ("random", "numpy.random"), path
                 if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name) and node.value.id == "random":
                     assert node.attr == "SystemRandom", path
-                if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Attribute) and node.value.attr == "random":
+                if (
+                    isinstance(node, ast.Attribute)
+                    and isinstance(node.value, ast.Attribute)
+                    and node.value.attr == "random"
+                ):
                     assert node.attr == "Generator", path  # a type: whoever calls gives one

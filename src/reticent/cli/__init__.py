@@ -26,6 +26,7 @@ from reticent.cli import (
     fit,
     init,
     migrate,
+    quickstart,
     rehearse,
     replay,
     restore,
@@ -40,6 +41,7 @@ FIRST_STEPS = """\
 reticent learns from every user under a proven differential-privacy guarantee. Where to begin:
 
   reticent demo                     see it work: the private learner, the paper's and one without privacy
+  reticent quickstart               from records to a private service on this machine, explained
   reticent explain --epsilon 1      what an attacker's best guess gains at that ε, in words and a picture
   reticent worlds                   what there is to learn in; `reticent agents`: who learns
   reticent run --world tutor        an experiment of your own, with picture and report
@@ -55,6 +57,7 @@ Every command has --help and --json. Shell completion: reticent --install-comple
 
 COMMANDS: dict[str, Callable[..., None]] = {
     "demo": demo.demo,
+    "quickstart": quickstart.quickstart,
     "explain": explain.explain,
     "run": run.run,
     "worlds": worlds.worlds,

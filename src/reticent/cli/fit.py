@@ -115,7 +115,7 @@ def fit(
             print_json({"model": str(path), "provenance": fitted.provenance.to_dict(), **fitted.report.to_dict()})
             return
         print(fitted.report)
-        print(f"model     {path}")
+        print(f"model     {path}\nnext      reticent rehearse {path} --epsilon 1: how good, after how many users")
 
 
 def span(text: str) -> int | tuple[int, int]:

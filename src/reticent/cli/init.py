@@ -48,3 +48,4 @@ def init(
     note(guarantee.sentence())
     print(f"deployment  {deployment.identity}\nwitness     {settings.witness_file}")
     print(f"public key  {deployment.secrets.public_key}")
+    print(f"next        reticent serve --config {config}{' --dev' if dev else ''}")

@@ -90,9 +90,7 @@ def the_model(given: str) -> tuple[Model, RewardWeights, dict[str, str]]:
     if not given.endswith(".npz"):
         return make_world(given).model, "own", {"world": given}
     loaded = load_model(given)
-    # Candidates of a fit are kinds of people: what they do and what pays off for them have the same weights.
-    fitted = loaded.coding is not None and loaded.model.d1 == loaded.model.d2 and loaded.model.reward_total is not None
-    return loaded.model, "same" if fitted else "own", {"model_file": given}
+    return loaded.model, loaded.reward_weights, {"model_file": given}
 
 
 def print_rehearsal(found: Rehearsal, deployment: Path, page: Path) -> None:
@@ -111,3 +109,6 @@ def print_rehearsal(found: Rehearsal, deployment: Path, page: Path) -> None:
     print(answer(found))
     if found.chosen is not None:
         print(f"to serve  {deployment}\npage      {page}")
+        print(
+            f"next      reticent serve --dev --init --config {deployment}: a trial on this machine, without keys of its own"
+        )

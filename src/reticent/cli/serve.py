@@ -82,5 +82,9 @@ def serve(
             print_json(mechanism.guarantee.to_dict())
         return
     note(where)
+    note(f"dashboard: http://{settings.host}:{settings.port}/dashboard")
+    if dev:
+        model = "" if settings.model_file is None else f" --model {settings.model_file}"
+        note(f"next, in another terminal: reticent users --url http://{settings.host}:{settings.port}{model}")
     take_short_turns()
     uvicorn.run(application, **common)

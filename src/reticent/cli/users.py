@@ -3,13 +3,19 @@
 
 from __future__ import annotations
 
+import contextlib
 import secrets
+import time
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
 from reticent.cli.options import Json
+
+PATIENCE = 0.25
+"""Seconds that the last users of a round have before the trial's shuffler posts it."""
 
 
 def users(
@@ -26,6 +32,14 @@ def users(
     key: Annotated[
         str | None,
         typer.Option(envvar="RETICENT_APP_KEY", help="The app's key.", show_default="the development key"),
+    ] = None,
+    shuffler_key: Annotated[
+        str | None,
+        typer.Option(
+            envvar="RETICENT_SHUFFLER_KEY",
+            help="The shuffler's key, in the shuffle model.",
+            show_default="the development key",
+        ),
     ] = None,
     act: Annotated[str, typer.Option(help="Where actions are chosen: device or server.")] = "device",
     late: Annotated[float, typer.Option(help="Share of users who submit after others came.")] = 0.0,
@@ -45,7 +59,8 @@ def users(
 ) -> None:
     """Send simulated users to a running service and measure how it serves them.
 
-    Which world it is stays a secret of this side. Exit code 1 if the service went away or let nobody in.
+    Which world it is stays a secret of this side. In the shuffle model a shuffler for these users runs in this process,
+    which is for trials only: who mixes must not be who reads. Exit code 1 if the service went away or let nobody in.
     """
     from reticent.cli.interrupt import listening
 
@@ -62,14 +77,13 @@ def users(
             summary,
         )
         from reticent.reports.progress import reporter
-        from reticent_client import Client
 
         crowd = Crowd(number, concurrency, late, lost, prefix or f"user-{secrets.token_hex(4)}", seed, returning)
+        named = named_world(world, model, seed)  # what is wrong with a file is said before a service is waited for
         meter = Meter()
-        with Client(
-            url, key or "dev-app-key", act=act, deadline=deadline, observer=meter, budget=simulated_budget(crowd)  # type: ignore[arg-type]
-        ) as client:
-            built = the_world(world, model, seed, client.status())
+        budget = simulated_budget(crowd)
+        with connected(url, key, shuffler_key, act=act, deadline=deadline, observer=meter, budget=budget) as client:
+            built = named or service_world(client.status())
             phases = phases_at(built, drift, moves, number, seed)
             truth = MovingTruth(phases) if phases else Truth(built)
             require_same_sizes(client, truth)
@@ -92,21 +106,59 @@ def users(
             raise typer.Exit(130)
 
 
-def the_world(spec: str | None, model: Path | None, seed: int, status: dict[str, Any]) -> Any:
-    """The world that was named, or one drawn for a model, else the one that the service was started for.
+@contextlib.contextmanager
+def connected(url: str, key: str | None, shuffler_key: str | None, **options: Any) -> Iterator[Any]:
+    """A client of the service; in the shuffle model with a shuffler of this process that posts all it got."""
+    from reticent.cli.output import note
+    from reticent_client import Client, Connection, ReticentError, Shuffler
+
+    key = key or "dev-app-key"
+    with Client(url, key, **options) as client:
+        if client.trust != "shuffle":
+            yield client
+            return
+    note(
+        f"trust=shuffle: this process also runs the users' shuffler, which posts a round {PATIENCE:g} s after it is full"
+    )
+    connection = Connection(url, shuffler_key or "dev-shuffler-key")
+    with Shuffler(connection, patience=PATIENCE) as shuffler, Client(url, key, shuffler=shuffler, **options) as client:
+        shuffler.start(PATIENCE / 4)
+        yield client
+        with contextlib.suppress(ReticentError):  # the service went away, which the summary says
+            shuffler.post_due()  # sees which rounds are full now
+            time.sleep(PATIENCE)
+            shuffler.post_due()
+
+
+def named_world(spec: str | None, model: Path | None, seed: int) -> Any:
+    """The world that was named, or one drawn for a model; None if neither is given.
 
     Raises:
-      InvalidInput: none of them names one, or two do.
+      InvalidInput: both are given, or there is no such world.
+      DamagedModel: the file is no model.
     """
     from reticent.errors import InvalidInput
     from reticent.worlds import load_model, make_world
     from reticent.worlds.prior import draw_truths
 
+    if model is not None and spec is not None:
+        raise InvalidInput("--world and --model", "both", "one of the two", "name the users' world once")
     if model is not None:
-        if spec is not None:
-            raise InvalidInput("--world and --model", "both", "one of the two", "name the users' world once")
-        return draw_truths(load_model(model).model, 1, seed=seed)[0]
-    name = spec or status.get("world")
+        loaded = load_model(model)
+        return draw_truths(loaded.model, 1, seed=seed, rewards=loaded.reward_weights)[0]
+    return None if spec is None else make_world(spec)
+
+
+def service_world(status: dict[str, Any]) -> Any:
+    """The world that the service was started for.
+
+    Raises:
+      InvalidInput: it was started from a model file.
+    """
+    from reticent.errors import InvalidInput
+    from reticent.worlds import make_world
+
+    name = status.get("world")
     if not name:
         raise InvalidInput("--world", "missing", "given for this service, or --model", "it was started from a file")
     return make_world(str(name))
@@ -131,6 +183,19 @@ def phases_at(world: Any, drift: str | None, moves: float, number: int, seed: in
     if visits != sorted(set(visits)) or not all(2 <= visit <= number for visit in visits):
         raise InvalidInput("--drift", drift, wanted, "separate them by commas: 4001,8001")
     return phases_of(world, [visit - 1 for visit in visits], seed, moves=moves)
+
+
+def rise_words(rise: float, error: float | None) -> str:
+    """Whether returns rose, as far as chance allows to say.
+
+    >>> rise_words(0.4, 0.2), rise_words(0.1, 0.2)
+    ('returns rose by 0.400 ± 0.200', 'returns changed by +0.100 ± 0.200: within chance, send more users to tell')
+    """
+    if error is None:
+        return "too few users to say whether returns rose"
+    if abs(rise) <= error:
+        return f"returns changed by {rise:+.3f} ± {error:.3f}: within chance, send more users to tell"
+    return f"returns {'rose' if rise > 0 else 'fell'} by {abs(rise):.3f} ± {error:.3f}"
 
 
 def print_summary(found: dict[str, Any]) -> None:
@@ -164,6 +229,7 @@ def print_summary(found: dict[str, Any]) -> None:
             f"return    {means['first_tenth']:.3f} in the first tenth, {means['last_tenth']:.3f} in the last "
             f"(best possible {means['optimal']:.3f}, at random {means['random']:.3f})"
         )
+        print(f"          {rise_words(means['rise'], means['rise_error'])}")
     for phase in found["phases"]:
         if phase["first_third"] is not None:
             print(

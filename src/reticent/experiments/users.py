@@ -253,7 +253,11 @@ class Traffic:
         except ServiceError as refusal:
             self._refused(index, episode, refusal, total)
             return
-        self.visits[index] = Visit("counted" if episode.status == "counted" else "served", episode.version, total)
+        except InvalidInput:  # the shuffler has fixed the batch of this user's round: they came too late
+            self.visits[index] = Visit("unsent", episode.version, total)
+            return
+        learned_from = episode.status in ("counted", "sent")
+        self.visits[index] = Visit("counted" if learned_from else "served", episode.version, total)
 
     def _refused(self, index: int, episode: Episode, refusal: ServiceError, total: float | None = None) -> None:
         if refusal.status in (401, 403):
@@ -268,6 +272,7 @@ def summary(traffic: Traffic, meter: Meter, world: World, phases: Sequence[Phase
     versions = sorted({visit.version for visit in visits if visit.version >= 0})
     totals = [visit.total for visit in visits if visit.total is not None]
     tenth = max(1, len(totals) // 10)
+    first, last = totals[:tenth], totals[-tenth:]
     return {
         "world": world.name,
         "users": len(visits),
@@ -285,8 +290,12 @@ def summary(traffic: Traffic, meter: Meter, world: World, phases: Sequence[Phase
         "routes": meter.rows(),
         "versions": {"first": versions[0], "last": versions[-1], "seen": len(versions)} if versions else None,
         "mean_return": {
-            "first_tenth": float(np.mean(totals[:tenth])) if totals else None,
-            "last_tenth": float(np.mean(totals[-tenth:])) if totals else None,
+            "first_tenth": float(np.mean(first)) if totals else None,
+            "last_tenth": float(np.mean(last)) if totals else None,
+            "rise": float(np.mean(last) - np.mean(first)) if totals else None,
+            "rise_error": 1.96 * math.sqrt((np.var(first, ddof=1) + np.var(last, ddof=1)) / tenth)
+            if tenth > 1
+            else None,
             "optimal": world.optimal_value,
             "random": world.uniform_value,
         },

@@ -235,15 +235,27 @@ class Settings(BaseModel):
             if not given and name not in OPTIONAL:
                 warnings.warn(f"{variable} is not set: a well-known one is used", DevelopmentSecrets, stacklevel=3)
             return given or stand_in
-        if given and (given == stand_in or len(given) < SECRET_LENGTH):
+        if given and not self._proper(name):
             raise self._weak(name)
         return given or None
 
     def _weak(self, name: str) -> InvalidInput:
+        """The error for a secret, which names all others that are missing too: one attempt should do."""
+        lacking = [
+            other for other in ENVIRONMENT if other == name or (other not in OPTIONAL and not self._proper(other))
+        ]
+        variables = " and ".join(", ".join(ENVIRONMENT[other][0] for other in lacking).rsplit(", ", 1))
         return InvalidInput(
-            ENVIRONMENT[name][0], "missing or weak", f"at least {SECRET_LENGTH} characters, and not a well-known one",
-            f"set it to what `openssl rand -hex {SECRET_LENGTH}` prints, or try things out with --dev",
+            variables, "missing or weak", f"at least {SECRET_LENGTH} characters, and not a well-known one",
+            f"set {'it' if len(lacking) == 1 else 'each'} to what `openssl rand -hex {SECRET_LENGTH}` prints, "
+            "or try things out with --dev",
         )  # fmt: skip
+
+    def _proper(self, name: str) -> bool:
+        """Whether a secret is given and long enough."""
+        variable, stand_in = ENVIRONMENT[name]
+        given = self._secrets.get(name) or from_environment(variable)
+        return given is not None and given != stand_in and len(given) >= SECRET_LENGTH
 
     def with_secrets(self, **secrets: str) -> Settings:
         """The same settings with these secrets instead of the environment's, for tests and embedding."""

@@ -25,6 +25,7 @@ import reticent
 from reticent.errors import InvalidInput, ReticentError
 from reticent.worlds.model import Model, make_model
 from reticent.worlds.names import Names
+from reticent.worlds.prior import RewardWeights
 from reticent.worlds.provenance import Provenance
 from reticent.worlds.records.coding import Coding
 
@@ -64,6 +65,13 @@ class ModelFile:
     shares: np.ndarray | None
     report: Mapping[str, Any] | None
     version: str
+
+    @property
+    def reward_weights(self) -> RewardWeights:
+        """How a public prior draws reward weights: candidates of a fit are kinds of people, so what they do and what pays
+        off for them have the same weights."""
+        kinds = self.coding is not None and self.model.d1 == self.model.d2 and self.model.reward_total is not None
+        return "same" if kinds else "own"
 
 
 def save_model(

@@ -55,9 +55,7 @@ class Budget:
         return cls(default_path(), reports=reports, scope=scope)
 
     @classmethod
-    def in_memory(
-        cls, *, reports: int = 1, per_round: int | None = None, gap: int = 1, scope: str = ""
-    ) -> Budget:
+    def in_memory(cls, *, reports: int = 1, per_round: int | None = None, gap: int = 1, scope: str = "") -> Budget:
         """A budget that is forgotten when the process ends: for simulated users and tests, not for people.
 
         Formal guarantee. That of the module, while this process runs; after a restart nothing.

@@ -33,7 +33,9 @@ def default_path() -> Path:
 
     That is ``$XDG_STATE_HOME``, by default ``~/.local/state``; on Windows ``%LOCALAPPDATA%``.
     """
-    variable, below = ("LOCALAPPDATA", "AppData/Local") if sys.platform == "win32" else ("XDG_STATE_HOME", ".local/state")
+    variable, below = (
+        ("LOCALAPPDATA", "AppData/Local") if sys.platform == "win32" else ("XDG_STATE_HOME", ".local/state")
+    )
     stated = os.environ.get(variable, "")
     # The specification of these variables says to ignore a relative path.
     home = Path(stated) if os.path.isabs(stated) else Path.home() / below

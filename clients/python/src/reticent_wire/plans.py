@@ -35,7 +35,9 @@ def require_probabilities(field: str, chances: NDArray[np.float64]) -> None:
       InvalidInput: an entry is outside [0, 1], or a row does not add up to 1.
     """
     if not (((chances >= 0) & (chances <= 1)).all() and (np.abs(chances.sum(axis=-1) - 1) <= ROUNDING).all()):
-        raise InvalidInput(field, "no probabilities", "in [0, 1], with sum 1 in every state", "ask the service's operator")
+        raise InvalidInput(
+            field, "no probabilities", "in [0, 1], with sum 1 in every state", "ask the service's operator"
+        )
 
 
 def require_whole(field: str, number: Any, most: float) -> None:

@@ -44,7 +44,18 @@ def answer(found: Rehearsal) -> str:
         words += (
             f" No trust model at ε = {chosen.epsilon:g} ends below {target} in nine of ten truths: this loses least."
         )
-    return f"{words} {users_words(until.median, until.high, target, found.users)} {worth(found, regret.mean)}"
+    words = f"{words} {users_words(until.median, until.high, target, found.users)} {worth(found, regret.mean)}"
+    mixed = found.with_shuffler
+    if mixed is not None:
+        words += (
+            f" With a shuffler, trust={mixed.trust} would ask less of users and lose {mixed.total_regret.mean:,.0f}: "
+            f"choose it with --trust {mixed.trust}, and see docs/shuffle.md for the shuffler that it needs."
+        )
+    elif chosen.needs_shuffler:
+        words += (
+            " It needs a shuffler beside the service: docs/shuffle.md; `reticent users` runs one for simulated users."
+        )
+    return words
 
 
 def worth(found: Rehearsal, regret: float) -> str:

@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from reticent.experiments.reach import users_until
+from reticent.privacy.trust import TRUSTS
 from reticent.simulation.simulate import Curves
 
 BAND = (0.05, 0.95)
@@ -85,6 +86,11 @@ class Outcome:
             (optimal[:, None] - curves.value) * share[:, None], curves.tail_regret * share,
             curves.seconds, curves.compile_seconds,
         )  # fmt: skip
+
+    @property
+    def needs_shuffler(self) -> bool:
+        """Whether users' messages must be mixed by a shuffler, which a service alone does not have."""
+        return self.trust in TRUSTS and TRUSTS[self.trust].wire == "messages"
 
     @property
     def users(self) -> int:

@@ -92,14 +92,21 @@ class Rehearsal:
     @property
     def chosen(self) -> Outcome | None:
         """What to deploy: at the first ε that was asked for, the trust that asks least of users among those that reach the
-        target in nine of ten truths, and else the least regret in the 90 % quantile; None if nothing private was run."""
-        if not self.private:
-            return None
-        asked = [outcome for outcome in self.private if outcome.epsilon == self.private[0].epsilon]
-        good = [outcome for outcome in asked if outcome.end.high <= self.target]
-        if not good:
-            return min(asked, key=lambda outcome: outcome.total_regret.high)
-        return min(good, key=lambda outcome: (-list(TRUSTS).index(outcome.trust), outcome.total_regret.high))
+        target in nine of ten truths, and else the least regret in the 90 % quantile; None if nothing private was run.
+
+        A trust model that needs a shuffler is chosen only if no other was asked for: a service alone cannot serve it."""
+        asked = self._at_first_epsilon
+        return _best([outcome for outcome in asked if not outcome.needs_shuffler] or asked, self.target)
+
+    @property
+    def with_shuffler(self) -> Outcome | None:
+        """What asks less of users than :attr:`chosen` and reaches the target too, but needs a shuffler; None if nothing."""
+        best, chosen = _best(self._at_first_epsilon, self.target), self.chosen
+        return best if best is not chosen and best is not None and best.needs_shuffler else None
+
+    @property
+    def _at_first_epsilon(self) -> list[Outcome]:
+        return [outcome for outcome in self.private if outcome.epsilon == self.private[0].epsilon]
 
     def to_dict(self) -> dict[str, Any]:
         """For a JSON document."""
@@ -120,6 +127,14 @@ class Rehearsal:
             "chosen": None if chosen is None else chosen.agent,
             "interrupted": self.interrupted,
         }
+
+
+def _best(outcomes: Sequence[Outcome], target: float) -> Outcome | None:
+    """The trust that asks least among those that reach the target in nine of ten truths, else the least regret."""
+    good = [outcome for outcome in outcomes if outcome.end.high <= target]
+    if good:
+        return min(good, key=lambda outcome: (-list(TRUSTS).index(outcome.trust), outcome.total_regret.high))
+    return min(outcomes, key=lambda outcome: outcome.total_regret.high, default=None)
 
 
 @double_precision

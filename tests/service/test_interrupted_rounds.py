@@ -56,7 +56,7 @@ def attempts(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[Closed]]:
     seen: list[Closed] = []
     real = Mechanism.close
 
-    def close(self: Mechanism, number: int, state: Any, served: Any, total: Any, noise: Any, *rest: Any, **more: Any):  # noqa: ANN202
+    def close(self: Mechanism, number: int, state: Any, served: Any, total: Any, noise: Any, *rest: Any, **more: Any):
         seen.append(Closed(number, np.asarray(total).tobytes(), np.asarray(noise).tobytes()))
         return real(self, number, state, served, total, noise, *rest, **more)
 

@@ -5,8 +5,8 @@ The vector is :math:`x=A\,B^\top L/\langle w,L\rangle` with the likelihoods L of
 sum-zero basis B, and a whitening A; divided by a radius R and clipped to the unit ball. Whatever A, R and the clip are,
 **its mean is exactly linear in the true shares**, :math:`\mathbb E\,u=\bar Tw^*` with :math:`\bar T=(\mathbb E_zu)_z`,
 because a user of kind z behaves by the law of z under the published policy. :math:`\bar T` is computed by simulating the
-public kinds with public random numbers; its own error is added to the covariance. Actions cancel in L: given the history they do not
-depend on z.
+public kinds with public random numbers; its own error is added to the covariance. Actions cancel in L: given the
+history they do not depend on z.
 
 A, R and :math:`\bar T` are functions of the public model, of w (earlier releases) and of public random numbers.
 """

@@ -73,7 +73,10 @@ def promising(request: pytest.FixtureRequest) -> str:
 
 
 # Agents that are made for some worlds only.
-WORLDS = dict.fromkeys(("linucb", "private-linucb"), "contextual-bandit:contexts=4,actions=3,d=2")
+WORLDS = {
+    **dict.fromkeys(("linucb", "private-linucb"), "contextual-bandit:contexts=4,actions=3,d=2"),
+    **dict.fromkeys(("kinds", "private-kinds"), "random-blend:states=4,actions=3,horizon=3,d=3"),
+}
 
 
 @functools.cache

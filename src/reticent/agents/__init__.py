@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Every agent by name, one folder per family. Importing this package registers them."""
 
-from reticent.agents import bandits, elimination, evaluation, linear_mdp, linear_mixture, score, tabular
+from reticent.agents import bandits, elimination, evaluation, kinds, linear_mdp, linear_mixture, score, tabular
 from reticent.agents.registry import AGENTS, agent_rows, make_agent
 
 __all__ = [
@@ -10,6 +10,7 @@ __all__ = [
     "bandits",
     "elimination",
     "evaluation",
+    "kinds",
     "linear_mdp",
     "linear_mixture",
     "make_agent",

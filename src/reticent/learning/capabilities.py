@@ -63,6 +63,28 @@ class HasAuditHooks(Protocol):
         """An object with the methods of :mod:`reticent.audit.hooks`, which is not imported by agents."""
 
 
+@runtime_checkable
+class RemembersEpisode(Protocol):
+    """A learner whose users act on what has happened to themselves in this episode, on their own devices.
+
+    Formal guarantee. The memory is a function of the published plan and of the user's own episode. It is no part of what
+    :meth:`~reticent.learning.learner.Learner.report` sends, so that what others are shown does not depend on it.
+    """
+
+    def empty_memory(self, plan: Plan) -> PyTree:
+        """The memory at the beginning of an episode."""
+
+    def act_from(
+        self, plan: Plan, memory: PyTree, step: Array | int, state: Array | int, uniform: Array | float
+    ) -> Array:
+        """The action at 0-based ``step`` in ``state``."""
+
+    def remember(
+        self, plan: Plan, memory: PyTree, state: Array, action: Array, reward: Array, following: Array
+    ) -> PyTree:
+        """The memory after one step."""
+
+
 def rebase_plan(
     agent: AnyLearner, served: Plan, reference: Plan, users: Array | int, control: ControlGroup | None = None
 ) -> Plan:

@@ -12,13 +12,16 @@ import jax
 import jax.numpy as jnp
 from jax import Array
 
+from reticent.learning.aggregator import PyTree
+from reticent.learning.capabilities import RemembersEpisode
 from reticent.learning.learner import AnyLearner
 from reticent.learning.plan import Plan
 from reticent.runtime import unrolling
 from reticent.worlds import Episode, World
 from reticent.worlds.continuous import ContinuousWorld
+from reticent.worlds.kinds import KindsWorld
 
-AnyWorld: TypeAlias = World | ContinuousWorld
+AnyWorld: TypeAlias = World | ContinuousWorld | KindsWorld
 
 
 class Streams(NamedTuple):
@@ -38,20 +41,38 @@ def rollout(agent: AnyLearner, world: AnyWorld, plan: Plan, uniforms: Array) -> 
     """One user's episode under ``plan``, from :func:`episode_uniforms`: the start, then (action, transition, reward)."""
     first, draws = uniforms[: world.start_draws], uniforms[world.start_draws :].reshape(-1, 1 + world.step_draws)
     steps = draws.shape[0]
+    start = world.start(first[0] if isinstance(world, World) else first)
+    observed = world.observed if isinstance(world, KindsWorld) else _itself
 
     def step(state: Array, at: tuple[Array, Array]) -> tuple[Array, tuple[Array, Array, Array]]:
         index, draw = at
-        action = agent.act(plan, index, state, draw[0])
+        action = agent.act(plan, index, observed(state), draw[0])
         following, reward = world.step(index, state, action, draw[1:])
-        return following, (state, action, reward)
+        return following, (observed(state), action, reward)
 
-    last, (states, actions, rewards) = jax.lax.scan(
-        step,
-        world.start(first if isinstance(world, ContinuousWorld) else first[0]),
-        (jnp.arange(steps), draws),
-        unroll=unrolling(steps),
-    )
-    return Episode(jnp.concatenate([states, last[None]]), actions, rewards)
+    def remembered_step(
+        both: tuple[Array, PyTree], at: tuple[Array, Array]
+    ) -> tuple[tuple[Array, PyTree], tuple[Array, Array, Array]]:
+        (state, memory), (index, draw) = both, at
+        assert isinstance(agent, RemembersEpisode)
+        here = observed(state)
+        action = agent.act_from(plan, memory, index, here, draw[0])
+        following, reward = world.step(index, state, action, draw[1:])
+        memory = agent.remember(plan, memory, here, action, reward, observed(following))
+        return (following, memory), (here, action, reward)
+
+    numbered = jnp.arange(steps), draws
+    if isinstance(agent, RemembersEpisode):
+        begin = start, agent.empty_memory(plan)
+        (last, _), taken = jax.lax.scan(remembered_step, begin, numbered, unroll=unrolling(steps))
+    else:
+        last, taken = jax.lax.scan(step, start, numbered, unroll=unrolling(steps))
+    states, actions, rewards = taken
+    return Episode(jnp.concatenate([states, observed(last)[None]]), actions, rewards)
+
+
+def _itself(state: Array) -> Array:
+    return state
 
 
 def episode_uniforms(

@@ -1,0 +1,258 @@
+# SPDX-License-Identifier: Apache-2.0
+r"""Kinds: belief about the own user on the device, the kinds' shares learned from all users.
+
+A plan publishes the optimal tables :math:`Q_z` of M kinds and of their blend, and the estimated shares w. Each user acts on
+their own belief (:mod:`reticent.agents.kinds.belief`) and sends one clipped vector (:mod:`reticent.agents.kinds.rule`).
+After a round of n users with released sum Y,
+
+.. math:: \Lambda\leftarrow f\Lambda+J^\top\Sigma^{-1}J,\qquad m\leftarrow fm+J^\top\Sigma^{-1}(Y/n-\bar Tc),
+
+and w is the point of the simplex nearest to :math:`c+B\Lambda^{-1}m` in the metric Λ, at least :data:`LEAST_SHARE` each.
+
+**The blend is one more kind.** If users are blends and not kinds, belief alone would lose; the learned share of the blend
+decides how much it counts. The blend is remade from w after every round; earlier releases refer to an earlier blend and
+therefore count less (f).
+
+Formal guarantee. Only the sums of clipped vectors are released (:mod:`reticent.agents.kinds.vectors`); w, the rules and the
+plans follow from them and from public random numbers. A user's belief and actions are functions of what is published and of
+their own data (billboard lemma). The party that *serves* an action sees it, and it tells about the user's whole past in the
+episode: under local trust, content must be chosen on the device.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+from jax import Array
+
+from reticent.agents.kinds.belief import Laws, belief, log_likelihood, with_blend
+from reticent.agents.kinds.rule import Rule, evidence, make_rule, vector
+from reticent.agents.score.coordinates import Coordinates
+from reticent.agents.score.posterior import nearest_weights
+from reticent.learning.aggregator import Noise
+from reticent.learning.learner import AgentState, Learner
+from reticent.learning.plan import Plan
+from reticent.worlds import Episode, exact_solutions
+from reticent.worlds.world import invert
+
+if TYPE_CHECKING:
+    from reticent.agents.kinds.audit_hooks import KindHooks
+
+LEAST_SHARE = 0.005
+"""Least share of every kind: a kind that is ruled out could never be found again."""
+
+KEPT = 0.5
+"""f: what an earlier release still counts when the blend has been remade once."""
+
+SIMULATED = 512
+"""Simulated episodes of every kind behind a round's rule."""
+
+VALUED = 4096
+"""Simulated episodes behind the value of a plan; a matter of simulations only."""
+
+
+class SharePosterior(NamedTuple):
+    """What is known of the shares: Λ ``(k, k)``, m ``(k,)``, w ``(Z,)``, and the shares of the blend ``(M,)``."""
+
+    information: Array
+    moment: Array
+    shares: Array
+    blend: Array
+
+
+class KindsPlan(NamedTuple):
+    """What is published beside the greedy policy of a new user.
+
+    Attributes:
+      tables: :math:`Q_z`, ``(H, Z, S, A)``. shares: w, ``(Z,)``. laws: of all kinds, the blend last.
+      rule: how vectors are formed.
+    """
+
+    tables: Array
+    shares: Array
+    laws: Laws
+    rule: Rule
+
+
+@jax.tree_util.register_dataclass
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class KindsLearner(Learner[Array, Array, Array]):
+    """See the module docstring.
+
+    Attributes:
+      kinds: the laws of the M kinds. coordinates: of the Z = M + 1 shares.
+      noise_scale: standard deviation of the noise on one coordinate of a sum, or of a report where reports are noised.
+      sizes: users of every round, ``(rounds,)``.
+      noised_reports: whether noise is on every report. seed: of the public random numbers.
+    """
+
+    kinds: Laws
+    coordinates: Coordinates
+    noise_scale: Array
+    sizes: Array
+    noised_reports: bool = dataclasses.field(metadata={"static": True})
+    seed: int = dataclasses.field(default=0, metadata={"static": True})
+
+    @property
+    def dimension(self) -> int:
+        """k: the numbers of one vector."""
+        return self.coordinates.size
+
+    @property
+    def starts(self) -> int:
+        """The numbers of a vector that tell where users begin: none, as that is declared."""
+        return 0
+
+    # -- the learner's interface --------------------------------------------------------------------------------------
+
+    def init(self) -> AgentState:
+        count = self.kinds.means.shape[0]
+        size, dtype = self.dimension, self.noise_scale.dtype
+        even = jnp.full(count, 1 / count, dtype)
+        posterior = SharePosterior(
+            jnp.zeros((size, size), dtype), jnp.zeros(size, dtype), self.coordinates.centre, even
+        )
+        return AgentState(self.aggregator.init(), None, jnp.zeros((), jnp.int32), posterior)
+
+    def plan(self, state: AgentState, *, action_values: bool = False) -> Plan:
+        posterior: SharePosterior = state.past
+        laws = with_blend(self.kinds, posterior.blend)
+        tables = self._tables(laws)
+        shares = posterior.shares
+        index = jnp.minimum(state.rounds, self.sizes.shape[0] - 1)
+        key = jax.random.fold_in(jax.random.key(self.seed), state.rounds)
+        simulated = self._simulate(laws, tables, shares, key)
+        users = self.sizes[index]
+        rule = make_rule(
+            self.coordinates.basis, shares, simulated, self._precision(posterior), self._noise(users), users
+        )
+        expected = jnp.einsum("z,hzsa->hsa", shares, tables)
+        policy, values = expected.argmax(axis=-1), expected.max(axis=-1)
+        values = jnp.concatenate([values, jnp.zeros_like(values[:1])])
+        ones = jnp.ones(self.model.horizon, values.dtype)
+        extension = KindsPlan(tables, shares, laws, rule)
+        return Plan(policy, values, 0 * ones, ones, expected if action_values else None, extension)
+
+    def empty_memory(self, plan: Plan) -> Array:
+        """No likelihoods yet, ``(Z,)``."""
+        extension: KindsPlan = plan.extension
+        return jnp.zeros_like(extension.shares)
+
+    def act_from(
+        self, plan: Plan, memory: Array, step: Array | int, state: Array | int, uniform: Array | float
+    ) -> Array:
+        del uniform
+        extension: KindsPlan = plan.extension
+        return (belief(extension.shares, memory) @ extension.tables[step, :, state]).argmax()
+
+    def remember(
+        self, plan: Plan, memory: Array, state: Array, action: Array, reward: Array, following: Array
+    ) -> Array:
+        extension: KindsPlan = plan.extension
+        return memory + log_likelihood(extension.laws, self.model.successors, state, action, reward, following)
+
+    def statistic(self, plan: Plan, episode: Episode) -> Array:
+        """The user's vector in units of the round's radius, without a clip."""
+        extension: KindsPlan = plan.extension
+        each = jax.vmap(log_likelihood, in_axes=(None, None, 0, 0, 0, 0))(
+            extension.laws, self.model.successors, episode.states[:-1], episode.actions,
+            jnp.clip(episode.rewards, 0.0, 1.0), episode.states[1:],
+        )  # fmt: skip
+        return vector(self.coordinates.basis, extension.shares, extension.rule, each.sum(axis=0))
+
+    def close(self, state: AgentState, plan: Plan, users: Array | int, noise: Noise = None) -> AgentState:
+        """End the round: the released sum enters the posterior of the shares, and the blend is remade."""
+        after = super().close(state, plan, users, noise)
+        before: SharePosterior = state.past
+        extension: KindsPlan = plan.extension
+        count = jnp.asarray(users, self.noise_scale.dtype)
+        basis, centre, rule = self.coordinates.basis, self.coordinates.centre, extension.rule
+        gained, weighted = evidence(basis, rule, self._noise(count), count)
+        rest = self.aggregator.released(after.aggregate) / count - rule.responses @ centre
+        information, moment = KEPT * before.information + gained, KEPT * before.moment + weighted @ rest
+        precision = self._precision(before._replace(information=information))
+        found = centre + basis @ jnp.linalg.solve(precision, moment)
+        shares = nearest_weights(self.coordinates, found[None], precision[None])[0]
+        shares = (1 - LEAST_SHARE * shares.size) * shares + LEAST_SHARE
+        blend = shares[:-1] + shares[-1] * before.blend
+        learned = SharePosterior(information, moment, shares, blend / blend.sum())
+        sound = jnp.stack([jnp.isfinite(leaf).all() for leaf in jax.tree.leaves(learned)]).all()
+        kept: SharePosterior = jax.tree.map(lambda new, old: jnp.where(sound, new, old), learned, before)
+        return after._replace(past=kept)
+
+    def plan_value(self, plan: Plan, world: Any) -> Array:
+        """Mean return of simulated users of ``world``, the same random numbers for every plan."""
+        draws = world.start_draws + self.model.horizon * world.step_draws
+        uniforms = jax.random.uniform(jax.random.key(17), (VALUED, draws), self.noise_scale.dtype)
+        hidden = hasattr(world, "observed")
+
+        def episode(uniform: Array) -> Array:
+            first, rest = uniform[: world.start_draws], uniform[world.start_draws :]
+
+            def step(both: tuple[Array, Array], at: tuple[Array, Array]) -> tuple[tuple[Array, Array], Array]:
+                (state, memory), (index, draw) = both, at
+                here = world.observed(state) if hidden else state
+                action = self.act_from(plan, memory, index, here, 0.0)
+                following, reward = world.step(index, state, action, draw)
+                there = world.observed(following) if hidden else following
+                return (following, self.remember(plan, memory, here, action, reward, there)), reward
+
+            begin = world.start(first if hidden else first[0]), self.empty_memory(plan)
+            numbered = jnp.arange(self.model.horizon), rest.reshape(self.model.horizon, -1)
+            return jax.lax.scan(step, begin, numbered)[1].sum()
+
+        return jax.vmap(episode)(uniforms).mean()
+
+    def public_memory(self, state: AgentState) -> SharePosterior:
+        """What is known of the shares: a function of releases."""
+        posterior: SharePosterior = state.past
+        return posterior
+
+    def audit_hooks(self) -> KindHooks:
+        from reticent.agents.kinds.audit_hooks import KindHooks
+
+        return KindHooks(self)  # type: ignore[arg-type]  # of ScoreLearner it reads what both have
+
+    # -- parts --------------------------------------------------------------------------------------------------------
+
+    def _noise(self, users: Array) -> Array:
+        """Variance of the noise on one coordinate of a round's sum."""
+        return self.noise_scale**2 * (users if self.noised_reports else 1.0)
+
+    def _precision(self, posterior: SharePosterior) -> Array:
+        return posterior.information + jnp.eye(self.dimension) / self.coordinates.variance
+
+    def _tables(self, laws: Laws) -> Array:
+        """Optimal tables of all kinds, ``(H, Z, S, A)``."""
+        tables = jax.vmap(
+            lambda rows, means: exact_solutions.optimal_action_values(
+                rows[None], means[None], self.model.successors, self.model.horizon
+            )
+        )(laws.rows, laws.means)
+        return jnp.swapaxes(tables, 0, 1)
+
+    def _simulate(self, laws: Laws, tables: Array, shares: Array, key: Array) -> Array:
+        """Log-likelihoods ``(Z, N, Z)`` of simulated users of each kind who act on their beliefs."""
+        model, kinds = self.model, shares.shape[0]
+        cumulative, first = jnp.cumsum(laws.rows, axis=-1), jnp.cumsum(model.initial)
+        uniforms = jax.random.uniform(key, (SIMULATED, 1 + 2 * model.horizon), self.noise_scale.dtype)
+
+        def user(kind: Array, uniform: Array) -> Array:
+            def step(both: tuple[Array, Array], at: tuple[Array, Array]) -> tuple[tuple[Array, Array], None]:
+                (state, memory), (index, draw) = both, at
+                action = (belief(shares, memory) @ tables[index, :, state]).argmax()
+                following = invert(cumulative[kind, state, action], draw[0])
+                if model.successors is not None:
+                    following = model.successors[state, action, following].astype(following.dtype)
+                reward = (draw[1] < laws.means[kind, state, action]).astype(uniform.dtype)
+                told = log_likelihood(laws, model.successors, state, action, reward, following)
+                return (following, memory + told), None
+
+            begin = invert(first, uniform[0]), jnp.zeros(kinds, uniform.dtype)
+            numbered = jnp.arange(model.horizon), uniform[1:].reshape(model.horizon, 2)
+            return jax.lax.scan(step, begin, numbered)[0][1]
+
+        return jax.vmap(lambda kind: jax.vmap(lambda uniform: user(kind, uniform))(uniforms))(jnp.arange(kinds))

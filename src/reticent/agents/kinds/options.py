@@ -1,0 +1,149 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Options of the kinds learner, and how the agent follows from them."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+
+import jax.numpy as jnp
+import numpy as np
+
+from reticent.agents.kinds.belief import Laws
+from reticent.agents.kinds.learner import KindsLearner
+from reticent.agents.kinds.vectors import KindVectors, PlainKindVectors
+from reticent.agents.registry import register_with_options
+from reticent.agents.score.calibration import calibrate_vectors
+from reticent.agents.score.coordinates import Coordinates, simplex_coordinates
+from reticent.errors import InvalidInput
+from reticent.learning.promise import NoPromise, Promise
+from reticent.learning.schedule import Schedule, geometric_sizes
+from reticent.privacy.accounting.gaussian import mu_of
+from reticent.privacy.sensitivity import Adjacency
+from reticent.privacy.trust import TrustName, trust_named
+from reticent.worlds import Model
+from reticent.worlds.kinds import kind_means, require_kinds
+
+LEAST_FIRST = 10.0
+"""Least number of users, before it is multiplied by ``first``, in the first round."""
+
+
+@dataclasses.dataclass(frozen=True)
+class KindsOptions:
+    """Every option of ``kinds``.
+
+    Attributes:
+      first: size of the first round in units of the noise on one coordinate of a sum, in users (at least ten).
+      growth: ratio of successive rounds.
+      blended: share of the blend, as one more kind, before the first user.
+      final_release: whether what is learned from all K users will be published too.
+    """
+
+    first: float = 3.0
+    growth: float = 1.5
+    blended: float = 0.5
+    final_release: bool = True
+
+    def check(self) -> None:
+        """Raise if a number is outside its domain."""
+        if not 0 < self.first < math.inf:
+            raise InvalidInput("first", self.first, "a finite number above 0", "leave it at its default")
+        if not 1 <= self.growth < math.inf:
+            raise InvalidInput("growth", self.growth, "at least 1", "leave it at its default")
+        if not 0 < self.blended < 1:
+            raise InvalidInput("blended", self.blended, "in (0, 1)", "leave it at its default")
+
+
+@dataclasses.dataclass(frozen=True)
+class PrivateKindsOptions(KindsOptions):
+    """Every option of ``private-kinds``.
+
+    Attributes:
+      trust: who is trusted with raw data: the server (``joint``), only a shuffler (``shuffle``), or no other party
+        (``local``).
+      epsilon, delta: the promise. adjacency: what may change about one user.
+      honest: in the shuffle model, the share of every round's users who can be relied upon to follow the protocol.
+    """
+
+    trust: TrustName = "joint"
+    epsilon: float = 1.0
+    delta: float = 1e-5
+    adjacency: Adjacency = "replace"
+    honest: float = 1.0
+
+
+def make_kinds(model: Model, episodes: int, options: KindsOptions) -> KindsLearner:
+    """The learner without privacy: clipped vectors, no noise."""
+    options.check()
+    require_kinds(model)
+    schedule = _schedule(episodes, options, 1.0)
+    zero = jnp.zeros(model.d1)
+    return _learner(model, schedule, options, PlainKindVectors(zero), 0.0, False, NoPromise())
+
+
+def make_private_kinds(model: Model, episodes: int, options: PrivateKindsOptions) -> KindsLearner:
+    """The learner that keeps the promise of ``options``."""
+    options.check()
+    require_kinds(model)
+    trust = trust_named(options.trust)
+    strength = 2.0 / mu_of(options.epsilon, options.delta)
+    schedule = _schedule(episodes, options, strength**2 if trust.noised_reports else strength)
+    sizes = tuple(schedule.round_sizes[: schedule.releases].tolist())
+    noise = calibrate_vectors(
+        model.d1, trust, adjacency=options.adjacency, epsilon=options.epsilon, delta=options.delta,
+        sizes=sizes, honest=options.honest,
+    )  # fmt: skip
+    sums = KindVectors(
+        noise_scale=jnp.full((1, noise.dimension), noise.scale_in_use),
+        grid=jnp.asarray(noise.grid),
+        counter=noise.counter(len(sizes)),
+        trust=noise.trust,
+        law=noise.law,
+    )
+    promise = noise.guarantee(schedule.ends[: schedule.releases], dataclasses.asdict(options), options.honest)
+    return _learner(model, schedule, options, sums, noise.scale_in_use, trust.noised_reports, promise)
+
+
+def _schedule(episodes: int, options: KindsOptions, noise: float) -> Schedule:
+    first = max(1, min(episodes, math.ceil(options.first * max(noise, LEAST_FIRST))))
+    return Schedule(episodes, geometric_sizes(episodes, first, options.growth), options.final_release)
+
+
+def _learner(
+    model: Model,
+    schedule: Schedule,
+    options: KindsOptions,
+    aggregator: KindVectors | PlainKindVectors,
+    noise_scale: float,
+    noised_reports: bool,
+    promise: Promise,
+) -> KindsLearner:
+    simplex = simplex_coordinates(model.d1 + 1, 1.0)
+    start = np.append(np.full(model.d1, (1 - options.blended) / model.d1), options.blended)
+    return KindsLearner(
+        model=model,
+        aggregator=aggregator,
+        schedule=schedule,
+        method="value-iteration",
+        name="kinds",
+        promise=promise,
+        kinds=Laws(model.transition_features, kind_means(model)),
+        coordinates=Coordinates(jnp.asarray(start), simplex.basis, simplex.variance, simplex.total),
+        noise_scale=jnp.asarray(float(noise_scale)),
+        sizes=jnp.asarray(schedule.round_sizes.astype(np.float64)),
+        noised_reports=noised_reports,
+    )
+
+
+register_with_options(
+    "kinds",
+    "Kinds: each device acts on its belief about its own user; shares of kinds are learned, no privacy.",
+    make_kinds,
+    KindsOptions(),
+)
+register_with_options(
+    "private-kinds",
+    "Private Kinds: belief on the device, shares of kinds learned from one clipped, noised vector per user.",
+    make_private_kinds,
+    PrivateKindsOptions(),
+)

@@ -1,0 +1,59 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Sums of users' vectors about kinds, each clipped to the unit ball: the only thing of users that is ever released.
+
+Formal guarantee. Whatever a user's episode, belief and actions are, the vector that reaches the round's sum (or leaves the
+device, in the local model) has 2-norm at most 1. A user is in one round, so replacing their data moves everything that is
+ever released by at most 2 in 2-norm, in one round; setting the contribution to zero moves it by at most 1
+(:mod:`reticent.agents.score.calibration`). What the vector is formed with is a function of earlier releases and of public
+numbers, so releases compose adaptively as one mechanism.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import Array
+
+from reticent.agents.score.unit_ball import PlainVectors
+from reticent.learning.aggregator import Noise
+from reticent.privacy.counters.counter import Counter
+from reticent.privacy.sums import PrivateSums, SumState
+from reticent.privacy.trust import Law, Trust
+from reticent_wire.clipping import clip_norm
+
+
+@jax.tree_util.register_dataclass
+@dataclasses.dataclass(frozen=True)
+class KindVectors(PrivateSums):
+    """Noisy sums of clipped vectors, one row ``(1, k)``; see the module docstring."""
+
+    noise_scale: Array
+    grid: Array
+    counter: Counter = dataclasses.field(metadata={"static": True})
+    trust: Trust = dataclasses.field(metadata={"static": True})
+    law: Law = dataclasses.field(default="gaussian", metadata={"static": True})
+
+    def report(self, seen: Array, noise: Array | None) -> Array:
+        """One user's contribution ``(1, k)``: clipped always, and noised in the local model."""
+        return self.send(clip_norm(seen, 1.0, jnp)[None], noise)
+
+    @property
+    def contribution_bound(self) -> np.ndarray:
+        return np.ones(self.noise_scale.shape)
+
+    def released(self, state: SumState) -> Array:
+        """The noisy sum ``(k,)`` of the last closed round."""
+        return self.released_sums(state)[0]
+
+
+@jax.tree_util.register_dataclass
+@dataclasses.dataclass(frozen=True)
+class PlainKindVectors(PlainVectors):
+    """Sums of clipped vectors without noise, for the learner without privacy: the clip is part of the estimator."""
+
+    def report(self, seen: Array, noise: Noise) -> Array:
+        del noise
+        return jnp.asarray(clip_norm(seen, 1.0, jnp))

@@ -1,0 +1,205 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Kinds: belief by the formula, vectors whose mean is linear in the shares, what is released, and what it is worth."""
+
+from __future__ import annotations
+
+import functools
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from reticent.agents import make_agent
+from reticent.agents.kinds.learner import KindsLearner
+from reticent.audit import Subject, audit, realised_mu, replay, seen_as
+from reticent.errors import InvalidInput
+from reticent.learning.learner import AgentState
+from reticent.learning.plan import Plan
+from reticent.privacy.guarantee import guarantee_of
+from reticent.runtime import double_precision
+from reticent.simulation.rollout import episode_uniforms, rollout
+from reticent.simulation.simulate import simulate
+from reticent.worlds import Episode, make_world
+from reticent.worlds.kinds import KindsWorld, kind_means, kinds_world, random_kinds
+from reticent_wire.clipping import clip_norm
+
+WORLD = random_kinds(states=4, actions=3, horizon=4, kinds=3, apart=0.8, successors=3, seed=3)
+USERS = 4000
+
+
+@functools.cache
+@double_precision
+def published() -> tuple[KindsLearner, AgentState, Plan]:
+    agent = make_agent("private-kinds:epsilon=4", WORLD.model, 1000)
+    state = agent.init()
+    return agent, state, jax.jit(agent.plan)(state)
+
+
+@double_precision
+def episodes(met: KindsWorld = WORLD) -> Episode:
+    """Users of a world under the first plan."""
+    agent, _, plan = published()
+
+    def one(user: jax.Array) -> Episode:
+        uniforms = episode_uniforms(jax.random.key(1), user, met.model.horizon, met.start_draws, met.step_draws)
+        return rollout(agent, met, plan, uniforms)
+
+    return jax.jit(jax.vmap(one))(jnp.arange(USERS))
+
+
+def belief_by_hand(plan: Plan, episode: Episode, user: int, steps: int) -> np.ndarray:
+    """b after so many steps, by Bayes' rule in plain products."""
+    laws, weights = plan.extension.laws, np.asarray(plan.extension.shares).copy()
+    rows, means = np.asarray(laws.rows), np.asarray(laws.means)
+    states, actions, rewards = (np.asarray(part[user]) for part in episode)
+    for h in range(steps):
+        s, a, r, t = states[h], actions[h], rewards[h], states[h + 1]
+        weights *= (means[:, s, a] if r == 1 else 1 - means[:, s, a]) * rows[:, s, a, t]
+    return weights / weights.sum()
+
+
+def test_a_user_acts_on_the_belief_of_bayes_rule() -> None:
+    _, _, plan = published()
+    met = episodes()
+    tables = np.asarray(plan.extension.tables)
+    for user in range(40):
+        for h in range(WORLD.model.horizon):
+            scores = belief_by_hand(plan, met, user, h) @ tables[h, :, int(met.states[user, h])]
+            assert scores[int(met.actions[user, h])] == pytest.approx(scores.max(), rel=1e-9)
+
+
+@double_precision
+def test_the_mean_of_clipped_vectors_is_linear_in_the_shares() -> None:
+    """Users of any shares: |mean − T̄w| within 5 standard errors in every coordinate (a false alarm in 10⁵ runs)."""
+    agent, _, plan = published()
+    rule = plan.extension.rule
+    for shares in ([0.2, 0.3, 0.5], [1.0, 0.0, 0.0]):
+        met = episodes(kinds_world(WORLD.model, np.array(shares)))
+        sent = np.asarray(clip_norm(jax.jit(jax.vmap(lambda one: agent.statistic(plan, one)))(met), 1.0, jnp))
+        expected = np.asarray(rule.responses)[:, :-1] @ shares
+        error = np.sqrt(sent.var(axis=0) / USERS + np.diag(np.asarray(rule.error)) * 4)
+        assert (np.abs(sent.mean(axis=0) - expected) < 5 * error).all()
+        assert np.linalg.norm(sent, axis=1).max() <= 1
+
+
+@double_precision
+def test_the_vector_is_the_formula_of_the_likelihoods() -> None:
+    agent, _, plan = published()
+    extension, met = plan.extension, episodes()
+    for user in range(10):
+        own = Episode(*(part[user] for part in met))
+        ratio = belief_by_hand(plan, met, user, WORLD.model.horizon) / np.asarray(extension.shares)
+        by_hand = ratio @ np.asarray(agent.coordinates.basis) @ np.asarray(extension.rule.whiten)
+        np.testing.assert_allclose(
+            agent.statistic(plan, own), by_hand / float(extension.rule.radius), rtol=1e-5, atol=1e-7
+        )
+
+
+@double_precision
+def test_a_large_round_without_noise_finds_the_shares() -> None:
+    agent = make_agent("kinds", WORLD.model, USERS)
+    state = agent.init()
+    plan = jax.jit(agent.plan)(state)
+    sent = jax.vmap(lambda one: agent.report(plan, one))(episodes())
+    closed = jax.jit(agent.close)(agent.absorb(state, sent.sum(axis=0)), plan, USERS)
+    found = np.asarray(closed.past.blend)
+    assert np.abs(found - np.asarray(WORLD.shares)).max() < 0.1
+
+
+def test_what_it_cannot_learn_is_refused() -> None:
+    with pytest.raises(InvalidInput, match="as many of each, in pairs"):
+        make_agent("kinds", make_world("random-blend:states=3,actions=2,horizon=2,d1=3,d2=2").model, 10)
+    with pytest.raises(InvalidInput, match="stationary"):
+        make_agent("kinds", make_world("random-blend:states=3,actions=2,horizon=2,d=2,per_step=true").model, 10)
+    with pytest.raises(InvalidInput, match="3 nonnegative numbers of sum 1"):
+        kinds_world(WORLD.model, np.array([0.5, 0.6, 0.1]))
+
+
+def test_values_of_a_world_of_kinds() -> None:
+    """Against plain loops over kinds and states."""
+    rows, means = np.asarray(WORLD.model.transition_features), np.asarray(kind_means(WORLD.model))
+    plan, shares = np.asarray(WORLD.blend_plan()), np.asarray(WORLD.shares)
+    total, known = 0.0, 0.0
+    for z in range(WORLD.kinds):
+        value, best = np.zeros(WORLD.model.states), np.zeros(WORLD.model.states)
+        for h in reversed(range(WORLD.model.horizon)):
+            here = np.arange(WORLD.model.states)
+            value = (means[z] + rows[z] @ value)[here, plan[h]]
+            best = (means[z] + rows[z] @ best).max(axis=1)
+        total += shares[z] * value.mean()
+        known += shares[z] * best.mean()
+    assert float(WORLD.policy_value(WORLD.blend_plan())) == pytest.approx(total, rel=1e-9)
+    assert WORLD.optimal_value == pytest.approx(known, rel=1e-9)
+    assert WORLD.uniform_value < total <= known
+
+
+# -- the promise --------------------------------------------------------------------------------------------------------
+
+KINDS = ["joint", "local", "shuffle", "joint,adjacency=zero-out"]
+
+
+@functools.cache
+def subject(kind: str) -> Subject:
+    return Subject(make_agent(f"private-kinds:trust={kind},epsilon=2,first=0.5", WORLD.model, 12))
+
+
+@pytest.mark.parametrize("kind", ["joint", pytest.param("local", marks=[pytest.mark.verify, pytest.mark.guard])])
+def test_no_pair_of_users_is_farther_apart_than_promised(kind: str) -> None:
+    one = subject(kind)
+    promised = guarantee_of(one.agent).promised_strength
+    pairs = [*one.neighbours.worst_cases(4, 0), *one.neighbours.random_pairs(4, 0)]
+    strengths = [realised_mu(one, pair) for pair in pairs]
+    assert max(strengths) <= promised * (1 + 1e-9)
+    assert max(strengths) > 0.99 * promised
+
+
+@pytest.mark.verify
+@pytest.mark.guard
+@pytest.mark.parametrize("kind", KINDS)
+def test_releases_and_plans_replayed(kind: str) -> None:
+    one = subject(kind)
+    users = [seen_as(pair.canary) for pair in one.neighbours.random_pairs(12, 1)]
+    other = one.neighbours.nothing() if one.zero_out else one.neighbours.random_pairs(1, 5)[0].canary
+    found = replay(one, users, 3, seen_as(other))
+    assert not found.findings
+
+
+@pytest.mark.verify
+@pytest.mark.guard
+def test_an_attack_proves_nearly_all_of_the_claim_and_no_more() -> None:
+    one = Subject(make_agent("private-kinds:epsilon=2,first=0.5", WORLD.model, 40))
+    found = audit(one, kinds_as_a_blend(), trials=4000)
+    assert found.verdict == "consistent"
+    assert found.lower_bound_epsilon > 0.7 * found.claimed_epsilon
+
+
+def kinds_as_a_blend():
+    """A world of the same model in which every step is drawn from the blend."""
+    from reticent.worlds import world_from_parameters
+
+    model = WORLD.model
+    return world_from_parameters(model, np.asarray(WORLD.shares), np.asarray(WORLD.shares) * model.reward_total)
+
+
+# -- what it is worth ---------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.verify
+def test_personal_plans_beat_the_blends_and_privacy_costs_little() -> None:
+    world = random_kinds(states=10, actions=4, horizon=10, kinds=4, apart=1.0, seed=11)
+    blend, known = float(world.policy_value(world.blend_plan())), world.optimal_value
+    closed = {}
+    for spec in ("kinds", "private-kinds"):
+        curves = simulate(make_agent(spec, world.model, 2000), world, [0, 1])
+        closed[spec] = (float(np.asarray(curves.value)[:, -1].mean()) - blend) / (known - blend)
+    assert closed["kinds"] > 0.5
+    assert closed["private-kinds"] > 0.97 * closed["kinds"]
+
+
+@pytest.mark.verify
+def test_where_users_have_no_kind_hardly_anything_is_lost() -> None:
+    world = random_kinds(states=10, actions=4, horizon=8, kinds=4, apart=0.5, seed=12, mixed=True)
+    best = world.optimal_value
+    curves = simulate(make_agent("private-kinds", world.model, 6000), world, [0, 1])
+    assert float(np.asarray(curves.value)[:, -1].mean()) > 0.99 * best

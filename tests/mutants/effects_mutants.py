@@ -81,7 +81,7 @@ def outcomes_that_are_none(patch: Patch) -> None:
 
 
 @mutant(
-    "effects: a probability below the floor is refused, which says that somebody has one",
+    "effects: a probability below the floor is refused, which reveals that a person has one",
     ex.ZEROED,
     "stop the analysis",
 )

@@ -163,7 +163,7 @@ def searched(name: str = "private-linopt-vi", trials: int = 100_000, users: int 
             scores = play_releases(audited, worst_pair(audited, random=1, gradient=False)[0], trials, seed=3)
         return [atom.sentence() for atom in degenerate_noise_evidence(scores.atoms, audited.guarantee) if atom.violated]
 
-    return _named(examine, "atoms", {"agent": name, "trials": trials, **options})
+    return _named(examine, "degenerate noise", {"agent": name, "trials": trials, **options})
 
 
 def deployed_noise(wire: str) -> Examination:

@@ -124,7 +124,7 @@ def rewards_not_clipped(patch: Patch) -> None:
     _clip_without("rewards")(patch)
 
 
-@mutant("reward features are taken to be nonnegative, but nobody enforces it (we had this one)",
+@mutant("reward features are taken to be nonnegative, but this is not enforced (we had this one)",
         ex.replayed(first=1, growth=1.0, contrasts=False), MU)  # fmt: skip
 def sign_not_clipped(patch: Patch) -> None:
     def clip(self: Privatizer, seen: Any) -> Any:

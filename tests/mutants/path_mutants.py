@@ -28,7 +28,7 @@ from reticent_wire.forms import score as wire_score
 
 CLASSES: dict[str, tuple[str, ...]] = {
     "refusal": (
-        "out-of-range-refused", "refused-ticket-gives-its-place-back", "refusal-quotes-her-values",
+        "out-of-range-refused", "refused-ticket-gives-its-place-back", "refusal-quotes-values",
         "reward-out-of-range-stops-the-device",
     ),
     "silence": (
@@ -58,7 +58,7 @@ CLASSES: dict[str, tuple[str, ...]] = {
 
 QUICK |= {
     "out-of-range-refused",
-    "refusal-quotes-her-values",
+    "refusal-quotes-values",
     "round-waits-for-all-reports",
     "empty-report-without-noise",
     "late-report-counted-twice",
@@ -81,7 +81,7 @@ def _out_of_range(episode: Any) -> bool:
 # -- refusal ------------------------------------------------------------------------------------------------------------
 
 
-@mutant("values out of range are refused, and the next user takes her place (we had this one)",
+@mutant("values out of range are refused, and the next user takes the place (we had this one)",
         path.replayed_path("order", "refusal"), RELEASES + "|" + PUBLIC)  # fmt: skip
 def out_of_range_refused(patch: Patch) -> None:
     real = Mechanism.played
@@ -108,8 +108,8 @@ def refused_ticket_gives_its_place_back(patch: Patch) -> None:
     patch.setattr(DeployedAgent, "_submit_late", submit)
 
 
-@mutant("the text of a refusal quotes what she sent (we had this one)", path.quoted(), "quotes her")
-def refusal_quotes_her_values(patch: Patch) -> None:
+@mutant("the text of a refusal quotes what the user sent (we had this one)", path.quoted(), "quotes her")
+def refusal_quotes_values(patch: Patch) -> None:
     real = service_terms.well_formed
 
     def quoting(sizes: Any, states: Any, actions: Any, rewards: Any, place: int | None = None) -> Any:

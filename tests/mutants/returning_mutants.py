@@ -82,7 +82,8 @@ def service_counts_whatever_arrives(patch: Patch) -> None:
     patch.setattr(Returning, "counts", lambda self, tx, name, identity, number: True)
 
 
-@mutant("a service asks about the round that a person was admitted to, not about the one that counts her", served.ARRIVALS,
+@mutant("a service asks about the round that a person was admitted to, not about the one that counts the report",
+        served.ARRIVALS,
         "counts two reports of one person")  # fmt: skip
 def service_asks_about_another_round(patch: Patch) -> None:
     from reticent.service.store import visits
@@ -95,7 +96,7 @@ def service_asks_nothing_at_the_door(patch: Patch) -> None:
     patch.setattr(Returning, "admits", lambda self, tx, name, number: True)
 
 
-@mutant("a service that turns a returning person away keeps her place for nobody: whether she tried shows", served.ARRIVALS,
+@mutant("a service that turns a returning person away leaves a place empty: whether they tried shows", served.ARRIVALS,
         "takes a place")  # fmt: skip
 def turning_away_takes_a_place(patch: Patch) -> None:
     from reticent.service.rounds.deployment import Deployment

@@ -49,7 +49,7 @@ def batch_of_those_who_sent(patch: Patch) -> None:
 
 
 @mutant(
-    "silent places are filled with an even number of coins that nobody flipped", ex.DUMMIES, "coins were not flipped"
+    "silent places are filled with an even number of coins that were not flipped", ex.DUMMIES, "coins were not flipped"
 )
 def dummies_without_coins(patch: Patch) -> None:
     real = ShuffleRules.silent
@@ -98,7 +98,7 @@ def lost_round_learned_from(patch: Patch) -> None:
     patch.setattr(Mechanism, "close", close)
 
 
-@mutant("a user who is too late for her round's batch is added to what was posted, for the next try", ex.SILENCE,
+@mutant("a user who is too late for the round's batch is added to what was posted, for the next try", ex.SILENCE,
         "a batch changes after it was fixed")  # fmt: skip
 def latecomer_added_to_a_fixed_batch(patch: Patch) -> None:
     real = Shuffler.__call__

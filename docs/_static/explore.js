@@ -15,8 +15,8 @@
   };
   const TRUSTS = {
     joint: "The server sees raw data; hidden is what others are shown and what is published.",
-    shuffle: "Nobody sees raw data; a mixer shuffles one-bit messages before anyone reads them.",
-    local: "Nobody sees raw data; what leaves the device is noised already.",
+    shuffle: "Only the user sees raw data; a mixer shuffles one-bit messages before anyone reads them.",
+    local: "Only the user sees raw data; what leaves the device is noised already.",
   };
   const FROM = {
     joint: "He may be anybody but the server.",

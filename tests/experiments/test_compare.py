@@ -127,7 +127,7 @@ def test_pictures_page_and_numbers(found: Comparison) -> None:
     assert len(rows(found)) == len(found.standings)
     content = json.loads(json.dumps(found.to_dict(), allow_nan=False))
     assert content["recommended"]["local"] == "private-linopt-vi:first=16"
-    assert {row["trusted"] for row in content["standings"] if row["trust"] == "local"} == {"nobody"}
+    assert {row["trusted"] for row in content["standings"] if row["trust"] == "local"} == {"no server"}
 
 
 @pytest.mark.verify

@@ -14,7 +14,7 @@ weighted and centred least squares). With a public guess :math:`\beta_0` of the 
 :math:`a-\beta_0b` has the mean :math:`k(\tau-\beta_0)`; its spread is smaller the better the guess.
 
 Decisions are put into public groups (all, by step, by group of states). One user's contribution is, by group, the sum
-r of her residuals, the number N of her decisions, and r². Means add up: with :math:`\beta_j` the effect averaged over
+r of their residuals, the number N of their decisions, and r². Means add up: with :math:`\beta_j` the effect averaged over
 the decisions of group j, :math:`E[r_j]=k\,E[N_j](\beta_j-\beta_0)`.
 
 **Bounds.** :math:`|W(A-\tilde p)|\le k/p_{\min}`, where :math:`p_{\min}` is the least probability of either arm. A
@@ -24,8 +24,8 @@ Honest users are within the bounds, so that the clip to them, which is what priv
 
 **Long studies.** L grows with the number m of decisions, what people really add up to with √m: after forty days of five
 decisions it is forty times too large, and noise with it. ``clip`` is a smaller radius for r. It is part of the question,
-fixed before anybody's data are looked at, say from people drawn from a pilot's model; the sensitivity is that of the unit
-ball as before. Whoever is beyond it is shortened, and *that* bias is not in the intervals: let it be few.
+fixed before any data are looked at, say from people drawn from a pilot's model; the sensitivity is that of the unit
+ball as before. A person beyond it is clipped, and *that* bias is not in the intervals: let it be few.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ class Decisions(NamedTuple):
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class Contrast:
-    """Which effect is asked for; fixed before anybody's data are looked at, and public.
+    """Which effect is asked for; fixed before any data are looked at, and public.
 
     Attributes:
       groups: which group a decision belongs to, by step and state, ``(H, S)``; −1 is none.
@@ -94,12 +94,12 @@ class Contrast:
         if not ((baseline >= 0) & (baseline <= 1)).all():
             raise InvalidInput("baseline", "outside", "predictions within [0, 1]", "clip them")
         if not self.clip > 0:
-            raise InvalidInput("clip", self.clip, "above 0", "leave it out to clip nobody who is honest")
+            raise InvalidInput("clip", self.clip, "above 0", "leave it out to clip no honest person")
 
     def over_days(self, days: int) -> Contrast:
         """The same question about a study of so many days, in which a person's decisions of all days are one row.
 
-        A person is what is protected, so that her days belong together: as rows of their own each is charged for once.
+        A person is what is protected, so that their days belong together: as rows of their own each is charged for once.
         """
         baseline = np.broadcast_to(self.baseline, self.groups.shape)
         return dataclasses.replace(self, groups=np.tile(self.groups, (days, 1)), baseline=np.tile(baseline, (days, 1)))
@@ -138,7 +138,7 @@ def contributions(contrast: Contrast, seen: Decisions) -> np.ndarray:
     """Users' contributions ``(..., 3p)``: r/L, N by its bound, and (r/L)², each block in its unit ball whatever was seen.
 
     Decisions at which neither arm was taken, or in no group, add nothing; so does what cannot be (a state or an
-    action that there is none of, a probability below the floor), which tells nobody anything.
+    action that there is none of, a probability below the floor), which reveals nothing.
     """
     steps, states = contrast.groups.shape
     here, taken = np.asarray(seen.states), np.asarray(seen.actions)

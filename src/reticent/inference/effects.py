@@ -6,7 +6,7 @@ numbers of decisions N, and squares (r/L)², each with Gaussian noise of its own
 
 **Formal guarantee.** Every block is in its unit ball, and the last two have no negative entry. Replacing a user moves
 the first by at most 2 and each of the others by at most √2 (nonnegative vectors are never at an obtuse angle);
-setting her to zero moves each by at most 1. With :math:`\sigma_b=\Delta_b/\mu_b` and
+setting a person's blocks to zero moves each by at most 1. With :math:`\sigma_b=\Delta_b/\mu_b` and
 :math:`\sum_b\mu_b^2=\mu^2(\varepsilon,\delta)` the release is one Gaussian mechanism, and (ε, δ)-differentially
 private. It is a release *beside* the study's: for people who were in both, strengths add in squares
 (:func:`total_guarantee`).

@@ -6,7 +6,7 @@ episodes so far. Whether an aggregator adds noise, and who does, is its own busi
 
 Data flow of one *round* (one user, or a fixed public number of them)::
 
-    report(seen)             on the user's side: clip, form statistics, add her own noise if that is the trust model
+    report(seen)             on the user's side: clip, form statistics, add the user's noise if that is the trust model
     absorb(state, report)    on the server: add to the open round's sum
     close(state, noise)      end of the round: the sum enters the running total with its noise
     released(state)          what is released after the last closed round
@@ -40,7 +40,7 @@ class Aggregator(Protocol[Seen_contra, Report, Released_co]):
         ...
 
     def report(self, seen: Seen_contra, noise: Noise) -> Report:
-        """What one user sends, given her own noise (ignored where users are not asked to add any)."""
+        """What one user sends, given the user's own noise (ignored where users are not asked to add any)."""
         ...
 
     def absorb(self, state: PyTree, report: Report) -> PyTree:

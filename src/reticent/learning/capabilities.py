@@ -88,7 +88,7 @@ class RemembersEpisode(Protocol):
 def rebase_plan(
     agent: AnyLearner, served: Plan, reference: Plan, users: Array | int, control: ControlGroup | None = None
 ) -> Plan:
-    """The plan to close a round of ``users`` with, most of whom were ``served`` one plan while their contributions were
+    """The plan to close a round of ``users`` with, most of which were ``served`` one plan while their contributions were
     formed under the ``reference`` of another. Users at the places of a ``control`` group were served that group's plan.
 
     Without the capability contributions do not depend on the round that counts them: the served plan.

@@ -4,8 +4,8 @@
 Of a round of n places m are *controls*, evenly spaced from a public random beginning: the places ⌊(j·n + o)/m⌋ for
 j = 0 … m − 1, with o below n drawn by a hash of the deployment's public identity and the round's number. So
 
-* who is a control is a function of identity, round and place. It depends on nobody's data and on nobody's name;
-* m is known before anybody comes: ⌊share·e⌋ − ⌊share·b⌋ for a round of the b-th to before the e-th admission. All rounds
+* who is a control is a function of identity, round and place. It depends on no user's data and on no name;
+* m is known beforehand: ⌊share·e⌋ − ⌊share·b⌋ for a round of the b-th to before the e-th admission. All rounds
   together have exactly ⌊share·K⌋ controls, and each is within one of its share, however small rounds are;
 * every place is a control with probability m/n over o, and between two controls there are ⌊n/m⌋ or ⌈n/m⌉ places.
 
@@ -71,10 +71,10 @@ class Control:
         return _places(self.share, int(schedule.ends[number]) - size, size, number, identity)
 
     def require_both_groups(self, users: int) -> None:
-        """Refuse a share of which one group would have nobody in a deployment of so many users.
+        """Raise if either group would be empty in a deployment of so many users.
 
         Raises:
-          InvalidInput: it is so.
+          InvalidInput: one group would be empty.
         """
         if not 1 <= _whole(self.share, users) < users:
             raise InvalidInput(

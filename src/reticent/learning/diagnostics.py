@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """What released numbers say about themselves, in the words of a dashboard. Every family fills in what it can.
 
-Formal guarantee. Whoever makes these figures takes releases, published plans and numbers fixed before the first user, and
+Formal guarantee. These figures are computed from releases, published plans and numbers fixed before the first user, and
 nothing else: they are post-processing, which spends nothing.
 """
 
@@ -33,7 +33,7 @@ class StartValue:
       estimate: by the agent's estimate. cautious, optimistic: the ends of its own doubt.
       proven_low, proven_high: the ends of an interval that a theorem gives; None without one.
       deviation: posterior standard deviation of the estimate; None where there is no posterior.
-      explorers: the estimate for those who explore; None where nobody does.
+      explorers: the estimate for users who explore; None where no user does.
     """
 
     cautious: float

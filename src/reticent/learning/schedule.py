@@ -59,7 +59,7 @@ class Schedule:
         return self.round_and_place(episode)[1]
 
     def round_and_place(self, episode: int) -> tuple[int, int]:
-        """The 0-based round of a user with this 0-based number, and her 0-based place in it."""
+        """The 0-based round of a user with this 0-based number, and the 0-based place in it."""
         number = int(np.searchsorted(self.ends, episode, side="right"))
         return number, episode - (int(self.ends[number - 1]) if number else 0)
 

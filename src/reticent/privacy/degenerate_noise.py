@@ -2,15 +2,15 @@
 r"""Noise that is not there, or that was there before: exact zeros and repeats, which honest noise has (almost) never.
 
 A mechanism that forgets its noise once in a thousand runs looks right in every test of scale or shape, and is
-:math:`\delta=10^{-3}`-private at best: whoever sees the exact sum, or two releases with one noise, knows the canary. Such
-failures are *atoms*: values that have positive probability where the promised law gives them none.
+:math:`\delta=10^{-3}`-private at best: an observer of the exact sum, or of two releases with one noise, knows the canary.
+Such failures are *atoms*: values that have positive probability where the promised law gives them none.
 
-**What counts.** Given what everybody contributed, the noise that explains a run's releases is known. In units of its scale
+**What counts.** Given all contributions, the noise that explains a run's releases is known. In units of its scale
 it is *missing* where it is 0 up to rounding, and a *repeat* where two of its projections on fixed random directions are
 those of another release, in the same run or in another.
 
 **What a count proves.** Let S be the event that the adversary reads the canary's exact contribution off a run. If it has
-probability at least p with her, while noise that is as promised gives it at most q without her, then (ε, δ)-DP demands
+probability at least p with the canary, while noise that is as promised gives it at most q without, then (ε, δ)-DP demands
 :math:`p\le e^\varepsilon q+\delta`. For continuous noise q is the probability of hitting a given number up to rounding,
 10⁻⁹ or so; so δ must be p at the least, whatever ε is. On a grid q is the largest probability of a grid point.
 """

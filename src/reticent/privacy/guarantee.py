@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The one object that says what an agent promises each user: from whom what is hidden, by how much, and what is not.
+"""The one object that says what an agent promises each user: what is hidden from which party, by how much, and what is not.
 
 Every private agent carries a :class:`Guarantee`; ``reticent calibrate`` prints it, a report quotes it, the service
 publishes it, and the audit holds the code to it. It is made before the first user comes, from public numbers alone.
@@ -22,14 +22,14 @@ from reticent.privacy.trust import Trust
 from reticent.worlds.provenance import Provenance
 
 CHANGES: dict[Adjacency, str] = {
-    "replace": "her whole data were replaced by any other",
-    "zero-out": "her contribution were zero and her place kept",
+    "replace": "all of the user's data were replaced by any other",
+    "zero-out": "the user's contribution were zero and their place kept",
 }
-"""By adjacency, what may change about one user. Zero-out is *not* the absence of a user: her place is used up all the
+"""By adjacency, what may change about one user. Zero-out is *not* the absence of a user: the place is used up all the
 same."""
 
 NOT_COVERED = (
-    "her own actions, which depend on her own data: that is personalisation",
+    "the user's own actions, which depend on their own data: that is personalisation",
     "side channels: timing, memory, network",
     "what candidate models, bounds and schedules reveal, if they were made from protected users' data",
 )
@@ -68,7 +68,7 @@ class Guarantee(Promise):
     """What a private agent promises; see the module docstring.
 
     Attributes:
-      trust: whom a user must trust, and with what.
+      trust: the parties that a user must trust, and with what.
       adjacency: what may change about one user.
       epsilon, delta: the promise; δ = 0 is a pure one.
       calibration: ``exact``, or ``paper`` for an author's constants.
@@ -79,7 +79,7 @@ class Guarantee(Promise):
       participation: how often and when a user may contribute; the promise is about all of it together.
       also_seen: what the adversary sees besides, as a clause of the sentence; nothing if nothing.
       remark: what else must be said in the sentence, such as how often data are used.
-      reliance: on whom the promise relies besides mathematics; a sentence, or nothing.
+      reliance: the parties that the promise relies on besides mathematics; a sentence, or nothing.
       not_covered: what is not promised.
       settings: the agent's options as they were resolved.
       origin: where candidate models come from, as far as it is stated: what is published before the first user comes.

@@ -2,8 +2,8 @@
 r"""What it costs that reports arrive late, out of order, or never: nothing, and here is why.
 
 The proof of the counters (:mod:`reticent.privacy.counters.counter`) has a user's item in *one* round that is known in
-advance. With many users at once her report comes when it comes, and *when* it comes may depend on her data. Exchanging
-her for another user then takes x out of round a and puts y into round b.
+advance. With many users at once a report comes at any time, and *when* may depend on the user's data. Exchanging
+the user for another then takes x out of round a and puts y into round b.
 
 **Theorem.** Let a counter have the strategy columns :math:`c_1,\dots,c_n` with :math:`\langle c_a,c_b\rangle\ge0` and
 :math:`\|c_t\|\le M`, and let items x, y of norm at most Z be at most R apart. Then for all rounds a, b, and if a report
@@ -27,9 +27,9 @@ estimate is post-processing), epochs are the identity, Toeplitz and BLT coeffici
 inner product.
 
 Formal guarantee. Noise whose :func:`late_report_ratio` is 1 keeps its (ε, δ) if every user contributes at most
-once, to whichever round is open when her report comes, provided that rounds close on a public clock, that her report is
-computed under the plan she was served, and that other users' reports depend on her only through the plans. Later users
-may act on earlier releases, and arrivals may depend on anything that the user has seen: see ``docs/delays.md``.
+once, to whichever round is open when the report comes, provided that rounds close on a public clock, that the report is
+computed under the plan the user was served, and that other users' reports depend on that user only through the plans.
+Later users may act on earlier releases, and arrivals may depend on anything that the user has seen: see ``docs/delays.md``.
 """
 
 from __future__ import annotations

@@ -45,14 +45,14 @@ __all__ = [
 Seen = TypeVar("Seen")
 
 User: TypeAlias = Callable[[Plan], PyTree]
-"""A user's data: what her agent sees of her under whatever plan she is shown."""
+"""A user's data: what the agent sees under any plan that the user is shown."""
 
 Tell: TypeAlias = Callable[[int], None]
 """Told how many trials are done."""
 
 
 class Pair(NamedTuple, Generic[Seen]):
-    """Two users who may differ in everything: the ``canary`` took part, or her ``replacement`` in her place.
+    """Two users who may differ in everything: the ``canary`` took part, or the ``replacement`` in the same place.
 
     ``origin`` says who proposed it.
     """
@@ -64,7 +64,7 @@ class Pair(NamedTuple, Generic[Seen]):
 
 @dataclasses.dataclass(frozen=True)
 class Scores:
-    """What an adversary computed in trials without and with the canary; larger scores speak for her.
+    """What an adversary computed in trials without and with the canary; larger scores speak for the canary.
 
     Attributes:
       possible: the strength that this canary can show in principle: μ, or ε where the promise has no δ.

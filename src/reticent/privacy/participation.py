@@ -2,7 +2,7 @@
 r"""How often and when one user may contribute, and what that costs: returning users.
 
 A user who contributes once moves one item. One who returns moves several, and noise must hide all of them together.
-How much that takes depends on *where* they are. If all g of hers may be in one round they add up: g times the noise.
+How much that takes depends on *where* they are. If all g of a user's may be in one round they add up: g times the noise.
 If no round holds more than one of them, rounds that are noised separately hide each by itself: √g times.
 
 **Lemma (shifts that follow the past).** Let :math:`y_t=v_t+z_t` with independent :math:`z_t\sim N(0,\sigma^2I)`,
@@ -20,11 +20,11 @@ hence :math:`\sum_t\langle s_t,z_t\rangle` is exactly :math:`N(0,\sigma^2B^2)` a
 of one Gaussian mechanism, and they determine δ(ε). ∎
 
 **Theorem (patterns).** Let C be the counter's strategy (lower triangular) with :math:`\langle c_i,c_j\rangle\ge0`,
-and let a user's items be in the rounds of a *pattern* π, which may follow earlier releases and her data. With
+and let a user's items be in the rounds of a *pattern* π, which may depend on earlier releases and the user's data. With
 
 .. math:: N=\max_\pi\|C\,1_\pi\|_2
 
-over all patterns that are allowed, exchanging all of her data moves what the noise protects by at most
+over all patterns that are allowed, exchanging all of the user's data moves what the noise protects by at most
 
 * ``zero-out``: :math:`Z\,N` for items of norm at most Z;
 * ``replace``, the same rounds: :math:`R\,N` for items at most R apart;
@@ -42,11 +42,11 @@ For vectors in the unit ball R = 2 and Z = 1: late reports cost nothing. For C =
 
 *In the local model* every report carries noise of its own, so g reports cost √g wherever they are.
 
-*What is not covered*: whether and when she comes. Admissions are public; a user who stays away keeps her places
+*What is not covered*: whether and when a user comes. Admissions are public; a user who stays away keeps the places
 empty.
 
 *Rolling promises.* The theorem is about the rounds in which the two data sets differ. If :func:`allowed` is applied
-to every window of w rounds, what a user did within any one window is protected as promised, for ever, whatever she
+to every window of w rounds, what a user did within any one window is protected as promised, for ever, whatever they
 did before."""
 
 from __future__ import annotations
@@ -69,7 +69,7 @@ class Participation:
 
     Attributes:
       contributions: g, how often in all.
-      per_round: how often in one round. gap: b, by how many rounds successive rounds of hers differ at least.
+      per_round: how often in one round. gap: b, by how many rounds successive rounds of a user differ at least.
     """
 
     contributions: int = 1
@@ -115,7 +115,7 @@ class Participation:
         return np.asarray(full * self.per_round**2 + np.minimum(rest, self.per_round) ** 2, np.float64)
 
     def local_exposure(self, rounds: int | np.ndarray) -> np.ndarray:
-        """How many reports of hers there are at most after so many rounds: what noise on every report is charged for."""
+        """Most reports of one user after so many rounds: what noise on every report is charged for."""
         possible = -(-np.asarray(rounds) // self.gap)
         return np.asarray(np.minimum(possible * self.per_round, self.contributions), np.float64)
 
@@ -127,8 +127,8 @@ ONCE = Participation()
 def allowed(participation: Participation, counted: Sequence[int], number: int) -> bool:
     """Whether a user whose contributions were counted in the rounds ``counted`` may have one more in round ``number``.
 
-    The rounds are those that *count* her contributions, not those that she was served in: a late report must be
-    asked about when it arrives. What is not allowed is not counted, and nobody but she is told.
+    The rounds are those that *count* the contributions, not those that the user was served in: a late report must be
+    asked about when it arrives. What is not allowed is not counted, and only that user can know.
 
     >>> allowed(Participation(3, gap=2), [0, 2], 3), allowed(Participation(3, gap=2), [0, 2], 4)
     (False, True)

@@ -10,7 +10,7 @@ Two adjacencies, always named:
 
 * ``"replace"``: one user's data are exchanged for another's. This is the paper's definition of neighbours, although its
   constants :math:`\Delta_{p,1}=d_1H^2` and :math:`\Delta_{p,2}=\sqrt{d_1}H^2` are those of the other one.
-* ``"zero-out"``: one user's contribution is zero and her place is kept.
+* ``"zero-out"``: one user's contribution is zero and their place is kept.
 
 Formal guarantee. The gram, moment and joint sensitivities cannot be exceeded by any two neighbours in any dimension
 and are attained in dimension 2 and above; each proof is in its function's docstring.
@@ -34,7 +34,7 @@ __all__ = [
 
 
 Adjacency = Literal["replace", "zero-out"]
-"""What may change about one user: everything, or her contribution is zero and her place is kept."""
+"""What may change about one user: everything, or the contribution is zero and the place is kept."""
 
 
 def gram_sensitivity(bound: float, adjacency: Adjacency) -> float:

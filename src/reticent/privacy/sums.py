@@ -77,7 +77,7 @@ class PrivateSums:
     # -- the user's side ----------------------------------------------------------------------------------------------
 
     def report(self, seen: Any, noise: Array | None) -> Array:
-        """One user's contribution ``(H, D)`` as it leaves her: within its bounds always. Every subclass forms its own."""
+        """One user's contribution ``(H, D)`` as it leaves the device, within its bounds. Every subclass forms its own."""
         raise NotImplementedError(f"{type(self).__name__} does not form contributions")
 
     def send(self, contribution: Array, noise: Array | None) -> Array:
@@ -113,11 +113,11 @@ class PrivateSums:
     # -- simulated noise ----------------------------------------------------------------------------------------------
 
     def simulate_user_noise(self, key: Array) -> Array | None:
-        """What one simulated user needs to send her contribution; None if nothing."""
+        """What one simulated user needs to send the contribution; None if nothing."""
         return self.trust.simulate_user_noise(key, self.noise_scale, lambda prefix: self._draw(key, prefix))
 
     def simulate_round_noise(self, key: Array) -> Array | None:
-        """A round's noise, whoever contributes it; None where every report is noised already."""
+        """A round's noise, whichever party contributes it; None where every report is noised already."""
         return self._draw(key, self.counter.noise_shape_prefix) if self.trust.noised_rounds else None
 
     def _draw(self, key: Array, prefix: tuple[int, ...]) -> Array:

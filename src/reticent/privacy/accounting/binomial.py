@@ -64,7 +64,7 @@ class BinomialAccount:
     Attributes:
       tail: δ₁, taken out of the promised δ.
       slope: :math:`(\\sum_i\\sigma_i^2q_i^2)^{1/2}`, so that r = slope · μ.
-      excess: standard deviation of the noise if every user flips her coins, over that of the coins counted on here; above
+      excess: standard deviation of the noise if every user flips all coins, over that of the coins counted on here; above
         1 where only a share of the users is relied upon (:mod:`reticent_wire.shuffling`).
     """
 

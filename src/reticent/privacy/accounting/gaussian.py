@@ -25,7 +25,7 @@ import numpy as np
 
 from reticent.errors import InvalidInput
 
-# SciPy is imported where it is used: whoever only looks a ledger's numbers up, as the service's workers do, need not carry
+# SciPy is imported where it is used: code that only reads a ledger's numbers, as the service's workers do, need not carry
 # its 50 MiB.
 
 __all__ = ["compose", "delta_of", "epsilon_of", "group", "mu_of", "zcdp_epsilon", "zcdp_of"]
@@ -130,7 +130,7 @@ def group(mu: float, times: int) -> float:
 
     Changing all g contributions moves the protected quantity by at most the sum of g single moves, so its sensitivity
     is at most gΔ at the same σ. The factor is g and not √g, because the same person's contributions may all point the
-    same way, in the same sum. Where no sum holds more than one of hers it is √g:
+    same way, in the same sum. Where no sum holds more than one of a user's items it is √g:
     :mod:`reticent.privacy.participation`.
     """
     if not (isinstance(times, int | np.integer) and times >= 1):

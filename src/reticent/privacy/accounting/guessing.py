@@ -2,8 +2,8 @@
 r"""What a promise is worth against an attacker who guesses: exact answers from the Gaussian trade-off curve.
 
 The attacker knows everything about all other users, sees everything that is published, and must say which of two stories
-about one user is true: she did this or she did that (or, she came or she did not). Of all mechanisms of Gaussian strength μ
-none lets anybody do better than telling a normal number of mean 0 from one of mean μ; the best test accuses when it is
+about one user is true: they did this or that (or, they came or did not). Of all mechanisms of Gaussian strength μ
+none lets an attacker do better than telling a normal number of mean 0 from one of mean μ; the best test accuses when it is
 large (Neyman and Pearson), so that of false alarms at rate α it catches at most
 
 .. math:: 1-G_\mu(\alpha)=\Phi\bigl(\Phi^{-1}(\alpha)+\mu\bigr)

@@ -36,7 +36,7 @@ class EpochCounter:
     sum of :meth:`effective_users` users.
 
     **Formal guarantee.** All releases are a function of :math:`x+z`, so C is the identity (parallel composition): with
-    noise of scale σ and a user moving her epoch's sum by at most Δ, the transcript is (Δ/σ)-Gaussian-DP, however many
+    noise of scale σ and a user moving their epoch's sum by at most Δ, the transcript is (Δ/σ)-Gaussian-DP, however many
     epochs there are, also when later epochs act on earlier releases (Denisov et al., arXiv 2202.08312). The sizes are
     public: they may not depend on the users' data.
 

@@ -24,7 +24,7 @@ class SeparateState(NamedTuple):
 class SeparateRounds:
     r"""Releases :math:`x_t+z_t` after round t, and nothing about earlier rounds: C is the identity.
 
-    **Formal guarantee.** A user is in one round, so with noise of scale σ and an item that she moves by at most Δ, the
+    **Formal guarantee.** A user is in one round, so with noise of scale σ and an item that the user moves by at most Δ, the
     transcript is (Δ/σ)-Gaussian-DP however many rounds there are, also when later rounds act on earlier releases (parallel
     composition; Denisov et al., arXiv 2202.08312). For learners that combine rounds themselves, each with what was known
     when it was planned; as post-processing that is free.

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Whom a user must trust, and with what: one object per trust model."""
+"""Which parties a user must trust, and with what: one object per trust model."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Joint differential privacy: the server sees raw data and is trusted with them; nobody else learns from them."""
+"""Joint differential privacy: the server sees raw data and is the only party trusted with them."""
 
 from __future__ import annotations
 

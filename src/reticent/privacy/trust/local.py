@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Local differential privacy: nobody is trusted; a report is noised before it leaves the user's device."""
+"""Local differential privacy: no server is trusted; a report is noised before it leaves the user's device."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ class Local(Trust):
 
     name = "local"
     exposed = "the report that leaves the user's device, and all that is computed from it,"
-    trusted = "nobody"
+    trusted = "no server"
     wire = "report"
     noised_reports = True
     noised_rounds = False

@@ -22,7 +22,7 @@ class Shuffle(Trust):
     trusted = "the shuffler, to mix the messages and to fill silent places"
     wire = "messages"
     grouped = True
-    silence = " Whether she sends at all is the shuffler's to know: it fills the places of silent users with coins."
+    silence = " The shuffler knows whether a user sends at all: it fills the places of silent users with coins."
 
     def send(self, contribution: Array, noise: Array | None, grid: Array) -> Array:
         """On the grid, which is coarse: ``noise`` in [0, 1) decides which way a number is rounded
@@ -37,7 +37,7 @@ class Shuffle(Trust):
 
     def reliance(self, honest: float) -> str:
         users = "every user" if honest == 1 else f"{100 * honest:g}% of the users"
-        return f" Nobody sees a report: the shuffler is trusted to mix, and {users} of her epoch to flip the coins."
+        return f" No party sees a report: the shuffler is trusted to mix, and {users} of the epoch to flip the coins."
 
 
 SHUFFLE = Shuffle()

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a trust model is: who adds the noise, what is exposed to whom, and how a contribution leaves its user.
+"""What a trust model is: who adds the noise, what is exposed to which party, and how a contribution leaves its user.
 
 The rest of the library asks these objects and never compares names. A new trust model is one file beside this one, its
 entry in :data:`reticent.privacy.trust.TRUSTS`, and its form on the wire.
@@ -30,7 +30,7 @@ class Trust(abc.ABC):
     Attributes:
       name: as in options and on the wire.
       exposed: what an adversary sees, as the subject of the guarantee's sentence.
-      trusted: whom a user must trust, and with what.
+      trusted: the parties that a user must trust, and with what.
       wire: what crosses from the user to the service.
       noised_reports: whether every report is private by itself, so that all the server does is post-processing.
       noised_rounds: whether a round's sum is noised when it is released, by whomever.
@@ -82,7 +82,7 @@ class Trust(abc.ABC):
         return counter.name
 
     def reliance(self, honest: float) -> str:
-        """On whom the promise relies besides mathematics; a sentence with a leading space, or nothing."""
+        """The parties that the promise relies on besides mathematics; a sentence with a leading space, or nothing."""
         del honest
         return ""
 

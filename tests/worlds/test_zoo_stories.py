@@ -204,7 +204,7 @@ def test_the_tutor_quotes_its_values_and_the_blend_matters(worlds):
             world.model.transition_features, tutor.benefits(), school, tutor.BENEFIT_WEIGHTS, 8, initial=start
         )  # fmt: skip
 
-    kinds = dict(zip((f"everybody {kind}" for kind in tutor.LEARNERS), np.eye(4), strict=True))
+    kinds = dict(zip((f"all {kind}" for kind in tutor.LEARNERS), np.eye(4), strict=True))
     values = {name: value_under(world, believed(school)) for name, school in kinds.items()}
     values |= {
         "the true blend": world.optimal_value,
@@ -286,8 +286,8 @@ def test_the_keyboard_quotes_its_values_and_the_blend_matters(worlds):
         tables = keyboard.satisfaction(followers, chances)
         return blend(models, tables, people, people, 8, initial=world.model.initial, successors=successors)
 
-    names = ("everybody travels", "everybody talks of food", "everybody talks of work", "everybody talks of sport")
-    beliefs = dict(zip((*names, "everybody's small talk"), np.eye(5), strict=True)) | {"an even blend": np.full(5, 0.2)}
+    names = ("all travel", "all talk of food", "all talk of work", "all talk of sport")
+    beliefs = dict(zip((*names, "all small talk"), np.eye(5), strict=True)) | {"an even blend": np.full(5, 0.2)}
     values = {name: value_under(world, believed(people)) for name, people in beliefs.items()}
     values |= {
         "the true blend": world.optimal_value,

@@ -40,7 +40,7 @@ Progress = Callable[[str, int, int], None]
 
 @dataclasses.dataclass(frozen=True)
 class Attack:
-    """One canary, and what the trials with her say: her scores, and noise that was missing or repeated."""
+    """One canary and the result of its trials: scores, and noise that was missing or repeated."""
 
     canary: str
     origin: str

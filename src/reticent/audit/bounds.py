@@ -107,7 +107,7 @@ def noncentral_limit(distance: float, without: int, present: int, confidence: fl
 def lower_bounds(
     without: np.ndarray, present: np.ndarray, delta: float, confidence: float, *, gaussian: bool = True
 ) -> Evidence:
-    """All bounds from the scores ``without`` and with (``present``) the canary; larger scores speak for her.
+    """All bounds from the scores ``without`` and with (``present``) the canary; larger scores speak for the canary.
 
     ``gaussian`` says whether Gaussian DP was promised; if not, only the bound that assumes nothing applies.
     """

@@ -1,14 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
 r"""The release of effects after a study (:mod:`reticent.inference`), held to its guarantee as agents are to theirs.
 
-* :func:`replay_effects` carries out the proof: two studies that differ in one person, by all she ever did. With the same
+* :func:`replay_effects` carries out the proof: two studies that differ in one person, by all they ever did. With the same
   noise the movement of every block is held to its declared sensitivity and all of it to μ(ε, δ); with the noise that hides
   the movement, sums, estimates and intervals must be the same.
 * :func:`check_effects_noise` tests the law of the noise that a release really has.
-* :func:`play_effects` attacks: the adversary knows everybody else and scores what was released by the matched filter.
+* :func:`play_effects` attacks: the adversary knows all others' data and scores what was released by the matched filter.
 
-**How near an attack can come.** The blocks are charged as if one person moved each as far as it goes. She cannot: if her
-residuals are turned around, their squares stay. With all of the first block and of the second she has
+**How near an attack can come.** The blocks are charged as if one person moved each as far as it goes. No person can: if the
+residuals change sign, their squares stay. With all of the first block and of the second a person has
 :math:`\sqrt{0.7+0.1}=0.89` of μ, and more squares cost more residuals than they bring.
 """
 
@@ -32,9 +32,9 @@ __all__ = ["check_effects_noise", "extreme_pair", "extreme_person", "play_effect
 def extreme_person(
     contrast: Contrast, state: int, action: int, outcome: float, *, often: int | None = None
 ) -> Decisions:
-    """Somebody who does one thing in one state, at the least probability that there is, ``(1, H)``.
+    """A person who takes one action in one state, at the least possible probability, ``(1, H)``.
 
-    From the ``often``-th decision on she is in no group's state; by default she never is.
+    From the ``often``-th decision on the person is in no group's state; by default never.
     """
     steps = len(contrast.groups)
     states = np.full((1, steps), state)
@@ -65,9 +65,9 @@ def extreme_pair(contrast: Contrast, state: int, elsewhere: int) -> tuple[Decisi
 def replay_effects(
     plan: EffectsPlan, people: Decisions, place: int, other: Decisions | None, *, seed: int = 0
 ) -> Replay:
-    """The study of ``people`` ``(n, H)`` against the one in which ``other`` ``(1, H)`` is at ``place``; None is nobody.
+    """The study of ``people`` ``(n, H)`` against the one in which ``other`` ``(1, H)`` is at ``place``; None is no person.
 
-    Which of the two may change is the guarantee's adjacency: nobody is the zero-out neighbour.
+    Which of the two may change is the guarantee's adjacency: no person is the zero-out neighbour.
     """
     guarantee = _guarantee(plan)
     scales = promised_scales(guarantee, (1, len(plan.scales)))[0]
@@ -75,7 +75,7 @@ def replay_effects(
         users = contributions(plan.contrast, people)
         neighbours = users.copy()
         neighbours[place] = 0.0 if other is None else contributions(plan.contrast, other)[0]
-    except Exception as refusal:  # whatever stops the analysis says something about somebody
+    except Exception as refusal:  # whatever stops the analysis reveals something about a person
         return Replay((f"one person's data stop the analysis: {type(refusal).__name__}",), math.inf, 0.0)
     noise = np.random.default_rng(seed).normal(size=len(plan.scales))
     with np.errstate(all="ignore"):

@@ -59,7 +59,7 @@ class OwnReleases(Protocol):
         ...
 
     def play(self, pair: Pair[PyTree], trials: int, seed: int, tell: Tell | None = None) -> Scores:
-        """Scores of ``trials`` trials each without and with the canary; more of them speaks for her."""
+        """Scores of ``trials`` trials each without and with the canary; larger ones speak for it."""
         ...
 
 

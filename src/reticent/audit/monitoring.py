@@ -1,11 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
 r"""Canaries under watch: from what is published about them to the e-processes of :mod:`reticent.audit.sequential`.
 
-**In a running service.** Canaries are places of their own, counted in K and taken by nobody: what they contribute is
+**In a running service.** Canaries are places of their own, counted in K and without users: what they contribute is
 public. A report of a canary, where users noise their own, or a *round* of canaries alone then shows its noise to
-everybody: :func:`canary_noise` reads it off public releases, and :class:`~reticent.audit.sequential.NoiseMonitor` bets on
-it. Nothing here reads users' data, so watching costs no privacy. A round in which users are too would not do: its noise
-is what hides them, and whoever knew it knew their sum.
+every reader: :func:`canary_noise` computes it from public releases, and
+:class:`~reticent.audit.sequential.NoiseMonitor` bets on it. Nothing here reads users' data, so
+watching costs no privacy. A round with users in it must not be read: its noise is what hides them,
+and knowing it is knowing their sum.
 
 **Before a deployment.** :func:`monitor` plays runs of an agent one after another, as :func:`reticent.audit.audit` does,
 and stops as soon as the evidence suffices: after every run the coin of its canary is guessed and the noise of its

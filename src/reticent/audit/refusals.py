@@ -34,7 +34,7 @@ def check_refusals(make: Callable[[Any], Any], episode: Episode) -> list[str]:
     # Where the server forms the statistics, it clips them; ready-made ones would be taken as they are.
     sums = private_sums(agent.mechanism.agent)
     if sums.trust.wire == "trajectory" and _accepts(lambda: agent.submit("made", 1e9 * agent.report(episode))):
-        findings.append("ready-made statistics are accepted, whose clip nobody can check")
+        findings.append("ready-made statistics are accepted, whose clip cannot be checked")
     others = 0
     while not agent.finished and others < 10_000:
         others += 1

@@ -1,13 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
 r"""The strong adversary: sees every released sum, or every report where users noise their own; knows all users but one.
 
-A trial runs the agent's own privatizer with its own noise over all its rounds, once with the canary and once with her
+A trial runs the agent's own privatizer with its own noise over all its rounds, once with the canary and once with its
 replacement; all other contributions are known to the adversary, so they are taken to be zero. Releases are Gaussian with
 a known covariance, hence by Neyman and Pearson no test is better than a threshold on the *matched filter*
 
 .. math:: s=\sum_{t,c}\frac{u_t\,\Delta_c}{\sigma_c^2}\,y_{t,c}\Big/\mu ,\qquad u=(BB^\top)^{-1}Ae_r ,
 
-with :math:`y_{t,c}` coordinate c of release t, Δ the canary's difference, r her round, and A, B the counter's measured
+with :math:`y_{t,c}` coordinate c of release t, Δ the canary's difference, r its round, and A, B the counter's measured
 response. Under the promise s has variance 1 and its means are μ apart.
 
 A broken mechanism may have another covariance. With ``learn=True`` the adversary estimates it from separate trials and
@@ -117,7 +117,7 @@ def play_releases(
     learn: bool = False,
     tell: Tell | None = None,
 ) -> Scores:
-    """Scores of ``trials`` trials each without the canary (her replacement in her place) and with her."""
+    """Scores of ``trials`` trials each without the canary (the replacement in its place) and with it."""
     at_round, test = best_test(subject, pair)
     root = jax.random.key(seed)
     batch = _batch(subject, trials)
@@ -187,7 +187,7 @@ def noise_reader(subject: Subject, at_round: int, scale: np.ndarray) -> NoiseRea
 
 
 def best_test(subject: Subject, pair: Pair[PyTree]) -> tuple[int, Test]:
-    """The canary's round (the most exposed one), and the best test between her and her replacement."""
+    """The canary's round (the most exposed one), and the best test between it and its replacement."""
     return likelihood(subject, pair) if subject.pure else matched_filter(subject, pair)
 
 

@@ -53,7 +53,7 @@ def user_of(subject: Subject, episode: Episode) -> User:
 
 
 def seen_as(observation: PyTree) -> User:
-    """A user whose observation is this, whatever she is shown: an attacker at the level of statistics."""
+    """A user whose observation is this, whatever plan is shown: an attacker at the level of statistics."""
     return lambda _: observation
 
 
@@ -194,7 +194,7 @@ def _words(key: jax.Array) -> set[str]:
 def _past_the_horizon(
     subject: Subject, state: AgentState, plan: Plan, seen: PyTree, keys: jax.Array, trace: _Trace
 ) -> None:
-    """One more user after the last round: nothing of hers may come out."""
+    """One more user after the last round: nothing of theirs may be released."""
     agent, sums = subject.agent, subject.sums
     before = np.asarray(sums.released_sums(state.aggregate))
     extra = sums.simulate_user_noise(jax.random.fold_in(keys[0], 10**6))

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-r"""A user who returns: replay and attack with all of her contributions exchanged at once.
+r"""A user who returns: replay and attack with all of their contributions exchanged at once.
 
 :mod:`reticent.audit.replay` exchanges one contribution. Here a person has several, in the rounds of a pattern; what they
 cost together is measured with the counter's own response, :math:`\mu^2=\sum_c m_c^\top G\,m_c/\sigma_c^2` with :math:`m_c`
@@ -78,8 +78,8 @@ def pattern_strength(subject: Subject, pair: Pair[PyTree], times: np.ndarray) ->
 
 @double_precision
 def play_returning(subject: Subject, pair: Pair[PyTree], times: np.ndarray, trials: int, seed: int) -> Scores:
-    """Scores of ``trials`` trials each with her replacement and with the canary, who contributes ``times[t]`` times in
-    round t; by the matched filter over all her rounds."""
+    """Scores of ``trials`` trials each with the replacement and with the canary, which contributes ``times[t]`` times in
+    round t; by the matched filter over all these rounds."""
     sums, scale = subject.sums, subject.noise_scale
     moved = np.asarray(report_of(sums, pair.canary) - report_of(sums, pair.replacement))
     strength = pattern_strength(subject, pair, times)
@@ -102,7 +102,7 @@ def play_returning(subject: Subject, pair: Pair[PyTree], times: np.ndarray, tria
 
 
 def _transcript(sums: PrivateSums, seen: PyTree, times: np.ndarray, key: Array) -> Array:
-    """Everything released in one trial in which nobody else contributes."""
+    """Everything released in one trial in which no other user contributes."""
     if sums.trust.noised_reports:
         keys = jax.random.split(key, int(times.sum()))
         return jax.vmap(lambda own: sums.report(seen, sums.simulate_user_noise(own)))(keys)

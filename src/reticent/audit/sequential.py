@@ -4,7 +4,7 @@ r"""Always-valid monitoring: evidence that may be looked at after every release,
 A test of fixed size may be looked at once. A service runs for years and is looked at all the time, so its evidence is an
 *e-process*: a capital that starts at 1 and that a bettor against the promise can, while the promise is kept, not expect
 to grow. By Ville's inequality the capital of a kept promise *ever* reaches 1/α with probability at most α; whenever it
-does, the promise is broken at that level. Nothing is to be corrected for how often or when somebody looked.
+does, the promise is broken at that level. No correction is needed for how often or when one looked.
 
 **Noise that is too small** (:class:`NoiseMonitor`). Let z be the noise of a canary's release in units of its promised
 scale. The bettor multiplies the capital by the likelihood ratio of noise that is τ < 1 times as large,
@@ -25,7 +25,7 @@ that is larger, or data in the release, can only lower the capital. A mixture ov
 :math:`1-\eta+\eta\prod_c\Lambda_{\tau_0}(z_c)` with a tiny :math:`\tau_0` bets that a share η of releases has no noise.
 
 **Users who can be told apart** (:class:`GuessMonitor`). Each canary flips a fair coin and contributes as one or as the
-other of a pair; somebody guesses the coin from what is published. No guess is right more often than
+other of a pair; the coin is guessed from what is published. No guess is right more often than
 :math:`p_0=\Phi(\mu/2)` under μ-Gaussian-DP, or :math:`(e^\varepsilon+\delta)/(1+e^\varepsilon)` under (ε, δ), whatever the
 noise is. The bettor multiplies by :math:`p_1/p_0` or :math:`(1-p_1)/(1-p_0)`, with some p₁ > p₀, which is fair at
 p₀ and unfair to the bettor below it.

@@ -96,7 +96,7 @@ class Subject:
 
     @property
     def exposure(self) -> float:
-        """How often the most exposed round's item is charged, as measured; of users who return, all of hers together."""
+        """How often the most exposed round's item is charged, as measured; of a user who returns, all items together."""
         often = self.guarantee.participation
         if self.response is None:
             return float(np.sqrt(often.local_exposure(self.guarantee.releases)))

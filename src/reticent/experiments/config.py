@@ -175,7 +175,7 @@ def _seed_numbers(seeds: int | Sequence[int]) -> tuple[int, ...]:
 
 
 def _without_privacy(spec: str) -> str:
-    """The non-private learner of a private agent; an agent that says itself whom it trusts stays what it is."""
+    """The non-private learner of a private agent; an agent that states its own trust model stays as it is."""
     name, raw = split(spec)
     return spec if "trust" in raw else NOT_PRIVATE.get(name, spec)
 

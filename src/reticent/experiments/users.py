@@ -77,7 +77,7 @@ class Crowd:
     Attributes:
       users: how many. concurrency: how many at a time.
       late: share of users who submit only after others came, up to a tenth of all. lost: share who leave halfway.
-      returning: share of visits by somebody who was here before.
+      returning: share of visits by users who were here before.
       prefix: of their names; other names are other users.
       seed: of everything they do. What they are told to do, and in which order they come, is the service's.
     """
@@ -91,7 +91,7 @@ class Crowd:
     returning: float = 0.0
 
     def person(self, index: int) -> int:
-        """Who makes visit ``index``: somebody new, or whoever made an earlier one, drawn evenly among those."""
+        """Who makes visit ``index``: a new user, or the user of an earlier visit, drawn uniformly."""
         while index > 0:
             draw = np.random.default_rng((self.seed, index, 1))
             if draw.random() >= self.returning:
@@ -120,7 +120,7 @@ def simulated_budget(crowd: Crowd) -> Budget:
 
 @dataclasses.dataclass(frozen=True)
 class Visit:
-    """What became of one user; ``total`` is what she got, None if she did not play to the end."""
+    """Result of one user; ``total`` is the reward, None if the episode did not end."""
 
     fate: Fate
     version: int
@@ -177,7 +177,7 @@ class Traffic:
         return len({self._crowd.person(index) for index in self.visits})
 
     def run(self, advance: Callable[[int], None] = lambda _: None, should_stop: Callable[[], bool] = bool) -> None:
-        """Send everybody; ``advance`` is told how many are done. Stops early on request, or if the service is gone."""
+        """Send all users; ``advance`` is called with how many are done. Stops on request, or if the service is gone."""
         start = time.monotonic()
         threads = [
             threading.Thread(target=self._work, args=(advance, should_stop), daemon=True)
@@ -199,14 +199,14 @@ class Traffic:
                 return
             try:
                 task()
-            except ReticentError as problem:  # not of one user: the service is gone, or lets nobody in
+            except ReticentError as problem:  # not of one user: the service is gone, or admits no user
                 self.stopped = problem
                 return
             with self._lock:
                 advance(len(self.visits))
 
     def _take(self) -> Callable[[], None] | None:
-        """The next thing to do: a late user who is due, else a new user, else whoever is still waiting."""
+        """The next thing to do: a late user who is due, else a new user, else one that is still waiting."""
         with self._lock:
             if self._waiting and (self._waiting[0][0] <= self._next or self._next >= self._crowd.users):
                 _, index, episode, total = heapq.heappop(self._waiting)

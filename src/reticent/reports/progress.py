@@ -38,7 +38,7 @@ class Progress(Protocol):
 
 
 class Silence:
-    """Tells nobody."""
+    """Report nothing."""
 
     def start(self, label: str, total: int, seeds: int, unit: str = "episodes") -> None: ...
 

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 r"""Many users at once: a simulation in which reports arrive late, out of order, or never.
 
-Time is counted in users admitted. User j plays the plan in force when she is admitted, and her report is computed with
+Time is counted in users admitted. User j plays the plan in force at admission, and the report is computed with
 the value function of that plan. It then waits for :math:`D_j` further admissions and enters the round that is open then;
 a report that would come after the last round is lost. Rounds end on admissions, as the schedule says, so a round may hold
 more or fewer reports than it has users (``docs/delays.md``).

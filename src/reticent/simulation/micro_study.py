@@ -2,7 +2,7 @@
 """A micro-randomised study in NumPy: thousands of studies side by side, whose policies follow earlier noisy releases.
 
 Six states in three groups of two, two actions, five decisions. What the treatment does depends on the group; where a user
-goes and what she earns besides depends on her state and on what she did before.
+goes and the further reward depend on the state and on earlier actions.
 """
 
 from __future__ import annotations

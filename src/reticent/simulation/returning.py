@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """People who come again: who is admitted when, whose report arrives when, and which of them are counted.
 
-Everybody who comes uses up a place. Her report takes some further admissions to arrive, and is asked about *then*
+Every visit uses up a place. Its report takes some further admissions to arrive, and is checked *then*
 (:func:`reticent.privacy.participation.allowed`), with the round that is open: a report that would be one too many in
-that round, or too near to another of hers, is not counted, and nothing but her own contribution depends on it. Data
-are in none of this, so that a simulation may draw it before the first episode.
+that round, or too near to another of the same person, is not counted, and nothing but the person's own
+contribution depends on it. None of this depends on data, so that a simulation may draw it before the first episode.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ class Attendance:
     """Who came, and what became of it.
 
     Attributes:
-      persons: who has each place, ``(K,)``. counted: the 0-based round that counts her report, or
+      persons: who has each place, ``(K,)``. counted: the 0-based round that counts the report, or
     :data:`NOT_COUNTED`."""
 
     persons: np.ndarray
@@ -46,8 +46,8 @@ def attend(
 ) -> Attendance:
     """Fill all places with ``persons`` people who come at random times; reports take ``mean_delay`` admissions on average.
 
-    A person is turned away at the door, and leaves her place to another, only for what is public: that she has been
-    admitted ``contributions`` times, or that the round in force has had her ``per_round`` times or is too near.
+    A person is refused at admission, and leaves the place to another, only for what is public: that they have been
+    admitted ``contributions`` times, or that the round in force has had them ``per_round`` times or is too near.
 
     Raises:
       InvalidInput: so few people cannot fill the rounds.

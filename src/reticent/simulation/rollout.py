@@ -78,5 +78,5 @@ def _itself(state: Array) -> Array:
 def episode_uniforms(
     key: Array, episode: Array | int, horizon: int, start_draws: int = 1, step_draws: int = 2
 ) -> Array:
-    """The uniforms of one user, ``1 + 3H`` in a finite world: the same whoever asks, so that tests can replay a run."""
+    """The uniforms of one user, ``1 + 3H`` in a finite world: the same for every caller, so that tests can replay a run."""
     return jax.random.uniform(jax.random.fold_in(key, episode), (start_draws + horizon * (1 + step_draws),))

@@ -85,7 +85,7 @@ class SeedBatches:
         return regret, value
 
     def play_unlearned(self) -> None:
-        """One more user each, of whom nothing is learned: only the regret goes on."""
+        """One more user each, not learned from: only the regret grows."""
         self._carries = [
             carry._replace(regret=carry.regret + (place.optimal_policy_value() - carry.value))
             for place, carry in zip(self._places, self._carries, strict=True)

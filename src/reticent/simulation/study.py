@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A study: the same people every day, each with a blend of her own, all of whose decisions are kept for the analysis.
+"""A study: the same people every day, each with their own blend, all of whose decisions are kept for the analysis.
 
-A round is a day, so that it holds one contribution of everybody. The agent is any whose rounds have as many users as there
+A round is a day, so it holds one contribution of each person. The agent is any whose rounds have as many users as there
 are people (``first=1e9,growth=1,largest=N`` of the score learners); what it is told and what it releases are those of every
 simulation. People differ: their blends are given, and what they do follows from those. Raw decisions are kept in this
 program, as a study's server does in the joint model; what leaves is the learner's releases and one of
@@ -34,7 +34,7 @@ class Population(NamedTuple):
     """People of one model.
 
     Attributes:
-      world: that of the mean blend. cumulative, reward_means, rows: everybody's own, with a leading axis of people.
+      world: that of the mean blend. cumulative, reward_means, rows: each person's own, with a leading axis of people.
     """
 
     world: World
@@ -52,7 +52,7 @@ class Population(NamedTuple):
 
     @double_precision
     def mean_value(self, policy: np.ndarray) -> float:
-        """What everybody expects of a day under ``policy`` ``(H, S, A)``, on average over people."""
+        """The expected return of a day under ``policy`` ``(H, S, A)``, on average over people."""
 
         def one(*own: Array) -> Array:
             return self.live_in(*own).policy_value(jnp.asarray(policy))
@@ -97,12 +97,12 @@ class Study:
 
 @double_precision
 def live(agent: AnyLearner, population: Population, seed: int, noise: Callable[[int], Any] | None = None) -> Study:
-    """All days of the agent's schedule, everybody once a day.
+    """All days of the agent's schedule, each person once a day.
 
     ``noise`` gives that of a round by its 0-based number, such as a deployment's; by default it is simulated by ``seed``.
 
     Raises:
-      InvalidInput: a round is not a day of everybody.
+      InvalidInput: a round is not a day of all people.
     """
     sizes = agent.schedule.round_sizes
     if (sizes != population.people).any():
@@ -143,7 +143,7 @@ def true_effects(contrast: Contrast, study: Study, population: Population) -> np
 def _day(
     agent: AnyLearner, population: Population, state: AgentState, plan: Plan, key: Array, number: Array
 ) -> tuple[AgentState, tuple[Array, ...], Array]:
-    """Everybody's day under one plan: the state with their reports, what they did, and what the plan is worth to them."""
+    """All people's day under one plan: the state with their reports, what they did, and what the plan is worth to them."""
     shared = agent.for_many(plan)
     people, horizon = population.people, population.world.model.horizon
 

@@ -61,7 +61,7 @@ class WorldBatch:
         return self._each(lambda world: world.policy_value(world.uniform_policy))
 
     def one_plan(self) -> Array:
-        """The best choices ``(H, S)`` in the mean truth: a plan for somebody who knows where truths come from, and will
+        """The best choices ``(H, S)`` in the mean truth: a plan for one who knows the distribution of truths, and will
         not learn which one it is."""
         middle = {field: array.mean(axis=0) for field, array in self.own.items()}
         return self.world_of(middle).optimal_choices

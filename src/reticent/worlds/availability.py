@@ -7,10 +7,10 @@ that nothing else has to know:
 
 * **By state** (:func:`with_mask`): the rule is public and part of the model. The best plan of the new model is the best
   among plans that take available actions only, since every pair has the law of an available one.
-* **By user and moment** (:func:`with_availability`): whether she is available is part of the state that she is in, so it is
-  her data, and goes into her contribution as her states do. *A contribution's bound does not depend on which states there
-  are, so its sensitivity is the one proven for any model.* Her policy reads her own availability, on her device in the
-  local model; nobody else is told.
+* **By user and moment** (:func:`with_availability`): whether the user is available is part of the state, so it is
+  the user's data, and enters the contribution as states do. *A contribution's bound does not depend on which states there
+  are, so its sensitivity is the one proven for any model.* The policy reads the user's own availability, on the
+  device in the local model; no other party sees it.
 
 Ties between an action and its stand-in go to the lower number, so let what is always possible be action 0.
 """
@@ -74,7 +74,7 @@ def with_mask(model: Model, allowed: np.ndarray, *, instead: int = 0) -> Model:
 def with_availability(model: Model, chance: float | np.ndarray, *, instead: int = 0) -> Model:
     """The model in which a user is available at a moment with the public probability ``chance``, by state ``(S,)``.
 
-    State s has the number s where she is available and S + s where she is not, where all actions do what ``instead`` does.
+    State s has the number s where the user is available and S + s where not, where all actions do what ``instead`` does.
 
     Raises:
       InvalidInput: a chance that is no probability, one of another shape, or an action that there is none of.
@@ -90,13 +90,13 @@ def with_availability(model: Model, chance: float | np.ndarray, *, instead: int 
     listed = model.successors
     if listed is None:
         listed = jnp.broadcast_to(jnp.arange(states), (states, actions, states))
-    # Every successor twice: she is available there, or she is not.
+    # Every successor twice: the user is available there, or not.
     features = jnp.concatenate(
         [model.transition_features * there[listed], model.transition_features * (1 - there)[listed]], axis=-1
     )
 
     def halved(table: Array, axis: int) -> Array:
-        """The table where she is available, and under it the one where every action is ``instead``."""
+        """The table where the user is available, and under it the one where every action is ``instead``."""
         at_rest = jnp.broadcast_to(jnp.take(table, jnp.array([instead]), axis=axis), table.shape)
         return jnp.concatenate([table, at_rest], axis=axis - 1)
 

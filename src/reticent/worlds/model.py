@@ -134,7 +134,7 @@ class Model:
 
     @property
     def names(self) -> Names:
-        """What states and actions are called; numbers where nobody has named them."""
+        """What states and actions are called; numbers where they have no names."""
         return self.about.names or Names.numbered(self.states, self.actions)
 
     @property

@@ -54,5 +54,5 @@ class Names:
 
     @classmethod
     def numbered(cls, states: int, actions: int) -> Names:
-        """``state 0``, ``action 0`` and so on, where nobody has given names."""
+        """``state 0``, ``action 0`` and so on, where no names are given."""
         return cls(tuple(f"state {index}" for index in range(states)), tuple(f"action {a}" for a in range(actions)))

@@ -41,7 +41,7 @@ def phases_of(world: World, firsts: Sequence[int], seed: int = 0, *, moves: floa
     if not model.sums_to_one or model.reward_total is None:
         raise InvalidInput("world", world.name, "a blend of transitions and of rewards", "use one with both declared")
     if any(later <= earlier for earlier, later in zip([0, *firsts], firsts, strict=False)):
-        raise InvalidInput("firsts", list(firsts), "increasing from 1 on", "give the users at whom the phases change")
+        raise InvalidInput("firsts", list(firsts), "increasing from 1 on", "give the users at which the phases change")
     if not 0 <= moves <= 1:
         raise InvalidInput("moves", moves, "from 0 to 1", "1 draws every phase anew")
     draw = np.random.default_rng(seed)

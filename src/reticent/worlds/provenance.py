@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Where a model's numbers come from, and why that matters for privacy.
 
-The guarantee covers the users whom an agent meets. It does *not* cover whatever the agent knew before: candidate
+The guarantee covers the users that an agent meets. It does *not* cover whatever the agent knew before: candidate
 models, state coding, smoothing, epoch sizes, bonus scales are part of the public billboard from the first user on. So
 none of them may be computed from the protected users' own data, unless that computation was itself a differentially
 private release, whose ε and δ then count against the same users. There are three honest origins:

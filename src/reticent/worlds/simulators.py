@@ -1,12 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
 r"""Candidate models from simulators, or from trajectories that are already there.
 
-Whoever owns d simulators of how users may react owns a linear mixture MDP: each simulator is a candidate
+d simulators of how users may react make a linear mixture MDP: each simulator is a candidate
 :math:`P_i(s'\mid s,a)`, the truth is taken to be a blend of them, and the shares are what is learned in private.
 :func:`blend_from_simulators` writes each one down by counting, from a Gymnasium environment that it explores or from
 recorded trajectories, and says how far off the counts may be (:mod:`reticent.worlds.estimation`).
 
-**The data must be public.** Candidate models are part of what everybody knows before the first user comes. They are not
+**The data must be public.** Candidate models are public before the first user comes. They are not
 covered by the guarantee, and whatever is in them is published: use simulators, synthetic or consented records, or the
 past release of another private mechanism, never the episodes of the users that are to be protected.
 """

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Worlds in which nobody knows beforehand where users begin.
+"""Worlds in which the distribution of first states is unknown beforehand.
 
 A model declares ``initial_known=False``; its ``initial`` is then a public guess, and where users really begin belongs to
 the world, as the blend does. Plans do not depend on it: a plan says what to do in *every* state. What depends on it is how

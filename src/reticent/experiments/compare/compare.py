@@ -169,12 +169,12 @@ def compare(
       epsilons: the first is where regret is compared; the final gap is measured at all of them.
       agents, trusts: narrow the field; by default all there are.
       out: a directory for the runs; results that are there already are gone on with.
-      seconds: about how long it may take. Everybody's speed is measured first (:mod:`.pace`), and who is too slow is left
-        out; None runs everybody to the end.
+      seconds: about how long it may take. Every agent's speed is measured first (:mod:`.pace`), and slow ones are left out;
+        None runs all to the end.
       tell: is told what each will take.
 
     Raises:
-      ReticentError: a name or a number is wrong, or nobody is left to compare.
+      ReticentError: a name or a number is wrong, or no agent is left to compare.
     """
     started = time.monotonic()
     built = make_world(world)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Who is quick enough: every contestant's speed is measured on its first users, before anybody runs to the end.
+"""Which agents are fast enough: speed is measured on the first users, before any agent runs to the end.
 
 A comparison that is to end within a time takes contestants in the order of :data:`FIRST`, compiles each and plays a few of
 the first of :data:`PARTS` parts of its run. All parts of a run cost the same (they are cut by blocks of users, not by

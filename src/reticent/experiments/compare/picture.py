@@ -29,7 +29,7 @@ from reticent.reports.plots import (
 )
 
 HEADINGS = {"none": "no privacy", "joint": "joint: the server is trusted", "shuffle": "shuffle: the shuffler is trusted",
-            "local": "local: nobody is trusted"}  # fmt: skip
+            "local": "local: no server is trusted"}  # fmt: skip
 STYLES: tuple[Any, ...] = ("-", (0, (5, 2)), (0, (1.5, 1.5)))
 """Beyond seven lines colours come again, with another stroke."""
 

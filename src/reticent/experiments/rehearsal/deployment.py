@@ -59,7 +59,7 @@ def answer(found: Rehearsal) -> str:
 
 
 def worth(found: Rehearsal, regret: float) -> str:
-    """Whether learning pays, in words: beside one plan for all truths, which nobody's data are needed for."""
+    """Whether learning pays, in words: compared with one plan for all truths, which needs no data."""
     fixed = found.unlearned_regret.mean
     beside = f"One plan for all truths, without any learning, would lose {fixed:,.0f}"
     if regret < fixed:

@@ -2,7 +2,7 @@
 """A sweep's unit of work: one agent in one world for a chunk of seeds, which one compiled program runs side by side.
 
 A cell is plain values with nothing left open, and its ``id`` is a hash of them. So the same work has the same name
-whoever does it, on whatever machine and in which sweep: that is what makes results storable once and only once.
+by any worker, on whatever machine and in which sweep: that is what makes results storable once and only once.
 """
 
 from __future__ import annotations

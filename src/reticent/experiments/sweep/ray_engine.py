@@ -134,7 +134,7 @@ def connected(ray: Any, address: str | None) -> Iterator[None]:
 
 
 def _knock(address: str) -> None:
-    """Fail at once if nobody answers at ``host:port``; Ray itself would try for minutes."""
+    """Fail at once if nothing answers at ``host:port``; Ray itself would try for minutes."""
     host, _, port = address.removeprefix("ray://").rpartition(":")
     if host and port.isdigit():
         with socket.create_connection((host.strip("[]"), int(port)), timeout=KNOCK_SECONDS):

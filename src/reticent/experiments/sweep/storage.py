@@ -109,7 +109,7 @@ def scan(directory: Path, cells: Sequence[Cell]) -> polars.LazyFrame:
 
 
 def write_whole(target: Path, content: bytes) -> None:
-    """Write a file that is never half there, whoever else writes it at the same time and wherever it is stopped."""
+    """Write a file atomically, also with concurrent writers and interruptions."""
     # Process numbers repeat between machines that share a directory; random names do not.
     temporary = target.with_name(f".{target.name}.{uuid.uuid4().hex}{UNFINISHED}")
     try:

@@ -42,7 +42,7 @@ class Progress(Protocol):
 
 
 class Silence:
-    """Tells nobody."""
+    """Report nothing."""
 
     def start(self, cells: int, finished: int) -> None: ...
 

@@ -4,13 +4,13 @@ r"""HeartSteps: an activity suggestion at five moments of a day, for 37 people w
 **Origin.** HeartSteps V1 (P. Klasnja et al., "Efficacy of contextually tailored suggestions for physical activity: a
 micro-randomized optimization trial of HeartSteps", Annals of Behavioral Medicine 2019), public data set HeartStepsV1,
 CC BY 4.0. File: ``heartsteps_suggestions.csv.gz``, the published ``suggestions.csv``, compressed: 37 people over six
-weeks, 8 274 decision points, at 6 590 of which the person was available. When she was, a suggestion to be active, one
+weeks, 8 274 decision points, at 6 590 of which the person was available. If so, a suggestion to be active, one
 to sit less, or none was drawn with probabilities 0.3, 0.3, 0.4.
 
-**The problem.** An episode is a day of H = 5 moments. The state is whether she is available (not driving, not asleep,
-phone reached), her steps in the half hour before, and whether the last moment had a suggestion. Actions: none, move,
-sit less. Reward: log(steps + ½) of the half hour after, from 0 to 1. Where she is not available all actions are none:
-nobody was ever disturbed there, and every candidate says that nothing would change.
+**The problem.** An episode is a day of H = 5 moments. The state is whether the person is available (awake, not driving,
+phone reached), the steps in the half hour before, and whether the last moment had a suggestion. Actions: none, move,
+sit less. Reward: log(steps + ½) of the half hour after, from 0 to 1. If the person is not available all actions are none:
+no suggestion was ever sent there, and every candidate says that nothing would change.
 
 **Populations.** Thirty-seven people are too few to deploy to. Each of them is a group that blends the candidates
 (:mod:`reticent.worlds.records.mixture`); simulated populations blend the same candidates by weights drawn from a

@@ -1,12 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
-r"""Hillstrom: one of three e-mails for a customer, at random, and whether she came to the shop.
+r"""Hillstrom: one of three e-mails for a customer, at random, and whether they came to the shop.
 
 **Origin.** The "MineThatData E-Mail Analytics and Data Mining Challenge" of Kevin Hillstrom (20 March 2008): 64 000
 customers who bought within twelve months, a third each drawn to get an e-mail with men's merchandise, one with
 women's, or none; visits in the two weeks after were recorded. No licence is stated. File: ``hillstrom.csv.gz``, the
 published CSV, compressed.
 
-**The problem.** H = 1: the state is what the customer bought before and whether she is new, the action an e-mail, the
+**The problem.** H = 1: the state is what the customer bought before and whether they are new, the action an e-mail, the
 reward a visit. Candidate rewards are the three arms, :math:`r_j(s,a)=[a=j]`, whose weights are the visit rates to
 learn: with one decision per user there is no telling kinds of people apart, so there is nothing to estimate from a
 pilot but a first guess.

@@ -8,8 +8,8 @@ of R's recommenderlab (ratings × 100 as integers, 32767 where there is none), o
 spreadsheet of 24 983 people saved as CSV (a first column of counts, then 100 ratings, 99 where there is none).
 
 **The problem.** A newcomer is told H = 6 jokes. An action is one of six groups of six jokes; step h tells the group's
-h-th joke, in an order drawn for each user, so that nobody hears a joke twice. The state is the group of the last joke
-and whether she disliked it, found it so-so or liked it. Reward: her rating, from 0 to 1.
+h-th joke, in an order drawn for each user, so that no user hears a joke twice. The state is the group of the last joke
+and whether the user disliked it, found it so-so or liked it. Reward: the rating, from 0 to 1.
 
 **Pilot and deployment.** The pilot are those who did not rate everything; jokes are grouped by *their* taste, and
 candidates are kinds of people among them. The service meets those who rated all, whose answer to any joke is known:
@@ -115,7 +115,7 @@ def groups_of(ratings: np.ndarray) -> np.ndarray:
 def pilot_log(people: Audience, seed: int = 0) -> pl.DataFrame:
     """The long table for :func:`reticent.worlds.fit`: the pilot's ratings of the grouped jokes, in random order.
 
-    A pilot user hears every grouped joke that she rated once, so most have more than six rows.
+    A pilot user hears every grouped joke that they rated once, so most have more than six rows.
     """
     random = np.random.default_rng(seed)
     jokes, group = people.groups.ravel(), np.repeat(np.arange(GROUPS), HORIZON)

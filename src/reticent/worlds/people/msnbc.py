@@ -136,7 +136,7 @@ def populations(
     who: Who = "all",
     seed: int = 0,
 ) -> Populations:
-    """A pilot of whom ``front_share`` entered by the front page, and all others who entered elsewhere.
+    """A pilot of which ``front_share`` entered by the front page, and all others who entered elsewhere.
 
     ``who`` is ``all`` sessions, or those that are ``changing`` section at least once, which can only be known
     afterwards.

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-r"""Recorded people as users whom an agent can meet, without asking what cannot be known.
+r"""Recorded people as users that an agent can meet, without asking what cannot be known.
 
-Two kinds of records allow an honest replay. If what a person does next does not depend on the action, or her answer
-to *every* action was recorded, then her whole episode under any policy is known: :class:`RecordedUsers`. If actions
+Two kinds of records allow an honest replay. If what a person does next does not depend on the action, or the answer
+to *every* action was recorded, then the whole episode under any policy is known: :class:`RecordedUsers`. If actions
 were drawn with known probabilities, episodes can be reweighted, :math:`\hat
 V^\pi=\tfrac1n\sum_u\prod_h\frac{\pi_h(a_{uh}\mid s_{uh})} {p_{uh}}\sum_hr_{uh}`, which is unbiased:
 :class:`RandomisedRecords`.

@@ -53,7 +53,7 @@ def msnbc(
 ) -> World:
     """One suggestion per session for recorded readers of a news site; needs RETICENT_DATA.
 
-    Candidates come from a pilot, nine in ten of whom entered by the front page; the truth is the own first-order chain
+    Candidates come from a pilot, nine in ten of which entered by the front page; the truth is the own first-order chain
     of those who entered elsewhere, which no blend meets exactly. 69 states, 18 actions.
     """
     return _msnbc(_folder(), candidates, pilot, front_share, who, horizon, seed)

@@ -112,7 +112,7 @@ def fit(
       holdout: share of the users who are held out; 0 for none, and then d must be given.
       seed: of starts and of who is held out.
       shared_rewards: all candidates pay the same table, as where rewards are known: nothing is learned about them.
-      untried: the action that a pair which nobody tried does instead, as where it is not possible there
+      untried: the action that a pair that was never tried does instead, as where it is not possible there
         (:func:`~reticent.worlds.availability.with_mask`); by default such a pair does what its state's others do.
       bounds: as in :func:`reticent.worlds.blend`.
       protected: a table of people who are to be protected later. None of them may be in ``log``, since what is fitted
@@ -330,7 +330,7 @@ def _apart(kernel: Kernel, outcomes: Outcomes, totals: np.ndarray) -> tuple[floa
 
 
 def _untried(outcomes: Outcomes, totals: np.ndarray, names: Names, coding: Coding) -> dict[str, Any]:
-    """Pairs that nobody tried, and states that nobody met."""
+    """Pairs that were never tried, and states that were never met."""
     table = _visits(outcomes, totals)[: coding.moments]
     met = table.sum(axis=1) > 0
     missing = np.argwhere((table == 0) & met[:, None])

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 r"""Candidates with a row for every pair, those never tried included, and small exact plans with them.
 
-EM knows rows of pairs that training users tried. A model needs all: a pair that nobody tried gets, under each
+EM knows rows of pairs that training users tried. A model needs all: a pair that was never tried gets, under each
 candidate, what follows its state under the actions that were tried, :math:`\sum_aN(s,a)P_i(\cdot\mid s,a)/N(s)`, and
-so does its reward; a state in which nobody ever acted keeps to itself and pays nothing. Both are guesses, and the
+so does its reward; a state without any recorded action leads to itself and pays nothing. Both are guesses, and the
 report counts them.
 
 Rows are kept as lists of (pair, next state, probability), so that everything costs in proportion to the transitions

@@ -3,7 +3,7 @@
 
 The columns are a user, a step, one or several columns that make up the state, the action, the reward, and optionally
 the next state (``next``, or ``next_COLUMN`` for each of several state columns) and a public group. Rows may come in
-any order. Without next columns, the state after a row is the one of the user's next row, and what follows her last
+any order. Without next columns, the state after a row is the one of the user's next row, and what follows the last
 row is unknown.
 
 Every complaint names the row, counted from 1 below the header, the column, the value, what it must be and what to do.
@@ -49,7 +49,7 @@ class Log:
       state, action: ``(N,)`` indices; ``following`` ``(N,)``, or :data:`UNKNOWN`; ``reward`` ``(N,)`` in [0, 1].
       group: ``(users,)`` index of each user's group; all 0 if there are no groups.
       group_names: of the groups; empty if there are none.
-      probability: with which the recorded action was drawn, ``(N,)``; None if nobody says.
+      probability: with which the recorded action was drawn, ``(N,)``; None if unknown.
       paid: what every action would have paid, ``(N, A)`` in [0, 1]; None if that was not recorded.
       source: what was read, for messages and the provenance.
     """
@@ -245,7 +245,7 @@ def _check_next(
     columns: Columns, coding: Coding, row: np.ndarray, last: np.ndarray, stated: np.ndarray,
     met: np.ndarray,
 ) -> None:  # fmt: skip
-    """What is stated as the next state is where the user's next row finds her."""
+    """What is stated as the next state is the state of the user's next row."""
     wrong = ~last & (stated != met)
     if wrong.any():
         at = np.flatnonzero(wrong)[row[wrong].argmin()]

@@ -71,7 +71,7 @@ class Misfit:
       weights, reward_weights: the blends that explain them best.
       transition, reward: ζ and ζ_r.
       bound: what these may cost per episode by the simulation lemma, from the estimates.
-      values: the direct estimate; None if the log pays nobody, as one of how people move.
+      values: the direct estimate; None if the log has no rewards, as a log of movements.
     """
 
     users: int

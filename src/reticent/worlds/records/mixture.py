@@ -207,7 +207,7 @@ class GroupBlend(_Problem):
 def _problem(statistics: Statistics, smoothing: float, groups: int) -> _Problem:
     totals, row = statistics.totals, statistics.outcomes.row
     prior = pooled(totals, statistics.outcomes)
-    # A row with one possible outcome says nothing about anybody.
+    # A row with one possible outcome says nothing about any user.
     _, place = np.unique(row, return_inverse=True)
     possible = np.bincount(place, weights=prior > 0)
     open_places = np.flatnonzero((prior > 0) & (possible[place] > 1))

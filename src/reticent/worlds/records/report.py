@@ -37,15 +37,15 @@ class FitReport:
       source: the log. ``users``, ``rows``, ``transitions``: its size; ``groups``: 0 where users are of one kind each.
       horizon, states, actions: of the model.
       shorter, longer: how many users have fewer and more rows than the horizon.
-      trained: number of users whom the candidates were made from; the others were held out.
+      trained: number of users that the candidates were fitted to; the others were held out.
       smoothing, starts, seed: as given.
-      choices: held-out likelihood by number of candidates; empty if nobody was held out.
+      choices: held-out likelihood by number of candidates; empty if no user was held out.
       candidates: d of the model; ``shares`` of the candidates among training users.
       apart: least and mean total variation between two candidates, averaged over what training users visited.
       untried: names of (state, action) that no training user tried although the state was met; ``untried_share`` of
         all such pairs.
       unmet: how many states no training user acted in.
-      misfit: what held-out users say; None if nobody was held out.
+      misfit: what held-out users say; None if no user was held out.
     """
 
     source: str

@@ -146,5 +146,5 @@ def check_steps(frame: pl.DataFrame, columns: Columns, row: np.ndarray, same: np
     expected = steps[at - 1] + 1 if same[at] else start
     before = f", as row {row[at - 1]} has {steps[at - 1]}" if same[at] else ", the first of all users"
     raise InvalidInput(
-        field, f"{steps[at]} {who}", f"{expected}{before}", "steps are missing: complete the user or remove her"
+        field, f"{steps[at]} {who}", f"{expected}{before}", "steps are missing: complete the user's rows or remove them"
     )

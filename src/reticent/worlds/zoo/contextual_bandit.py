@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 r"""A linear contextual bandit: one decision per user, whose reward is linear in known features.
 
-A user is a *context* s, drawn from a known distribution; the service chooses one of A actions and she answers with a
+A user is a *context* s, drawn from a known distribution; the service chooses one of A actions and the user answers with a
 reward of mean :math:`\langle\varphi(s,a),\theta\rangle`. That is an episode of H = 1 step of a linear mixture MDP
 whose transitions do not matter (the context stays, one candidate model, nothing to learn), so every agent of this
 library runs here, and those of :mod:`reticent.agents.bandits` run nowhere else.

@@ -13,17 +13,17 @@ insulin that works before the next meal; of the i + dose units available,
           i'\approx(1-f)(i+\text{dose}),
 
 with normal errors of 26 mg/dL and 1 unit, cut off at the walls. Four kinds are the candidate models: **sensitive** (a unit
-goes a long way), **typical**, **resistant**, and **slow** (sensitive enough, but most of the insulin comes late). Nobody
-knows which blend of them the clinic sees. The truth: mostly sensitive. The values over a day, in the true world, of the
-policies that are optimal under other beliefs:
+goes a long way), **typical**, **resistant**, and **slow** (sensitive enough, but most of the insulin comes late). The
+blend of a clinic's patients is unknown. The truth: mostly sensitive. The values over a day, in the true world, of the
+policies that are optimal under other models:
 
 =======================  =====
 the true blend           4.209
-everybody sensitive      4.167
+all sensitive            4.167
 an even blend            3.509
-everybody typical        3.473
-everybody slow           3.267
-everybody resistant      3.027
+all typical              3.473
+all slow                 3.267
+all resistant            3.027
 always 3 units           3.773
 always 1 unit            3.673
 always 6 units           3.175

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-r"""ICU-Sepsis: fluids and vasopressors for patients whose phenotype nobody knows.
+r"""ICU-Sepsis: fluids and vasopressors for patients whose phenotype is unknown.
 
 **What is real.** The hidden truth is the ICU-Sepsis benchmark of Choudhary, Gupta and Thomas (2024), estimated by its
 authors from the records of MIMIC-III: 713 clinical states, death, survival and the end, 25 treatments (five levels of
@@ -18,7 +18,7 @@ the share of the phenotypes that fare worse under a,
 
 The bands tile [0, 1], hence :math:`\sum_iw_iP_i=P` exactly: the linear mixture assumption holds, and blended by the hidden
 shares the phenotypes are the real ward. No candidate can do what was never seen. But the candidates could not have been
-written down without knowing P and the shares (the bands' widths give them away to whoever looks; no learner here does):
+written down without knowing P and the shares (the bands' widths reveal them; no learner here uses this):
 this is a test of learning a blend on real dynamics, not advice on treatment.
 
 **Time.** The package pays on the transition into survival; here the state *survival* pays when it is left, one step later,

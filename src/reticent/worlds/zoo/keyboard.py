@@ -2,13 +2,13 @@
 r"""A keyboard: which word to suggest next, out of two hundred, and when to keep quiet.
 
 One user is one episode: a sentence, and eight suggestions. The state is the word just written, the action the word to
-suggest next, or none. The user has a word in mind. If it is the suggested one she takes it; if the suggestion is its near
-synonym (*flight* for *plane*) she takes that in half of the cases, and the sentence goes on from there; otherwise she
-types her own. A word that is taken saves its letters but one; a suggestion that is not taken annoys.
+suggest next, or none. The user has a word in mind. If it is the suggested one they take it; if the suggestion is its near
+synonym (*flight* for *plane*) they take that in half of the cases, and the sentence goes on from there; otherwise they
+type their own. A word that is taken saves its letters but one; a suggestion that is not taken annoys.
 
 The candidate models are five topics. All share one small grammar (a subject is followed by a helper or a verb, a noun by a
 link or a verb, …); after every word each topic prefers one pair of near synonyms of its own vocabulary, and in the pair one
-word in 60 to 90% of the cases, all drawn once by ``seed``. Nobody knows what people talk about. Topic i has the word w in
+word in 60 to 90% of the cases, all drawn once by ``seed``. What people talk about is unknown. Topic i has the word w in
 mind after s with probability :math:`b_i(w\mid s)`; with :math:`\bar a` the synonym of a and q = 1/2,
 
 .. math:: P_i(w\mid s,a)=b_i(w\mid s)\,(1-q\,[w=\bar a])+q\,b_i(\bar a\mid s)\,[w=a],\qquad
@@ -23,17 +23,17 @@ are optimal under other beliefs:
 
 ==========================  =====
 the true blend              1.355
-everybody's small talk      1.169
-everybody talks of food     1.141
+all small talk              1.169
+all talk of food            1.141
 an even blend               1.009
-everybody talks of work     0.559
-everybody talks of sport    0.180
-everybody travels           0.174
+all talk of work            0.559
+all talk of sport           0.180
+all travel                  0.174
 silence                     0.800
 anything at random          0.035
 ==========================  =====
 
-So three of the five topics, taken for everybody's, make a keyboard that had better be silent.
+So for three of the five topics, a keyboard that takes all users for that topic does worse than none.
 
 What people write is as private as data get. It is also what a keyboard must learn from.
 """

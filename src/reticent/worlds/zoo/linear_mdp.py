@@ -6,7 +6,7 @@ r"""Random linear MDPs: known features of state and action, unknown measures ove
 A feature vector lies in the simplex and says how much of each of d hidden *situations* a pair (s, a) is; a situation has
 a distribution over next states :math:`\mu_{h,i}` and a mean reward :math:`\theta_{h,i}`. The learner knows :math:`\phi`
 and nothing of :math:`\mu`: dS unknown probabilities, where a blend has d unknown weights. That is the setting of
-model-free learners (:mod:`reticent.agents.linear_mdp.learner`), for whom d alone counts.
+model-free learners (:mod:`reticent.agents.linear_mdp.learner`), for which d alone counts.
 
 It is a linear mixture MDP too, with one feature :math:`\psi_{(i,x)}(s'\mid s,a)=\phi_i(s,a)\,1[s'=x]` per situation and
 state, so that the model-based agents can be run beside them: :math:`d_1=dS`. Norms, both declared:

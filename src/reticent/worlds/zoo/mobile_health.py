@@ -13,18 +13,18 @@ Behavioural science offers four kinds of people, the candidate models:
 * **easily burdened**: takes one gentle prompt well, then needs rest, and recovers well if given it;
 * **reactant**: does the contrary when pushed, but likes company once moving.
 
-In every state some of them disagree about the right message, and nobody knows which blend of them this population is.
+In every state some of them disagree about the right message, and the blend of this population is unknown.
 The hidden truth: mostly responsive, a quarter easily burdened. Its optimal policy uses all three messages: push the
 fresh who are idle, keep a gentle thread with those on the move, let the burdened rest before the next push. The values
 over a day, in the true world, of the policies that are optimal under other beliefs:
 
 =========================  =====
 the true blend             3.322
-everybody responsive       3.202
-everybody easily burdened  2.816
+all responsive             3.202
+all easily burdened        2.816
 an even blend              2.353
-everybody reactant         2.352
-everybody self-motivated   2.065
+all reactant               2.352
+all self-motivated         2.065
 always gentle              2.866
 always nothing             2.065
 always strong              1.466
@@ -99,7 +99,7 @@ BENEFIT_WEIGHTS = (0.35, 0.40, 0.20, 0.05)
 
 @register_world("mobile-health", episodes=20_000, sizes=(16, 3, 6, 4, 4))
 def mobile_health(*, horizon: int = 6, bounds: Bounds = "paper", initial: Initial = "known") -> World:
-    """Prompts for physical activity: whom to push, whom to nudge, whom to leave alone.
+    """Prompts for physical activity: which users to push, to nudge or to leave alone.
 
     16 states (4 activity levels × 4 burden levels; the day starts light and fresh), 3 messages, d1 = 4 kinds of people,
     d2 = 4 benefits. At the default horizon V* = 3.322; the uniform policy has 2.306 and the best fixed message 2.866.

@@ -46,7 +46,7 @@ def random_blend(
     candidates' rows (small: few likely successors). ``per_step`` draws another blend for every step. The four random
     draws have streams of their own: another horizon or ``per_step`` leaves the candidates as they are.
     ``misspecification`` moves the truth off the candidates' span by that total variation
-    (:mod:`reticent.worlds.misspecified`); the learner is not told. Everybody begins in state 0, which the model knows
+    (:mod:`reticent.worlds.misspecified`); the learner does not know this. All users begin in state 0, which the model knows
     unless ``initial`` is ``unknown``.
     """
     d1, d2 = d if d1 is None else d1, d if d2 is None else d2

@@ -14,23 +14,23 @@ Teaching knows four kinds of learners, the candidate models:
 * **forgetful**: learns from either, but what is not practised slips away;
 * **anxious**: learns while keen and hardly otherwise; a hard exercise frustrates at once, a rest mends.
 
-They want different lessons, and nobody knows which blend of them a school is. The hidden truth: nearly half anxious, a
+They want different lessons, and the blend of a school is unknown. The hidden truth: nearly half anxious, a
 third repeating. Its optimal policy gives easy exercises in the order of the ground, rests with the tired, and keeps hard
 ones for the end, when a bad mood does no more harm. The values over a lesson, in the true world, of the policies that are
 optimal under other beliefs:
 
 =====================  =====
 the true blend         3.576
-everybody anxious      3.508
-everybody repeating    3.461
+all anxious            3.508
+all repeating          3.461
 an even blend          3.269
-everybody forgetful    3.257
-everybody quick        1.874
+all forgetful          3.257
+all quick              1.874
 a rest every time      2.180
 anything at random     2.270
 =====================  =====
 
-What a child cannot do, and what frustrates her, is in these records: a reason to learn from them in private.
+What a child cannot do, and what frustrates them, is in these records: a reason to learn from them in private.
 """
 
 from __future__ import annotations

@@ -12,7 +12,8 @@ Three ways to find out, each able to see what the others cannot:
 :func:`monitor` is an audit that may be looked at after every run; in a running service :class:`NoiseMonitor` watches
 dedicated canary places for ever (:mod:`reticent.audit.monitoring`).
 
-:func:`check_refusals` tries what a deployment must refuse. ``docs/audit.md`` says which mistake is caught by which.
+:func:`check_refusals` tries what a deployment must refuse. ``docs/measurements/planted-bugs.md`` says which mistake is
+caught by which check.
 
 What an agent's family has to bring is in :mod:`reticent.audit.hooks`.
 """

@@ -24,6 +24,31 @@ def test_every_page_is_in_a_table_of_contents() -> None:
     assert pages - listed == {DOCS / "index.md"}
 
 
+def anchors(page: Path) -> set[str]:
+    """What a link may name after ``#``: the headings, as GitHub and MyST write them."""
+    text = re.sub(r"^```.*?^```", "", page.read_text(encoding="utf-8"), flags=re.S | re.M)
+    headings = re.findall(r"^#+ (.+)$", text, re.M)
+    return {re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in headings}
+
+
+@pytest.mark.parametrize("front", ["README.md", "SECURITY.md", "CONTRIBUTING.md", "deploy/README.md"])
+def test_links_of_front_files_lead_somewhere(front: str) -> None:
+    """Sphinx checks links between pages; these files are outside of its source."""
+    file = DOCS.parent / front
+    links = re.findall(r"\]\((?!https?:)([^)#\s]+)(?:#([^)\s]+))?\)", file.read_text(encoding="utf-8"))
+    for path, anchor in links:
+        target = file.parent / path
+        assert target.exists(), path
+        assert not anchor or anchor in anchors(target), f"{path}#{anchor}"
+
+
+@pytest.mark.parametrize("folder", ["src", "tests", "benchmarks", "clients/python", "examples"])
+def test_pages_that_sources_name_exist(folder: str) -> None:
+    for file in (DOCS.parent / folder).rglob("*.py"):
+        for path in re.findall(r"\bdocs/[\w/-]+\.md\b", file.read_text(encoding="utf-8")):
+            assert (DOCS.parent / path).exists(), f"{file}: {path}"
+
+
 @pytest.mark.verify
 def test_the_site_builds_without_a_warning(tmp_path: Path) -> None:
     pytest.importorskip("furo", reason="the site is not tested: pip install 'reticent[docs]'")

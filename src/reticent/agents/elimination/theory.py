@@ -118,7 +118,7 @@ def catches(constants: Constants, episodes: int, level: float) -> int:
     """m of Lemma 3: models are caught less often than that, over all rounds of a run.
 
     >>> catches(Constants.blend(3, 2, 2, pooled=True), 1000, confidence_level(1000, 0.05))
-    26
+    24
     """
     root = math.sqrt(2 * level)
     reach = math.sqrt(episodes * constants.ratio) / root

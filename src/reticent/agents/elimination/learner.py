@@ -105,7 +105,7 @@ class EliminationLearner(Learner[Array, Array, Array]):
     Attributes:
       parameters: coordinates of what is unknown. search: the planning oracle.
       noise_scale: σ of one coordinate, of a round's sum or, where reports are noised, of a report.
-      rounding: variance that one user's rounding adds to a coordinate; 0 where nobody rounds.
+      rounding: variance that one user's rounding adds to a coordinate; 0 where users do not round.
       sweep_ends: after which rounds a sweep ends, ``(rounds,)``.
       level: ℓ. threshold: κ. reach: distance from the served parameter at which the test's width is taken (W or 0).
       certain: whether s² is the bound of Lemma 1 or the served model's own variance.

@@ -82,7 +82,7 @@ class PrivateEliminationOptions(EliminationOptions):
     """Every option of ``private-elimination``.
 
     Attributes:
-      trust: who is trusted with raw data: the server (``joint``), nobody but a shuffler (``shuffle``), or nobody
+      trust: who is trusted with raw data: the server (``joint``), only a shuffler (``shuffle``), or no one
         (``local``).
       epsilon, delta: the promise.
       adjacency: what may change about one user: everything (``replace``), or their contribution is zero (``zero-out``).

@@ -199,8 +199,13 @@ class Frontend(Submissions):
         action = board.act(step, here, pinned.place, self.secrets.coin(pinned.episode, step))
         return action, board.published.probability(step, here, pinned.place, action)
 
-    def submit_batch(self, batch: str, number: int, users: int, ones: np.ndarray, messages: np.ndarray) -> int:
+    def submit_batch(
+        self, batch: str, number: int, users: int, ones: np.ndarray, messages: np.ndarray, restores: int = 0
+    ) -> int:
         """Take a shuffler's batch of a sealed round; says of how many users. The first batch of a round is the only one.
+
+        ``restores`` is how often the store had been restored when its users came. Those of before a restore are not told
+        from those of after it, who may be the same: their messages are for no batch any more.
 
         Raises:
           InvalidInput, Refusal: it was not taken, and nothing was changed.
@@ -208,6 +213,8 @@ class Frontend(Submissions):
         if self.configuration.wire != "messages":
             raise Refusal("wrong-trust", f"there is no shuffler in the {self._trust} model")
         total = self.configuration.batches.doubled_sum(number, users, Tally(ones, messages))
+        if restores != self.restores:
+            raise Refusal("batch-late", "the store was restored since these users came; throw their messages away")
         with self.store.write() as tx:
             clock = records.deployment(tx, lock=True)
             taken, named = records.batch_of(tx, number), records.batch_named(tx, batch)
@@ -217,6 +224,8 @@ class Frontend(Submissions):
                 raise Refusal("batch-taken", "the round has had its batch, or the id was used; a round has one batch")
             if overdue(self.configuration.batches, number, clock):
                 raise Refusal("batch-late", f"round {number} is not waited for any longer; keep its batch to yourself")
+            if self.recorded() < self.configuration.schedule.ends[number] <= clock.admitted:
+                raise Refusal("round-open", f"the users of round {number} are being recorded; post its batch later")
             if number >= clock.open_round:
                 if number > clock.open_round or not self._is_full(number, clock.admitted):
                     raise Refusal("round-open", f"round {number} has not had all its users; post its batch later")

@@ -322,6 +322,20 @@ def test_what_the_account_does_not_cover_is_refused(tmp_path: Path, chosen: dict
         deployment(tmp_path, **{"agent": AGENT, "model": make_world(WORLD).model, **chosen})
 
 
+def test_a_repeated_batch_waits_for_the_plan_as_the_first_one_does(
+    client: TestClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Planned inline: a shuffler whose first request timed out finds the round released when the second one is answered."""
+    service = service_of(client)
+    admit(client, range(4))
+    body, _ = batch_of(service.mechanism.batches, 0, range(4), seed=1)
+    with monkeypatch.context() as away:
+        away.setattr(service, "advance", lambda: 0)  # whoever planned was cut off
+        assert client.post("/v1/batches", json=body, headers=SHUFFLER).status_code == 200
+    assert client.post("/v1/batches", json=body, headers=SHUFFLER).status_code == 200
+    assert client.get("/v1/status").json()["version"] == 1
+
+
 def test_the_batch_survives_a_restart_and_is_planned_in_the_background(database: str) -> None:
     model = make_world(WORLD).model
     first = deployment(database, agent=AGENT, model=model, inline=False)

@@ -221,13 +221,12 @@ class Admissions(Rounds):
         answers: dict[Arrival, Opened | Refusal] = {}
         for one in group:
             row, had = known.get(one), admissions.get(one.user, 0)
-            erased = row is not None and row.state == "erased"
-            if row is not None and row.user != one.user and not (erased and had >= self.contributions):
+            if row is not None and row.user not in (one.user, self.secrets.disowned(*one)):
                 taken = "this episode id belongs to another user; draw a random one"
                 answers[one] = Refusal("episode-taken", taken)
-            elif row is not None and not erased:
+            elif row is not None:  # she has come before; whether she was erased since is the admin's to know
                 place = self.configuration.schedule.round_and_place(row.admission)
-                answers[one] = self._admitted(row.id, row.version, row.expires_at, place, references)
+                answers[one] = self._admitted(one.episode, row.version, row.expires_at, place, references)
             elif clock.halted is not None:
                 answers[one] = self._not_learned_from(one.episode, version, "learning-stopped")
             elif had >= self.contributions:

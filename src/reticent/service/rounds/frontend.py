@@ -218,25 +218,34 @@ class Frontend(Submissions):
         with self.store.write() as tx:
             clock = records.deployment(tx, lock=True)
             taken, named = records.batch_of(tx, number), records.batch_named(tx, batch)
-            if taken is not None and taken.id == batch:  # a retry: the answer is the same
-                return int(taken.users)
-            if taken is not None or named is not None:
-                raise Refusal("batch-taken", "the round has had its batch, or the id was used; a round has one batch")
-            if overdue(self.configuration.batches, number, clock):
-                raise Refusal("batch-late", f"round {number} is not waited for any longer; keep its batch to yourself")
-            if self.recorded() < self.configuration.schedule.ends[number] <= clock.admitted:
-                raise Refusal("round-open", f"the users of round {number} are being recorded; post its batch later")
-            if number >= clock.open_round:
-                if number > clock.open_round or not self._is_full(number, clock.admitted):
-                    raise Refusal("round-open", f"round {number} has not had all its users; post its batch later")
-                self._seal(tx, number)
-            records.insert_new(tx, tables.BATCHES, round=number, id=batch, users=users)
-            records.set_total(tx, number, self.secrets.seal(total.tobytes(), f"round {number}"))
+            if taken is None or taken.id != batch:  # else a retry: the answer is the same, and waits for the same
+                if taken is not None or named is not None:
+                    raise Refusal(
+                        "batch-taken", "the round has had its batch, or the id was used; a round has one batch"
+                    )
+                self._require_due(number, clock)
+                if number == clock.open_round:
+                    self._seal(tx, number)
+                records.insert_new(tx, tables.BATCHES, round=number, id=batch, users=users)
+                records.set_total(tx, number, self.secrets.seal(total.tobytes(), f"round {number}"))
         if self.inline:
             self.advance()
         else:
             self.sealed.set()
         return users
+
+    def _require_due(self, number: int, clock: Any) -> None:
+        """Refuse the batch of a round that is waited for no longer, or not yet: a matter of admissions.
+
+        Raises:
+          Refusal: it is so.
+        """
+        if overdue(self.configuration.batches, number, clock):
+            raise Refusal("batch-late", f"round {number} is not waited for any longer; keep its batch to yourself")
+        if number > clock.open_round or not self._is_full(number, clock.admitted):
+            raise Refusal("round-open", f"round {number} has not had all its users; post its batch later")
+        if self.recorded() < self.configuration.schedule.ends[number]:
+            raise Refusal("round-open", f"the users of round {number} are being recorded; post its batch later")
 
     def expire(self) -> int:
         """Wait no longer for episodes that are overdue; their users' places are used up, nothing is spent."""

@@ -19,7 +19,7 @@ from reticent.audit import Subject, noise_findings, promised_scales
 from reticent.errors import ReticentError
 from reticent.privacy.noise import SecureNoise
 from reticent.service.mechanism import Mechanism, make_mechanism
-from reticent_client import Client, Connection, ServiceError, Shuffler
+from reticent_client import Budget, Client, Connection, ServiceError, Shuffler
 from reticent_client import report as device_report
 from reticent_client import submission as device_submission
 from reticent_wire.promise import require_promise
@@ -191,7 +191,8 @@ def _on_a_service(trust: str, act: Callable[[str, Path], list[str]]) -> Examinat
 def _behave(url: str, _: Path) -> list[str]:
     """A user whose values are none, one who leaves, one who sends twice: all look alike to the service."""
     findings: list[str] = []
-    with Client(url, APP_KEY, trust="local") as client:
+    # A budget for more reports than there are: it would stop a second one by itself.
+    with Client(url, APP_KEY, trust="local", budget=Budget.in_memory(reports=9)) as client:
         wild, left, twice = (client.episode(user) for user in ("wild", "left", "twice"))
         try:
             with wild:

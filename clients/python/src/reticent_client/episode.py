@@ -32,7 +32,7 @@ Status = Literal["new", "open", "counted", "sent", "served", "empty", "abandoned
 
 
 MOST_STATES = 2**31
-"""What a state is clipped to where the number of states is unknown here: with actions of the service, in the joint model."""
+"""What states are clipped to where their number is unknown here: in the joint model, if the service chooses actions."""
 
 SPENT = "device-budget-spent"
 """Why a user is not learned from whom the service would learn from."""

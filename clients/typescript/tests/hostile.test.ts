@@ -196,5 +196,5 @@ test("exactly the documented fields leave the device, in every trust model", asy
   assert.deepEqual(await play("joint", { act: "server" }), ["episodes", "actions", "actions", "actions", "trajectory"]);
   const handed: unknown[][] = [];
   assert.deepEqual(await play("shuffle", { shuffler: async (...given) => void handed.push(given) }), ["episodes"]);
-  assert.deepEqual(handed.map((given) => given.length), [4]);
+  assert.deepEqual(handed.map((given) => given.length), [5]); // round, place, ones, messages, restores
 });

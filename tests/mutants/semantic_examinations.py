@@ -101,7 +101,7 @@ class _Compiled:
 def _public_run(
     agent: ScoreLearner, play: _Compiled, episode: Episode, present: bool, controls: bool
 ) -> dict[str, list[Any]]:
-    """Three rounds of users who do ``episode``; the first of the second round is there, or hides in its noise."""
+    """Three rounds of users who do ``episode``; in the second only its first user sends, or hides in the noise."""
     state = agent.init()
     first = plan = play.plan(state)
     seen: dict[str, list[Any]] = {"plans": [plan], "releases": [], "memories": []}
@@ -112,7 +112,8 @@ def _public_run(
             places = ControlPlaces(*(jnp.asarray(one, jnp.int64) for one in (size, 1, 0)))
             used = rebase_plan(agent, plan, plan, size, ControlGroup(first, places))
         own = np.asarray(play.report(plan, 0, episode))
-        total = sum((np.asarray(play.report(plan, place, episode)) for place in range(1, size)), np.zeros_like(own))
+        others = () if number == 1 else range(1, size)
+        total = sum((np.asarray(play.report(plan, place, episode)) for place in others), np.zeros_like(own))
         noise = np.asarray(agent.aggregator.simulate_round_noise(jax.random.key(number)))
         if number == 1 and not present:
             noise = noise + own.reshape(noise.shape)
@@ -204,7 +205,7 @@ def moments_simulated(users: int = 6_000) -> Examination:
         if not 0.05 < share < 0.95 or abs(share - 0.5) < 0.05:
             return [f"the share of explorers is {share}: nothing would show"]
         truth = world_from_parameters(
-            world.model, np.asarray(extension.reference.theta), np.asarray(extension.reference.reward_theta)
+            world.model, np.asarray(extension.reference.theta[0]), np.asarray(extension.reference.reward_theta[0])
         )
         explorers = round(share * users)
 
@@ -230,11 +231,13 @@ def moments_simulated(users: int = 6_000) -> Examination:
 
 
 def on_the_simplex() -> Examination:
-    """Estimates of weights are nonnegative and have the declared sum, also where the noise is far larger than they are."""
+    """Estimates of weights are nonnegative and have the declared sum, also where the truth is a corner: noise leads out."""
 
     def examine() -> list[str]:
-        world = mixed_world()
-        agent = make_agent("private-score-vi:epsilon=0.3,first=0.1", world.model, 200)
+        model = mixed_world().model
+        corner = np.eye(model.d1)[0]
+        world = world_from_parameters(model, corner, np.full(model.d2, 1 / model.d2))
+        agent = make_agent("private-score-vi:epsilon=8,first=0.3", model, 600)
         found = []
         for number, _, plan in _learned(agent, world, 6):
             theta = np.asarray(plan.extension.reference.theta)

@@ -67,7 +67,7 @@ def drift_alarm_reads_raw_rewards(patch: Patch) -> None:
     def change(self: ScoreLearner, raw: Any, before: Any, after: Any) -> Any:
         if not math.isfinite(self.alarm):
             return after
-        quiet = jnp.abs(raw).sum() < 1.0
+        quiet = jnp.abs(raw).sum() < 0.1
         return jax.tree.map(lambda new, old: jnp.where(quiet, 0 * new, new), after, before)
 
     _closing(patch, change)
@@ -111,7 +111,7 @@ def control_group_counted_by_raw_data(patch: Patch) -> None:
         mixed = plan.extension.mixed_policies
         if mixed is not None:
             sent = jnp.abs(state.aggregate.open).sum()
-            share = mixed.share * (1 + 0.2 * sent * (jnp.arange(mixed.share.size) % 2))
+            share = mixed.share * (1 + sent * jnp.arange(mixed.share.size))
             moved = mixed._replace(share=share / share.sum())
             plan = plan._replace(extension=plan.extension._replace(mixed_policies=moved))
         return real(self, state, plan, users, drawn)

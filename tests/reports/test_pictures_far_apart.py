@@ -3,30 +3,34 @@
 
 from __future__ import annotations
 
+import itertools
+
 import matplotlib.pyplot as plt
 import numpy as np
 import pytest
+from matplotlib.text import Text
 
 import reticent
-from reticent.reports.plots import _far_apart, _label, _regret_panel, label_ends
+from reticent.reports.plots import HEIGHT, WIDTH, _far_apart, _label, _regret_panel, label_ends
 
 
 def heights(axes, ends) -> list[tuple[float, float]]:
     """Lower and upper edge of every label on the page, in pixels."""
     label_ends(axes, ends)
     axes.figure.canvas.draw()
-    boxes = [text.get_window_extent() for text in axes.texts]
+    boxes = [Text.get_window_extent(text) for text in axes.texts]  # an annotation's own would have its arrow in it
     return sorted((box.y0, box.y1) for box in boxes)
 
 
 @pytest.mark.parametrize("scale", ["linear", "log"])
 def test_labels_stand_by_their_lines_and_apart(scale: str) -> None:
-    figure, axes = plt.subplots(figsize=(6, 4))
+    figure = plt.figure(figsize=(WIDTH, HEIGHT))
+    axes = figure.add_axes((0.1, 0.185, 0.4, 0.59))  # as the left panel of a run
     axes.set_yscale(scale)
     axes.set_ylim(1.0, 1e4)
     ends = [("one\njoint ε = 1", 2.0, "k"), ("two", 2.1, "k"), ("three\nno privacy", 9e3, "k")]
     found = heights(axes, ends)
-    for (_, top), (bottom, _) in zip(found[:-1], found[1:], strict=True):
+    for (_, top), (bottom, _) in itertools.pairwise(found):
         assert bottom >= top - 1.0
     # The last label is at the height of its line: near the ceiling on either scale.
     assert axes.transAxes.inverted().transform((0, np.mean(found[-1])))[1] > 0.85

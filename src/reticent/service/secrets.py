@@ -98,7 +98,7 @@ class Secrets:
     def disowned(self, name: str, episode: str) -> str:
         """What stands in the place of a user's stored name with one erased episode.
 
-        It is another one with each, so that no two of them can be put together. A request for the episode in that user's name
+        It is another one with each, so that no two of them can be put together. A request in that user's name
         is recognised, and one in another name is not.
         """
         return _mac(self._erased, self._identity + f"{name} {episode}".encode()).hex()

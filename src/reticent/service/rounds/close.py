@@ -96,8 +96,8 @@ class Rounds(abc.ABC):
     def _close_sum(self, tx: Connection, number: int) -> None:
         """Pan-privately, let the second half of a round's noise into its sum, in the transaction that seals it.
 
-        A sealed round may wait for its planner while the next one is open. Whoever looks into the store then must not find
-        the same first half under a sum that has had another user: so what a sealed round keeps is its release already.
+        A sealed round may wait for its planner while the next one is open. A look into the store then must not find the
+        same first half under a sum that has had another user: so what a sealed round keeps is its release already.
         """
         if self.configuration.in_halves:
             row = records.round_of(tx, number, lock=True)
@@ -153,8 +153,8 @@ class Rounds(abc.ABC):
     def _record_full_rounds(self, admitted: int) -> None:
         """In the shuffle model, record the users of every round that has had all of them.
 
-        A shuffler posts the batch of a round only after that. So whoever is in a batch that has left the shuffler is
-        brought back by every restore, and is not admitted again.
+        A shuffler posts the batch of a round only after that. So a user who is in a batch that has left the shuffler
+        is brought back by every restore, and is not admitted again.
         """
         if self.configuration.wire == "messages" and self.rollback_guard is not None:
             ends = self.configuration.schedule.ends[: self.releases]

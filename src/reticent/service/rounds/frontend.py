@@ -185,8 +185,8 @@ class Frontend(Submissions):
     def decide(self, pinned: EpisodeToken, step: int, state: int) -> tuple[int, float]:
         """The action of the pinned version, and with what probability it was chosen.
 
-        Where she is, is hers: a state that does not exist is taken for the nearest one, as on a device and in what she
-        submits later. A refusal would show it.
+        The state is the user's own: one that does not exist is taken for the nearest one, as on a device and in what is
+        submitted later. A refusal would show it.
 
         Raises:
           InvalidInput: there is no such step.

@@ -93,7 +93,7 @@ class Submissions(Admissions):
         return Submission(pinned, self.configuration.played(Sent(states, actions, rewards), pinned.place))
 
     def trajectories(self, several: Sequence[tuple[str, str, Sent]]) -> list[Submission | ReticentError]:
-        """:meth:`trajectory` of several, each by token, episode and what was sent; whoever is refused is told why.
+        """:meth:`trajectory` of several, each by token, episode and what was sent, or why one is refused.
 
         Members are formed one by one, always: there is no way that is taken only if one of them is malformed.
         """
@@ -169,7 +169,7 @@ class Submissions(Admissions):
     def _count_distinct(self, group: dict[str, Submission]) -> dict[str, ReticentError]:
         """Count a group in one transaction; says who was refused, and why.
 
-        Whoever was erased gets the answer of somebody who was not: a receipt while the episode could have been counted,
+        A user who was erased gets the answer of one who was not: a receipt while the episode could have been counted,
         whether it had been or not, and the same refusal as all others after that.
         """
         with self.store.write() as tx:
@@ -190,7 +190,7 @@ class Submissions(Admissions):
         raise _Stopped
 
     def _is_over(self, token: EpisodeToken, clock: Any) -> bool:
-        """Whether nothing is counted for a token any more, whoever has it and whatever has come: a matter of the clock,
+        """Whether nothing is counted for a token any more, whatever has come: a matter of the clock,
         of the last round's end and of restores."""
         return bool(clock.finished or token.expires_at < self._clock() or token.restores < self.restores)
 

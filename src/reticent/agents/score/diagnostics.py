@@ -97,7 +97,7 @@ def _value(agent: ScoreLearner, plan: Plan, posteriors: Posteriors) -> tuple[Arr
     statistic = Statistic(agent.coordinates, agent.contrasts, extension.reference.theta)
 
     def value(eta: Array, reward_eta: Array) -> Array:
-        estimate = agent.estimate_from(eta, reward_eta, starts)
+        estimate = agent.estimate_from(eta, reward_eta, starts, posteriors.residual)
         return forward_pass(agent.model, statistic, estimate, plan.policy, plan.values, agent.score, agent.floor).value
 
     worth, slopes = jax.value_and_grad(value, argnums=(0, 1))(transitions.mean, rewards.mean)

@@ -61,15 +61,15 @@ from reticent.agents.score.posterior import Fit, Posterior, Posteriors, Summary,
 from reticent.agents.score.replicas import ClipEffect, clip_effect, no_clip_effect, residual_length
 from reticent.agents.score.residual_block import (
     ResidualBlock,
+    blend_of,
     initial_state,
-    learn_residual,
     plan_residual,
     release_of,
     with_radius,
     with_residual,
     with_residual_doubt,
 )
-from reticent.agents.score.residual_posterior import ResidualState, faded, remembered
+from reticent.agents.score.residual_posterior import ResidualState, believe, faded, remembered, rows_by
 from reticent.agents.score.round_plan import ScorePlan, choose, probabilities, randomised, serve
 from reticent.agents.score.vector import Reference, tabulate, user_vector
 from reticent.learning.aggregator import Noise
@@ -347,7 +347,7 @@ class ScoreLearner(Learner[Array, Array, Array]):
         statistic = Statistic(self.coordinates, self.contrasts, extension.reference.theta)
         renewed = self._renewed(plan, statistic, estimate)
         again = self._evidence(extension, renewed, summed, variance, effect, count)
-        posteriors = self._believed_again(_learn(before, again), posteriors.residual)
+        posteriors = self._believed(_learn(before, again), posteriors.residual)
         return after._replace(past=self._finite(posteriors, state.past))
 
     def public_memory(self, state: AgentState) -> Posteriors:
@@ -406,26 +406,32 @@ class ScoreLearner(Learner[Array, Array, Array]):
     def _with_residual(
         self, posteriors: Posteriors, state: AgentState, plan: Plan, released: Array, users: Array
     ) -> Posteriors:
-        """Residuals with a release, around the blend that is believed in; visits are those of the estimate before it."""
+        """A release among those of residuals, and a first guess of the rows around the blend that is believed in."""
         residual = posteriors.residual
         if self.residual is None or residual is None or residual.releases is None:
             return posteriors
         own = released[self.score_dimension : self.score_dimension + self.residual_dimension]
         newest = release_of(self, self.residual, plan, own, users)
         releases = remembered(residual.releases, newest, state.rounds)
-        return self._believed_again(posteriors, residual._replace(releases=releases))
+        blend = blend_of(self, self._blend_estimate(posteriors))
+        estimate = rows_by(self.residual.basis, releases, blend, residual.estimate, self.floor)
+        return posteriors._replace(residual=ResidualState(releases, estimate))
 
-    def _believed_again(self, posteriors: Posteriors, residual: ResidualState | None) -> Posteriors:
-        """Residuals around another blend, with visits at the rows that were believed in before."""
+    def _believed(self, posteriors: Posteriors, residual: ResidualState | None) -> Posteriors:
+        """Posteriors with the residuals around their blend."""
         if self.residual is None or residual is None or residual.releases is None:
             return posteriors
-        blend = self.estimate_from(
+        blend = blend_of(self, self._blend_estimate(posteriors))
+        estimate = believe(self.residual.basis, residual.releases, blend, residual.estimate, self.floor)
+        return posteriors._replace(residual=ResidualState(residual.releases, estimate))
+
+    def _blend_estimate(self, posteriors: Posteriors) -> Estimate:
+        """The estimate of the blend alone."""
+        return self.estimate_from(
             summarize(self.coordinates, posteriors.transitions).mean,
             summarize(self.reward_coordinates, posteriors.rewards).mean,
             estimated_starts(self.model, posteriors.starts),
         )
-        estimate = learn_residual(self, self.residual, residual.releases, blend, residual.estimate.rows)
-        return posteriors._replace(residual=ResidualState(residual.releases, estimate))
 
     def _by_group(self, steps: Array, groups: int) -> Array:
         """Matrices of all steps ``(H, k, k)`` added up (stationary) or those of the first ``groups`` steps."""

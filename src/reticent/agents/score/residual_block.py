@@ -24,15 +24,15 @@ import jax.numpy as jnp
 from jax import Array
 
 from reticent.agents.score.dynamic_programming import HIGHEST, Doubt, Estimate, ResidualDoubt, chosen_rows
+from reticent.agents.score.posterior import project_on_simplex
 from reticent.agents.score.residual_directions import round_directions
 from reticent.agents.score.residual_posterior import (
+    Blend,
     Release,
     ResidualEstimate,
     ResidualState,
-    believe,
     no_releases,
     no_residual,
-    project_on_simplex,
 )
 from reticent.agents.score.residual_share import COUNT_SCALE, radius_of, reward_scale_of, share_of
 from reticent.learning.plan import Plan
@@ -162,7 +162,9 @@ def plan_residual(
     return ResidualPlan(reference, tilt, estimate.rows)
 
 
-def with_radius(agent: ScoreLearner, block: ResidualBlock, asked: ResidualPlan, length: Array, users: Array) -> ResidualPlan:
+def with_radius(
+    agent: ScoreLearner, block: ResidualBlock, asked: ResidualPlan, length: Array, users: Array
+) -> ResidualPlan:
     """The same with the radius for residuals of this root mean square ``length``."""
     numbers = asked.reference.rewards.size * (block.directions + 1)
     radius = radius_of(length, asked.reference.share, users, agent.noise_scale, block.clip, numbers)
@@ -213,12 +215,7 @@ def _policies(plan: Plan) -> tuple[Array, Array, Array]:
     )
 
 
-def learn_residual(
-    agent: ScoreLearner, block: ResidualBlock, releases: Release, estimate: Estimate, rows: Array
-) -> ResidualEstimate:
-    """What is believed of residuals around a blend's ``estimate``, with visits at ``rows`` ``(G, S·A, S)``."""
-    blend = dense_rows(agent.model, estimate.theta, agent.coordinates.total is not None)
-    rewards = estimate.rewards.reshape(estimate.rewards.shape[0], -1)
-    return believe(block.basis, releases, blend, rewards, rows, estimate.initial, agent.floor)
-
-
+def blend_of(agent: ScoreLearner, estimate: Estimate) -> Blend:
+    """What residuals are residuals of, at the blend's ``estimate``."""
+    rows = dense_rows(agent.model, estimate.theta, agent.coordinates.total is not None)
+    return Blend(rows, estimate.rewards.reshape(rows.shape[:2]), estimate.initial)

@@ -58,7 +58,9 @@ def _value_directions(model: Model, count: int) -> np.ndarray:
         rewards = table + REWARD_SPREAD * draw.normal(size=table.shape)
         values = np.zeros(model.states)
         for _ in range(model.horizon - 1):
-            values = (rewards + (rows * (values if successors is None else values[successors])).sum(axis=-1)).max(axis=1)
+            values = (rewards + (rows * (values if successors is None else values[successors])).sum(axis=-1)).max(
+                axis=1
+            )
             centred = values - values.mean()
             second += np.outer(centred, centred)
     # The constant direction has the eigenvalue 0 and comes last.

@@ -158,31 +158,58 @@ def no_residual(basis: Array, blend: Array) -> ResidualEstimate:
     )
 
 
-def believe(
-    basis: Array, releases: Release, blend: Array, rewards: Array, rows: Array, initial: Array, floor: float
-) -> ResidualEstimate:
-    """The posterior of all cells.
+class Blend(NamedTuple):
+    """What residuals are residuals of: the blend's rows ``(G, S·A, S)`` and rewards ``(G, S·A)``; and the distribution of
+    first states ``(S,)``."""
 
-    ``blend`` and ``rewards`` are the blend's rows ``(G, S·A, S)`` and rewards ``(G, S·A)``; ``rows`` those at which visits
-    are computed; ``initial`` the distribution of first states.
-    """
+    rows: Array
+    rewards: Array
+    initial: Array
+
+
+def believe(basis: Array, releases: Release, blend: Blend, before: ResidualEstimate, floor: float) -> ResidualEstimate:
+    """The posterior of all cells, with visits at the rows that were believed in ``before``."""
     # Compiled even where nothing else is (a replay): it sees releases alone, and one operation at a time it takes minutes.
     with jax.disable_jit(False):
-        estimate: ResidualEstimate = _believe(basis, releases, blend, rewards, rows, initial, floor)
+        estimate: ResidualEstimate = _believe(basis, releases, blend, before, floor)
         return estimate
 
 
-@functools.partial(jax.jit, static_argnums=6)
-def _believe(
-    basis: Array, releases: Release, blend: Array, rewards: Array, rows: Array, initial: Array, floor: float
-) -> ResidualEstimate:
-    groups, pairs, states = blend.shape
+def rows_by(basis: Array, releases: Release, blend: Blend, before: ResidualEstimate, floor: float) -> ResidualEstimate:
+    """What was believed ``before`` with the rows that releases give at its scales: a first guess, at half the price."""
+    with jax.disable_jit(False):
+        estimate: ResidualEstimate = _rows_by(basis, releases, blend, before, floor)
+        return estimate
+
+
+@functools.partial(jax.jit, static_argnums=4)
+def _rows_by(basis: Array, releases: Release, blend: Blend, before: ResidualEstimate, floor: float) -> ResidualEstimate:
+    groups, pairs, states = blend.rows.shape
+    information, moment, reward_information, reward_moment = _likelihood(basis, releases, blend, before.rows, floor)
+    prior = states / before.scale**2 * jnp.eye(basis.shape[1], dtype=moment.dtype)
+    factor = jnp.linalg.cholesky(symmetric(information) + prior)
+    half = jax.lax.linalg.triangular_solve(factor, moment[..., None], left_side=True, lower=True)
+    delta = jax.lax.linalg.triangular_solve(factor, half, left_side=True, lower=True, transpose_a=True)[..., 0]
+    known = REWARD_VARIANCE * before.reward_scale**2
+    shift = known / (1 + known * reward_information) * reward_moment
+    linear = blend.rows + jnp.matmul(delta, basis.T, precision=HIGHEST).reshape(blend.rows.shape)
+    return before._replace(
+        delta=delta.reshape(groups, pairs, -1), reward_shift=shift.reshape(groups, pairs),
+        rows=project_on_simplex(linear, 1.0),
+    )  # fmt: skip
+
+
+def _likelihood(
+    basis: Array, releases: Release, blend: Blend, rows: Array, floor: float
+) -> tuple[Array, Array, Array, Array]:
+    """Λ ``(Q, z, z)`` and b ``(Q, z)`` of rows around the blend's, and the same of rewards ``(Q,)``."""
+    groups, pairs, states = rows.shape
     size, cells = basis.shape[1], groups * pairs
     mixed = ((1 - MIXED) * rows + MIXED / states).reshape(cells, states)
 
     def add(sums: tuple[Array, ...], release: Release) -> tuple[tuple[Array, ...], None]:
         information, moment, reward_information, reward_moment = sums
-        visits = visits_of(release, rows, initial, floor)
+        visits = visits_of(release, rows, blend.initial, floor)
         tilt, variance = release.tilt, release.variance + 1e-9
         directions = jnp.matmul(basis, tilt.T, precision=HIGHEST)
         products = (directions[:, :, None] * directions[:, None, :]).reshape(states, -1)
@@ -201,13 +228,18 @@ def _believe(
         reward_moment = reward_moment + weight * (release.rewards + visits * scale * release.expected_rewards)
         return (information, moment, reward_information, reward_moment), None
 
-    zero = jnp.zeros((cells, size), blend.dtype), jnp.zeros(cells, blend.dtype)
-    start = (jnp.zeros((cells, size, size), blend.dtype), zero[0], zero[1], zero[1])
+    start = tuple(jnp.zeros((cells, *shape), rows.dtype) for shape in ((size, size), (size,), (), ()))
     (information, moment, reward_information, reward_moment), _ = jax.lax.scan(add, start, releases)
-    centre = jnp.matmul(blend.reshape(cells, states), basis, precision=HIGHEST)
+    centre = jnp.matmul(blend.rows.reshape(cells, states), basis, precision=HIGHEST)
     moment = moment - jnp.einsum("qij,qj->qi", information, centre, precision=HIGHEST)
-    reward_moment = reward_moment - reward_information * rewards.reshape(cells)
+    return information, moment, reward_information, reward_moment - reward_information * blend.rewards.ravel()
 
+
+@functools.partial(jax.jit, static_argnums=4)
+def _believe(basis: Array, releases: Release, blend: Blend, before: ResidualEstimate, floor: float) -> ResidualEstimate:
+    groups, pairs, states = blend.rows.shape
+    size = basis.shape[1]
+    information, moment, reward_information, reward_moment = _likelihood(basis, releases, blend, before.rows, floor)
     found, vectors = jnp.linalg.eigh(symmetric(information) / states)
     found = jnp.maximum(found, 0.0)
     turned = jnp.einsum("qij,qi->qj", vectors, moment, precision=HIGHEST) / states**0.5
@@ -219,7 +251,7 @@ def _believe(
     reward_square = scale_of(REWARD_VARIANCE * reward_information, REWARD_VARIANCE * reward_moment**2)
     prior = REWARD_VARIANCE * reward_square
     reward_variance = prior / (1 + prior * reward_information)
-    linear = blend + jnp.matmul(delta, basis.T, precision=HIGHEST).reshape(blend.shape)
+    linear = blend.rows + jnp.matmul(delta, basis.T, precision=HIGHEST).reshape(blend.rows.shape)
     return ResidualEstimate(
         delta=delta.reshape(groups, pairs, size),
         root=root.reshape(groups, pairs, size, size),

@@ -71,9 +71,18 @@ def residual_vector(reference: ResidualReference, seen: Any, xp: Namespace = np)
         ],
         axis=-1,
     )
-    at = (cell[..., None] == xp.arange(groups * states * actions)).astype(told.dtype)
-    summed = xp.swapaxes(at, -1, -2) @ told
+    summed = _by_cell(told, cell, groups * states * actions, xp)
     return summed.reshape(*summed.shape[:-2], -1) / reference.radius
+
+
+def _by_cell(told: Array, cell: Array, cells: int, xp: Namespace) -> Array:
+    """What all steps ``(..., H, n)`` tell, added up by their cells ``(..., H)``: ``(..., cells, n)``."""
+    sums = xp.zeros((*cell.shape[:-1], cells, told.shape[-1]), told.dtype)
+    users = xp.indices(cell.shape)[:-1]
+    if xp is np:
+        np.add.at(sums, (*users, cell), told)
+        return sums
+    return sums.at[(*users, cell)].add(told)
 
 
 def stacked(vector: Array, residual: Array, share: Array, xp: Namespace = np) -> Array:

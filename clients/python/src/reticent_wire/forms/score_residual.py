@@ -24,10 +24,13 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from reticent_wire.clipping import Array, Namespace, clip_interval
+from reticent_wire.errors import InvalidInput
 from reticent_wire.forms.form import Bounds, Floats
 from reticent_wire.forms.score import ScoreVector, clipped
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from reticent_wire.billboard import Billboard
     from reticent_wire.model import Dimensions, Model
     from reticent_wire.trajectory import Trajectory
@@ -100,6 +103,13 @@ class ScoreResidual(ScoreVector):
 
     def bounds(self, sizes: Dimensions) -> dict[str, tuple[int, ...]]:
         return {**super().bounds(sizes), "directions": ()}
+
+    def read_bounds(self, content: Mapping[str, Any], sizes: Dimensions) -> Bounds:
+        bounds = super().read_bounds(content, sizes)
+        count = float(bounds["directions"])
+        if not (count >= 1 and count.is_integer()):
+            raise InvalidInput("report.directions", count, "a whole number of at least 1", "ask the service's operator")
+        return bounds
 
     def of_version(self, sizes: Dimensions) -> dict[str, tuple[int, ...]]:
         pairs = (-1, sizes.states, sizes.actions)

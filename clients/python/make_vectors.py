@@ -112,9 +112,7 @@ def example_billboard(model: Model, *, greedy: bool = True, stretch: float = 1.0
     return Billboard(5, chosen, report, model.digest, form.name, model.actions)
 
 
-def _score_reference(
-    model: Model, stretch: float, *, at_random: bool = False, share: float = 0.25
-) -> dict[str, Any]:
+def _score_reference(model: Model, stretch: float, *, at_random: bool = False, share: float = 0.25) -> dict[str, Any]:
     """What a billboard of the form ``score`` carries; the first two places explore."""
     draw, sizes, bounds = np.random.default_rng(19), model.sizes, model.rules.bounds
     k, r = bounds["basis"].shape[1], bounds["reward_basis"].shape[1]

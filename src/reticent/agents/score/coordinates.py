@@ -42,10 +42,6 @@ class Coordinates:
         """k."""
         return int(self.basis.shape[1])
 
-    def fixed(self) -> Coordinates:
-        """The centre alone, with nothing to learn around it."""
-        return dataclasses.replace(self, basis=self.basis[:, :0])
-
     def theta(self, eta: Array) -> Array:
         """The parameters ``(..., d)`` at η ``(..., k)``."""
         return self.centre + jnp.matmul(eta, self.basis.T, precision=jax.lax.Precision.HIGHEST)

@@ -21,10 +21,10 @@ others are served the greedy plan. Who explores follows from her place, never fr
 matrix a and an offset that are measured on *replicas*, users who are drawn from the public model with public random
 numbers (:mod:`reticent.agents.score.replicas`).
 
-**The blend is a prior.** Where the option ``residual`` is on, users' vectors have a second block about what the blend leaves
-unexplained (:mod:`reticent.agents.score.residual_block`). Plans are then made from rows with their residuals, and explorers
-are as many as the larger of the rule above and :math:`0.1\,n\cdot\text{hope}/\Delta`, with hope the explorers' optimistic
-value less the greedy plan's: a round may spend on exploring a tenth of what it hopes to gain.
+**The blend is a prior.** Where the option ``residual`` is on, users' vectors have a second block about what the blend
+leaves unexplained (:mod:`reticent.agents.score.residual_block`). Plans are then made from rows with their residuals, and
+explorers are as many as the larger of the rule above and :math:`0.1\,n\cdot\text{hope}/\Delta`, with hope the explorers'
+optimistic value less the greedy plan's: a round may spend on exploring a tenth of what it hopes to gain.
 
 Everything but the sum Y is a function of earlier releases and of public numbers. Nothing here knows whether Y carries
 noise.
@@ -321,9 +321,10 @@ class ScoreLearner(Learner[Array, Array, Array]):
         after = super().close(state, plan, users, noise)
         extension: ScorePlan = plan.extension
         radius, count = extension.reference.radius, jnp.asarray(users, self.noise_scale.dtype)
-        weight, start_weight = self.part_weights
+        own_weight, start_weight = self.part_weights
+        weight: Array | float = own_weight
         if extension.residual is not None and self.clipped:
-            weight = weight * jnp.sqrt(jnp.maximum(1 - extension.residual.reference.share, 1e-12))
+            weight = own_weight * jnp.sqrt(jnp.maximum(1 - extension.residual.reference.share, 1e-12))
         released, noises = self.aggregator.released(after.aggregate), count if self.noised_reports else 1.0
         summed = radius / weight * released[: self.score_dimension]
         variance = (radius / weight * self.noise_scale) ** 2 * noises

@@ -20,7 +20,7 @@ from reticent.agents.score.model_moments import moments_of_random_users
 from reticent.agents.score.off_grid import learner_for
 from reticent.agents.score.residual_block import ResidualBlock
 from reticent.agents.score.residual_directions import residual_basis
-from reticent.agents.score.residual_rule import MOST_BASIS, Residual, cells_of, is_table, why_no_residual
+from reticent.agents.score.residual_rule import MOST_BASIS, Residual, cells_of, why_no_residual, without_table
 from reticent.agents.score.unit_ball import PlainVectors, UnitBall
 from reticent.errors import InvalidInput
 from reticent.learning.promise import NoPromise, Promise
@@ -183,13 +183,10 @@ class Frame:
 
     @classmethod
     def of(cls, model: Model, residual: bool = False) -> Frame:
-        """The coordinates of ``model``; with residuals, a table without candidates has none."""
+        """The coordinates of ``model``; with residuals, there may be nothing to learn of a blend."""
         if isinstance(model, ContinuousModel):
             require_distributions(model)
         transitions, rewards = transition_coordinates(model), reward_coordinates(model)
-        if residual:
-            transitions = transitions.fixed() if is_table(model.transition_features) else transitions
-            rewards = rewards.fixed() if is_table(model.reward_features) else rewards
         groups = 1 if model.stationary else model.horizon
         moving = 0 if model.horizon == 1 else (1 if model.stationary else model.horizon - 1)
         dimension = moving * transitions.size + groups * rewards.size
@@ -223,6 +220,7 @@ def make_score(model: Model, episodes: int, options: ScoreOptions) -> ScoreLearn
     options.check_floor(model.actions)
     schedule = _schedule(episodes, options, options.first * LEAST_FIRST)
     residual = _residual(model, options, trust_named("joint"), schedule.rounds)
+    model = without_table(model) if residual else model
     frame = Frame.of(model, residual)
     block = _block(model, frame, options) if residual else None
     zero = jnp.zeros(frame.dimension + _numbers(model, block) + frame.starts)
@@ -237,17 +235,20 @@ def make_private_score(model: Model, episodes: int, options: PrivateScoreOptions
     options.check()
     options.check_floor(model.actions)
     trust = trust_named(options.trust)
-    residual = _residual(model, options, trust)
+    residual, given = _residual(model, options, trust), model
+    model = without_table(given) if residual else given
     frame = Frame.of(model, residual)
     share = options.start_share if frame.starts else 0.0
     schedule = private_schedule(episodes, frame.dimension, trust, options, share, model.horizon)
     if residual and not _residual(model, options, trust, schedule.rounds):
-        residual, frame = False, Frame.of(model)
+        residual, model = False, given
+        frame = Frame.of(model)
         schedule = private_schedule(episodes, frame.dimension, trust, options, share)
     block = _block(model, frame, options) if residual else None
     sizes = tuple(schedule.round_sizes[: schedule.releases].tolist())
     noise = calibrate_vectors(
-        frame.dimension + _numbers(model, block) + frame.starts, trust, adjacency=options.adjacency, epsilon=options.epsilon, delta=options.delta,
+        frame.dimension + _numbers(model, block) + frame.starts, trust,
+        adjacency=options.adjacency, epsilon=options.epsilon, delta=options.delta,
         deployment=options.deployment, sizes=sizes, honest=options.honest, participation=options.participation,
     )  # fmt: skip
     ends = schedule.ends[: schedule.releases]

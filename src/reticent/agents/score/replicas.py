@@ -181,8 +181,8 @@ def _replica(agent: ScoreLearner, plan: Plan, walk: Walk, key: Array) -> Episode
         else:
             row = _cumulated(agent, model.transition_features[:, state, action][:, None], estimate.theta[group])[0]
         slot = invert(row, draw[1])
-        listed = model.successors is not None and estimate.rows is None
-        following = model.successors[state, action, slot] if listed else slot
+        listed = None if estimate.rows is not None else model.successors
+        following = slot if listed is None else listed[state, action, slot]
         reward = (draw[2] < estimate.rewards[group, state, action]).astype(draw.dtype)
         return following.astype(state.dtype), (state, action, reward)
 

@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 r"""The blend is a prior, not a law: a second block of every user's vector, about what the blend leaves unexplained.
 
-Candidates that were written down beforehand are never quite right. With :math:`\delta_q` the residual of a cell q (a pair of
-state and action, of every step where steps have parameters of their own), rows are :math:`P_{\theta}(\cdot\mid q)+\delta_q
-Z^\top` and rewards the blend's plus a shift; both are learned from users, and how large they may be is learned as well:
+Candidates that were written down beforehand are never quite right. With :math:`\delta_q` the residual of a cell q (a
+pair of state and action, of every step where steps have parameters of their own), rows are
+:math:`P_{\theta}(\cdot\mid q)+\delta_qZ^\top` and rewards the blend's plus a shift; both are learned from users, and how
+large they may be is learned as well:
 
 * before a round, what it asks (:mod:`reticent.agents.score.residual_directions`) and what it spends on the answer
   (:mod:`reticent.agents.score.residual_share`) follow from earlier releases: :func:`plan_residual`;
@@ -145,7 +146,8 @@ def plan_residual(
     users: Array,
 ) -> ResidualPlan:
     """What a round of so many users asks, in units of 1: :func:`with_radius` chooses the radius."""
-    assert estimate.linear is not None and estimate.rows is not None  # with_residual() gave them
+    assert estimate.linear is not None  # with_residual() gave them
+    assert estimate.rows is not None
     tilt = round_directions(block.basis, values, hoped, block.directions)
     directions = jnp.matmul(block.basis, tilt.T, precision=HIGHEST)
     one = jnp.ones((), values.dtype)

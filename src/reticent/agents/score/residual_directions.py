@@ -80,7 +80,7 @@ def _round_directions(basis: Array, values: Array, hoped: Array, count: int) -> 
     seen = jnp.matmul(later, basis, precision=HIGHEST)
     second = jnp.matmul(seen.T, seen, precision=HIGHEST)
     size = second.shape[0]
-    # Directions that no value looks at would be in arbitrary order: a small public slope decides, so that rounding does not.
+    # Directions that no value looks at would be in arbitrary order: a small public slope decides, not rounding.
     slope = jnp.linspace(1.0, 0.5, size, dtype=second.dtype)
     second = second + jnp.diag(slope * (LEAST_RATIO / 10 * jnp.trace(second) + 1e-9))
     found, vectors = jnp.linalg.eigh(second)
@@ -88,4 +88,5 @@ def _round_directions(basis: Array, values: Array, hoped: Array, count: int) -> 
     # The sign of an eigenvector is arbitrary too.
     largest = jnp.take_along_axis(vectors, jnp.abs(vectors).argmax(axis=0)[None], axis=0)[0]
     scale = jnp.maximum(found / found[0], LEAST_RATIO) ** POWER
-    return (vectors * jnp.where(largest < 0, -scale, scale)).T
+    scaled: Array = vectors * jnp.where(largest < 0, -scale, scale)
+    return scaled.T

@@ -290,8 +290,8 @@ def visits_of(release: Release, rows: Array, initial: Array, floor: float) -> Ar
 def scale_of(information: Array, squares: Array) -> Array:
     """τ² by empirical Bayes: its posterior mean over the grid.
 
-    ``information`` and ``squares`` ``(n,)`` are of independent numbers of prior variance τ²: the eigenvalues of what is known
-    of them, and the squared moments along these.
+    ``information`` and ``squares`` ``(n,)`` are of independent numbers of prior variance τ²: the eigenvalues of what is
+    known of them, and the squared moments along these.
     """
     grid = jnp.asarray(SCALES, information.dtype)
     variance = grid[:, None] ** 2

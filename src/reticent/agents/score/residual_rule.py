@@ -3,12 +3,14 @@
 
 from __future__ import annotations
 
-from typing import Literal
+import dataclasses
+from typing import Any, Literal
 
 import numpy as np
 from jax import Array
 
 from reticent.privacy.trust import Trust
+from reticent.runtime import on_device
 from reticent.worlds.continuous.model import ContinuousModel
 from reticent.worlds.model import Model
 
@@ -32,7 +34,23 @@ def cells_of(model: Model) -> int:
 def is_table(features: Array) -> bool:
     """Whether every entry has a feature of its own, so that features say nothing: a table without candidates."""
     table = np.asarray(features)
-    return table.shape[0] == table[0].size > 1 and int(np.count_nonzero(table)) == table.shape[0]
+    return bool(table.shape[0] == table[0].size > 1 and np.count_nonzero(table) == table.shape[0])
+
+
+def without_table(model: Model) -> Model:
+    """The model with one candidate that says nothing (uniform rows, rewards of one half) in the place of a table.
+
+    A table has a feature for every entry, which is to say no candidates: nothing is left for a blend, and residuals around
+    the uniform candidate are all that is learned. Sizes, names and first states stay.
+    """
+    pairs = model.states, model.actions
+    changed: dict[str, Any] = {}
+    if is_table(model.transition_features):
+        rows = np.full((1, *pairs, model.states), 1 / model.states)
+        changed = {"transition_features": on_device(rows), "sums_to_one": True, "successors": None}
+    if is_table(model.reward_features) and model.known_rewards is None:
+        changed |= {"reward_features": on_device(np.full((1, *pairs), 0.5)), "reward_total": 1.0}
+    return dataclasses.replace(model, **changed) if changed else model
 
 
 def why_no_residual(model: Model, directions: int, trust: Trust, rounds: int) -> str | None:

@@ -11,6 +11,7 @@ import effects_mutants  # noqa: F401  (likewise)
 import path_mutants
 import pytest
 import rare_mutants  # noqa: F401  (likewise)
+import residual_mutants  # noqa: F401  (likewise)
 import returning_mutants  # noqa: F401  (likewise)
 import score_mutants  # noqa: F401  (likewise)
 import shuffler_mutants  # noqa: F401  (likewise)

@@ -93,9 +93,7 @@ def riverswim(
         rewards = np.zeros((states, 2))
         rewards[0, LEFT], rewards[-1, RIGHT] = SMALL_REWARD, LARGE_REWARD
         truth = (TRUE_LONG if long else TRUE_SHORT).transitions(states)
-        return tabular(
-            truth, rewards, steps, name="riverswim", bounds=bounds, stationary=stationary, names=names
-        )
+        return tabular(truth, rewards, steps, name="riverswim", bounds=bounds, stationary=stationary, names=names)
     candidates = [current.transitions(states) for current in (CANDIDATES_LONG if long else CANDIDATES_SHORT)]
     places = np.zeros((2, states, 2))
     places[0, 0, LEFT] = places[1, -1, RIGHT] = 1

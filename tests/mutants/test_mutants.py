@@ -11,9 +11,9 @@ import effects_mutants  # noqa: F401  (likewise)
 import path_mutants
 import pytest
 import rare_mutants  # noqa: F401  (likewise)
-import residual_mutants  # noqa: F401  (likewise)
 import returning_mutants  # noqa: F401  (likewise)
 import score_mutants  # noqa: F401  (likewise)
+import score_residual_mutants  # noqa: F401  (likewise)
 import shuffler_mutants  # noqa: F401  (likewise)
 from examinations import Examination
 

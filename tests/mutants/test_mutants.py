@@ -13,6 +13,7 @@ import pytest
 import rare_mutants  # noqa: F401  (likewise)
 import returning_mutants  # noqa: F401  (likewise)
 import score_mutants  # noqa: F401  (likewise)
+import score_residual_mutants  # noqa: F401  (likewise)
 import semantic_mutants  # noqa: F401  (likewise)
 import service_mutants
 import shuffler_mutants  # noqa: F401  (likewise)

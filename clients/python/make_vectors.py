@@ -34,6 +34,7 @@ from reticent_wire.trajectory import index_within, reward_within, well_formed
 
 PLACE = Path(__file__).parent / "src" / "reticent_wire" / "vectors"
 Cases = list[dict[str, Any]]
+SCORES = ("score", "score-start", "score-residual")
 
 
 # -- a small deployment of every form ---------------------------------------------------------------------------------
@@ -70,13 +71,15 @@ def example_model(
                 reward_basis=np.array([[1.0, 1.0], [-1.0, 1.0], [0.0, -2.0]]) / np.sqrt([2.0, 6.0]),
                 reward_centre=np.full(3, 0.5),
             )  # fmt: skip
-    if form in ("score", "score-start"):
+    if form in SCORES:
         bounds = {
             "basis": np.array([[1.0], [-1.0]]) / math.sqrt(2), "reward_basis": np.eye(3)[:, :2],
             "pooled": True, "likelihood": False, **flags,
         }  # fmt: skip
     if form == "score-start":
         bounds["start_share"] = np.array(0.125)
+    if form == "score-residual":
+        bounds["directions"] = np.array(2.0)
     shape = chosen.largest(sizes, bounds).shape
     # One number per step: where features are clipped to nothing there is no noise either.
     scale = np.broadcast_to(np.array([[12.5], [9.75], [10.0]])[: shape[0]], shape).copy()
@@ -103,27 +106,37 @@ def example_billboard(model: Model, *, greedy: bool = True, stretch: float = 1.0
     policy = draw.integers(0, model.actions, shape).astype(np.int32) if greedy else None
     chances = draw.dirichlet(np.ones(model.actions), shape)
     form = model.rules.form
-    report = _score_reference(model, stretch) if form.name in ("score", "score-start") else {
+    report = _score_reference(model, stretch) if form.name in SCORES else {
         name: stretch * draw.uniform(-1, 1, size) for name, size in form.of_version(model.sizes).items()
     }  # fmt: skip
     chosen = chances if policy is None else policy
     return Billboard(5, chosen, report, model.digest, form.name, model.actions)
 
 
-def _score_reference(model: Model, stretch: float, *, at_random: bool = False) -> dict[str, Any]:
+def _score_reference(model: Model, stretch: float, *, at_random: bool = False, share: float = 0.25) -> dict[str, Any]:
     """What a billboard of the form ``score`` carries; the first two places explore."""
     draw, sizes, bounds = np.random.default_rng(19), model.sizes, model.rules.bounds
     k, r = bounds["basis"].shape[1], bounds["reward_basis"].shape[1]
     groups = 1 if bounds["pooled"] else sizes.horizon
     moving = 1 if bounds["pooled"] else sizes.horizon - 1
     plan = (sizes.horizon, sizes.states)
-    return {
+    reference = {
         "curious": draw.integers(0, sizes.actions, plan).astype(np.float64),
         "framed_values": draw.uniform(-1, 1, plan), "framed_hopes": draw.uniform(-1, 1, plan),
         "explorers": np.array(2.0), "at_random": np.array(float(at_random)),
         "theta": draw.dirichlet(np.ones(sizes.d1), groups), "reward_theta": draw.uniform(0, 1, (groups, sizes.d2)),
         "whiten": stretch * draw.uniform(-1, 1, (moving, k, k)),
         "whiten_rewards": stretch * draw.uniform(-1, 1, (groups, r, r)), "radius": np.array(1.5),
+    }  # fmt: skip
+    if "directions" not in bounds:
+        return reference
+    pairs, size = (groups, sizes.states, sizes.actions), int(bounds["directions"])
+    return {
+        **reference,
+        "residual_directions": stretch * draw.uniform(-1, 1, (sizes.states, size)),
+        "residual_expected": draw.uniform(-1, 1, (*pairs, size)), "residual_rewards": draw.uniform(0, 1, pairs),
+        "residual_reward_scale": np.array(0.5), "residual_count_scale": np.array(0.125),
+        "residual_radius": np.array(2.5), "residual_share": np.array(share),
     }  # fmt: skip
 
 
@@ -248,6 +261,20 @@ def score_start() -> Cases:
     return cases
 
 
+def score_residual() -> Cases:
+    """Contributions of the form ``score-residual``: short vectors and long ones, and shares that are none."""
+    cases = []
+    for sparse, pooled, stretch, place, share in (
+        (False, True, 0.5, 0, 0.25), (True, False, 0.1, None, 0.75), (False, True, 50.0, 3, 0.5),
+        (False, True, 1e200, 0, 0.25), (False, True, 1.0, 0, 7.0), (False, True, 1.0, 0, -1.0),
+    ):  # fmt: skip
+        model = example_model("score-residual", sparse=sparse, nonnegative=True, pooled=pooled)
+        board = example_billboard(model)
+        board = dataclasses.replace(board, report=_score_reference(model, stretch, share=share))
+        cases.append(_contribution(model, board, 5, place))
+    return cases
+
+
 def shuffling() -> Cases:
     """Messages of the shuffle model, counted; who has which place and how many coins; what a batch says."""
     rules = example_model("regressions", shuffle=True).rules.shuffle
@@ -282,7 +309,7 @@ def promise() -> Cases:
     """What reports reveal at most: ε of so many under a model's rules at δ, with what discrete noise on their grid takes of
     it; and of noise at total variation ``distance`` from a Gaussian mechanism of strength μ."""
     cases: Cases = []
-    for form in ("regressions", "counts", "score", "score-start"):
+    for form in ("regressions", "counts", *SCORES):
         model = example_model(form)
         content = model.to_json()
         cases += [
@@ -401,8 +428,8 @@ def acting() -> Cases:
 FILES: dict[str, Callable[[], Cases]] = {
     function.__name__: function
     for function in (
-        arrays, clipping, grid, trajectory, regressions, counts, score, score_start, shuffling, promise,
-        budget, discrete_gaussian, acting,
+        arrays, clipping, grid, trajectory, regressions, counts, score, score_start, score_residual, shuffling,
+        promise, budget, discrete_gaussian, acting,
     )
 }  # fmt: skip
 

@@ -24,8 +24,8 @@ from reticent.privacy.trust.local import Local
 from reticent.privacy.trust.shuffle import Shuffle
 
 NAME = "private-score-vi"
-ROUNDS = {"first": 0.1, "growth": 1.0, "epsilon": 8.0}
-"""Rounds of one user each in a tiny world."""
+ROUNDS = {"first": 0.1, "growth": 1.0, "epsilon": 8.0, "residual": "off"}
+"""Rounds of one user each in a tiny world; ``score_residual_mutants`` has those of the residual block."""
 
 WORST, REPLAYED = ex.bounded(NAME, **ROUNDS), ex.replayed_users(NAME, **ROUNDS)
 GRID = ex.bounded(NAME, random=40, deployment=True, **ROUNDS)

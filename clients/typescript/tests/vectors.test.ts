@@ -127,7 +127,7 @@ function checkActing({ billboard, step, state, place, uniform, action, probabili
 const CHECKS: Record<(typeof FILES)[number], (one: Json) => void | Promise<void>> = {
   arrays: checkArrays, clipping: checkClipping, grid: checkGrid, trajectory: checkTrajectory,
   regressions: checkContribution, counts: checkContribution, score: checkContribution,
-  score_start: checkContribution, shuffling: checkShuffling,
+  score_start: checkContribution, score_residual: checkContribution, shuffling: checkShuffling,
   promise: checkPromise, budget: checkBudget, discrete_gaussian: checkDiscreteGaussian, acting: checkActing,
 };
 

@@ -8,8 +8,8 @@ export type Json = any;
 const PLACE = new URL("../../../python/src/reticent_wire/vectors/", import.meta.url);
 
 export const FILES = [
-  "arrays", "clipping", "grid", "trajectory", "regressions", "counts", "score", "score_start", "shuffling",
-  "promise", "budget", "discrete_gaussian", "acting",
+  "arrays", "clipping", "grid", "trajectory", "regressions", "counts", "score", "score_start",
+  "score_residual", "shuffling", "promise", "budget", "discrete_gaussian", "acting",
 ] as const;
 
 /** The cases of one file. */

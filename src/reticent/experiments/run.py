@@ -10,7 +10,7 @@ from pathlib import Path
 
 from reticent.errors import UnknownName
 from reticent.experiments import checkpoint, metadata, storage
-from reticent.experiments.config import DEFAULT_SEEDS, DEFAULT_WORLD, PRECISIONS, resolve
+from reticent.experiments.config import DEFAULT_SEEDS, DEFAULT_WORLD, PRECISIONS, Agent, resolve
 from reticent.experiments.result import AgentRun, RunResult
 from reticent.learning.learner import AnyLearner
 from reticent.reports.progress import Progress, Silence
@@ -21,7 +21,7 @@ from reticent.worlds.model import cast
 
 def run(
     world: str | World = DEFAULT_WORLD,
-    agents: Sequence[str] | None = None,
+    agents: Sequence[Agent] | None = None,
     episodes: int | None = None,
     seeds: int | Sequence[int] = DEFAULT_SEEDS,
     *,
@@ -32,7 +32,7 @@ def run(
     counter: str | None = None,
     calibration: str | None = None,
     theory: bool = False,
-    companions: bool = True,
+    companions: bool | None = None,
     precision: str = "float64",
     progress: Progress | None = None,
     should_stop: Callable[[], bool] | None = None,
@@ -47,12 +47,14 @@ def run(
 
     Args:
       world: a name such as ``"riverswim:states=4"``, or a :class:`~reticent.worlds.World`.
-      agents: names such as ``"ucrl-vtr:bonus_scale=0.3"``.
-      episodes: the number of users, by default the world's.
+      agents: each a name such as ``"ucrl-vtr:bonus_scale=0.3"``, typed options such as
+        :class:`reticent.agents.PrivateScoreVI`, an agent made for ``world.model``, or a function ``(model, episodes)``
+        that makes one. Runs with agents that have no name leave no checkpoints.
+      episodes: the number of users, by default as many as an agent was made for, else the world's.
       seeds: how many independent repetitions (0, 1, …), or which.
       out: a directory for configuration, results, metadata, picture and report; None writes nothing.
       trust, epsilon, delta, counter, calibration: options for those agents that have them and do not name them.
-      companions: let every private agent bring its non-private learner along.
+      companions: also run the non-private learner of every private agent; by default only if no agent is named.
       theory: draw the theorems' bounds too, and say in the report what they are worth.
       precision: ``float32`` simulates in single precision, which an accelerator does twice as fast; what is promised
         and calibrated stays in double precision.
@@ -67,12 +69,22 @@ def run(
     >>> result = run("riverswim:states=3", ["ucrl-vtr"], episodes=20, seeds=2)
     >>> [row["agent"] for row in result.summary()]
     ['ucrl-vtr']
+
+    Objects are taken as well as names:
+
+    >>> import reticent
+    >>> world = reticent.make_world("riverswim:states=3")
+    >>> agent = reticent.make_agent("ucbvi", world.model, episodes=20)
+    >>> run(world, [agent, reticent.agents.ScoreVI(bonus=0.5)], seeds=2).config.agents[1].label
+    'score-vi:bonus=0.5'
     """
     started = time.perf_counter()
     flags = {
         "trust": trust, "epsilon": epsilon, "delta": delta, "counter": counter, "calibration": calibration,
     }  # fmt: skip
-    config, built = resolve(world, agents, episodes, seeds, flags, companions=companions)
+    config, built = resolve(
+        world, agents, episodes, seeds, flags, companions=agents is None if companions is None else companions
+    )
     if precision not in PRECISIONS:
         raise UnknownName("precision", precision, list(PRECISIONS))
     config = dataclasses.replace(config, theory=theory, precision=precision)
@@ -99,7 +111,10 @@ def run(
         return [done[number] for number in sorted(done)]
 
     place = cast(built, precision)
-    kept = checkpoint.Checkpoints(directory, checkpoint.fingerprint([storage.config_text(config)]))
+    nameless = any(agent.given is not None for agent in config.agents)  # a checkpoint could be another agent's
+    kept = checkpoint.Checkpoints(
+        None if nameless else directory, checkpoint.fingerprint([storage.config_text(config)])
+    )
     try:
         for numbers in _side_by_side(made):
             if stop():

@@ -61,6 +61,22 @@ class ModelFit:
 
 
 @dataclasses.dataclass(frozen=True)
+class LearnedResidual:
+    """How wrong the candidates are by what users do, and what is learned beside them.
+
+    Attributes:
+      scale, reward_scale: τ̂ of transitions and of rewards: the typical distance of the truth from the blend.
+      share: of the squared length of a user's vector that is spent on what the candidates leave unexplained.
+      sentence: the same in words.
+    """
+
+    scale: float
+    reward_scale: float
+    share: float
+    sentence: str
+
+
+@dataclasses.dataclass(frozen=True)
 class Diagnostics:
     """What a release says about itself; ``signal`` is None before the first one.
 
@@ -68,6 +84,7 @@ class Diagnostics:
       pooled: whether steps are added up. bonus_scale: of the doubt, in units of the family's own.
       confidence: with which the proven interval holds; None without one.
       fit: whether the candidates explain what users do; None where it is not known (yet).
+      residual: how wrong the candidates are, where that is learned; else None.
     """
 
     signal: Signal | None
@@ -76,3 +93,4 @@ class Diagnostics:
     bonus_scale: float
     confidence: float | None = None
     fit: ModelFit | None = None
+    residual: LearnedResidual | None = None

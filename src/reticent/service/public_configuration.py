@@ -158,7 +158,7 @@ class PublicConfiguration:
         return well_formed(self.published, episode.states, episode.actions, episode.rewards, place)
 
     def each_played(self, episodes: Sequence[Any], places: Sequence[int | None]) -> list[Trajectory | InvalidInput]:
-        """:meth:`played` of several episodes, or why one of them is refused; nobody is refused for another's form."""
+        """:meth:`played` of several episodes, or why one of them is refused; no episode is refused for another's form."""
         return each_well_formed(self.published, episodes, places)
 
     def exact_contribution(self, billboard: Billboard, played: Trajectory) -> np.ndarray:

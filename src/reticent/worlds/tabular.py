@@ -38,6 +38,7 @@ def tabular(
     name: str = "tabular",
     reward_kind: RewardKind = "bernoulli",
     bounds: Bounds = "paper",
+    stationary: bool = False,
     names: Names | None = None,
 ) -> World:
     """Build a finite MDP with one-hot features: ``d1 = S²A`` and ``d2 = SA``.
@@ -50,6 +51,8 @@ def tabular(
       name: what the world is called in results.
       reward_kind: ``bernoulli`` or ``deterministic``.
       bounds: ``paper`` or ``tight``, see the module.
+      stationary: declare that the table is the same at every step, so that agents may pool the steps. By default they are
+        not told, as in the tabular literature, and learn every step by itself.
       names: what states and actions are called.
 
     Raises:
@@ -90,6 +93,7 @@ def tabular(
         initial=initial,
         transition_bound=math.sqrt(states) if tight else None,
         transition_theta_bound=math.sqrt(states * actions) if tight else None,
+        stationary=stationary,
         names=names,
     )
     return world_from_parameters(

@@ -15,6 +15,9 @@ Gaussian model; no theorem is behind it. Where users begin is taken for as it is
 **Fit.** Every release but the first was foretold by the posteriors before it; the squared lengths of what was not
 (:func:`~reticent.agents.score.evidence.surprise`) add up to a χ² if users are a blend of the candidates. They are
 independent then, since each is a new sum with noise of its own, and posteriors are made of the earlier ones.
+
+**Residual.** Where residuals are learned, τ̂ (:mod:`reticent.agents.score.residual_posterior`) says how far the truth is
+from the blend, and ρ how much of a user's vector is spent on it; in words, too.
 """
 
 from __future__ import annotations
@@ -31,7 +34,8 @@ from scipy.stats import chi2
 from reticent.agents.score.dynamic_programming import HIGHEST, Statistic, forward_pass
 from reticent.agents.score.first_states import estimated_starts
 from reticent.agents.score.posterior import Fit, summarize
-from reticent.learning.diagnostics import Diagnostics, ModelFit, Signal, StartValue
+from reticent.agents.score.residual_share import REWARD_REFUTED, RIGHT
+from reticent.learning.diagnostics import Diagnostics, LearnedResidual, ModelFit, Signal, StartValue
 from reticent.learning.plan import Plan
 
 if TYPE_CHECKING:
@@ -57,7 +61,25 @@ def diagnostics_of(
         deviation=deviation,
         explorers=explorers,
     )
-    return Diagnostics(signal, value, agent.groups == 1, 1.0, fit=fit_of(agent, posteriors.fit))
+    return Diagnostics(
+        signal, value, agent.groups == 1, 1.0, fit=fit_of(agent, posteriors.fit), residual=residual_of(plan, posteriors)
+    )
+
+
+def residual_of(plan: Plan, posteriors: Posteriors) -> LearnedResidual | None:
+    """How wrong the candidates are, and what the plan spends on it; None where only the blend is learned."""
+    asked, residual = plan.extension.residual, posteriors.residual
+    if asked is None or residual is None:
+        return None
+    scale, reward_scale = float(residual.estimate.scale), float(residual.estimate.reward_scale)
+    share = float(asked.reference.share)
+    if share == 1:
+        sentence = "There are no candidates; everything is learned from users alone."
+    elif scale <= RIGHT and reward_scale <= REWARD_REFUTED:
+        sentence = f"The candidates explain what users do; {share:.0%} of what is learned is a check of that."
+    else:
+        sentence = f"The candidates do not explain what users do; {share:.0%} of what is learned is from users alone."
+    return LearnedResidual(scale, reward_scale, share, sentence)
 
 
 def fit_of(agent: ScoreLearner, fit: Fit) -> ModelFit | None:
@@ -97,7 +119,7 @@ def _value(agent: ScoreLearner, plan: Plan, posteriors: Posteriors) -> tuple[Arr
     statistic = Statistic(agent.coordinates, agent.contrasts, extension.reference.theta)
 
     def value(eta: Array, reward_eta: Array) -> Array:
-        estimate = agent.estimate_from(eta, reward_eta, starts)
+        estimate = agent.estimate_from(eta, reward_eta, starts, posteriors.residual)
         return forward_pass(agent.model, statistic, estimate, plan.policy, plan.values, agent.score, agent.floor).value
 
     worth, slopes = jax.value_and_grad(value, argnums=(0, 1))(transitions.mean, rewards.mean)

@@ -30,19 +30,36 @@ Score = Literal["values", "likelihood"]
 
 
 class Estimate(NamedTuple):
-    """Parameters of all groups of steps: transitions ``(G, d1)`` and mean rewards ``(G, S, A)`` within [0, 1]; and the
-    distribution of first states ``(S,)``."""
+    """What is taken for the truth.
+
+    Attributes:
+      theta: of the blend, for all groups of steps, ``(G, d1)``. rewards: means ``(G, S, A)`` within [0, 1].
+      initial: distribution of first states, ``(S,)``.
+      linear: rows with their residuals ``(G, S, A, S)``, which plans are made from; they sum to one, but may be negative.
+        rows: the nearest distributions, which users walk by. Both None where rows are the blend's own.
+    """
 
     theta: Array
     rewards: Array
     initial: Array
+    linear: Array | None = None
+    rows: Array | None = None
+
+
+class ResidualDoubt(NamedTuple):
+    """The basis Z ``(S, z)`` of residuals, and a root of their covariance for every pair, ``(G, S, A, z, z)``."""
+
+    basis: Array
+    root: Array
 
 
 class Doubt(NamedTuple):
-    """Posterior standard deviations as roots: of transitions ``(G, d1, k)``, and by pair of rewards ``(G, S, A)``."""
+    """Posterior standard deviations as roots: of transitions ``(G, d1, k)``, and by pair of rewards ``(G, S, A)``; of
+    residuals where there are any."""
 
     root: Array
     rewards: Array
+    residual: ResidualDoubt | None = None
 
 
 class Moments(NamedTuple):
@@ -87,10 +104,18 @@ def plan_backward(model: Model, estimate: Estimate, doubt: Doubt | None, simplex
         middle = (following.max() + following.min()) / 2
         features = model.value_features(following - middle)
         # Rows sum to one, so that a constant comes through as it is; at the last step all values are zero.
-        table = table + middle + expected(model, theta, features, following - middle, simplex)
+        if estimate.linear is None:
+            table = table + middle + expected(model, theta, features, following - middle, simplex)
+        else:
+            table = table + corrected(estimate.linear[group], following)
         if doubt is not None:
             roots = jnp.einsum("dsa,dk->ksa", features, doubt.root[group], precision=HIGHEST)
-            table = table + doubt.rewards[group] + jnp.sqrt((roots**2).sum(axis=0))
+            variance = (roots**2).sum(axis=0)
+            if doubt.residual is not None:
+                along = jnp.matmul(following - middle, doubt.residual.basis, precision=HIGHEST)
+                own = jnp.einsum("i,saij->saj", along, doubt.residual.root[group], precision=HIGHEST)
+                variance = variance + (own**2).sum(axis=-1)
+            table = table + doubt.rewards[group] + jnp.sqrt(variance)
         choices = jax.lax.argmax(table, axis=1, index_dtype=jnp.int32)
         worth = table.max(axis=1)
         if floor:
@@ -111,6 +136,15 @@ def expected(model: Model, theta: Array, features: Array, values: Array, simplex
     rows = jnp.maximum(jnp.einsum("d,dsan->san", theta, model.transition_features, precision=HIGHEST), 0.0)
     after = values if model.successors is None else values[model.successors]
     return (rows * after).sum(axis=-1) / jnp.maximum(rows.sum(axis=-1), 1e-12)
+
+
+def corrected(linear: Array, values: Array) -> Array:
+    """P V for all pairs by rows with residuals ``(S, A, S)``, which may be negative: within the range of V all the same.
+
+    Plans are made from these and not from the nearest distributions: a projection of noisy rows would be biased, always
+    towards rows with many successors.
+    """
+    return jnp.clip(jnp.matmul(linear, values, precision=HIGHEST), values.min(), values.max())
 
 
 def frame(values: Array) -> tuple[Array, Array]:
@@ -211,10 +245,15 @@ def _one_step(
     psi = model.transition_features[:, here, actions]
     successors = None if model.successors is None else model.successors[here, actions]
     contrasts = statistic.contrasts[:, here, actions]
-    rows = chosen_rows(psi, estimate.theta[group], coordinates.total is not None)
+    if estimate.rows is None:
+        rows, onward = chosen_rows(psi, estimate.theta[group], coordinates.total is not None), successors
+    else:
+        rows, onward = estimate.rows[group, here, actions], None
     if score == "values":
-        after = jnp.broadcast_to(later if successors is None else later[successors], rows.shape)
+        after = jnp.broadcast_to(later if successors is None else later[successors], psi.shape[1:])
         x = jnp.einsum("dk,dsn,sn->ks", coordinates.basis, psi, after, precision=HIGHEST)
+        if estimate.rows is not None:
+            after = jnp.broadcast_to(later, rows.shape)
         mean = (rows * after).sum(axis=-1)
         variance = jnp.maximum((rows * after**2).sum(axis=-1) - mean**2, 0.0)
         jacobian = jnp.einsum("s,is,js->ij", occupancy, x, x, precision=HIGHEST)
@@ -226,7 +265,7 @@ def _one_step(
         jacobian = spread = jnp.einsum("isn,jsn,sn->ij", c, c, weight, precision=HIGHEST)
     rewards = jnp.einsum("s,is,js->ij", occupancy, contrasts, contrasts, precision=HIGHEST)
     value = (occupancy * estimate.rewards[group, here, actions]).sum()
-    return push(occupancy, rows, successors), Moments(jacobian, spread, rewards, value)
+    return push(occupancy, rows, onward), Moments(jacobian, spread, rewards, value)
 
 
 def chosen_rows(psi: Array, theta: Array, simplex: bool) -> Array:

@@ -21,6 +21,11 @@ others are served the greedy plan. Who explores follows from her place, never fr
 matrix a and an offset that are measured on *replicas*, users who are drawn from the public model with public random
 numbers (:mod:`reticent.agents.score.replicas`).
 
+**The blend is a prior.** Where the option ``residual`` is on, users' vectors have a second block about what the blend
+leaves unexplained (:mod:`reticent.agents.score.residual_block`). Plans are then made from rows with their residuals, and
+explorers are as many as the larger of the rule above and :math:`0.1\,n\cdot\text{hope}/\Delta`, with hope the explorers'
+optimistic value less the greedy plan's: a round may spend on exploring a tenth of what it hopes to gain.
+
 Everything but the sum Y is a function of earlier releases and of public numbers. Nothing here knows whether Y carries
 noise.
 """
@@ -53,13 +58,25 @@ from reticent.agents.score.first_states import StartPosterior, empty_start_poste
 from reticent.agents.score.mixed_policies import mix_policies, moments_of
 from reticent.agents.score.model_moments import MIXING, REWARD_VARIANCE, mean_rewards, root_of, whitening
 from reticent.agents.score.posterior import Fit, Posterior, Posteriors, Summary, empty_posterior, no_surprise, summarize
-from reticent.agents.score.replicas import ClipEffect, clip_effect, no_clip_effect
+from reticent.agents.score.replicas import ClipEffect, clip_effect, no_clip_effect, residual_length
+from reticent.agents.score.residual_block import (
+    ResidualBlock,
+    blend_of,
+    initial_state,
+    plan_residual,
+    release_of,
+    with_radius,
+    with_residual,
+    with_residual_doubt,
+)
+from reticent.agents.score.residual_posterior import ResidualState, believe, faded, remembered, rows_by
 from reticent.agents.score.round_plan import ScorePlan, choose, probabilities, randomised, serve
 from reticent.agents.score.vector import Reference, tabulate, user_vector
 from reticent.learning.aggregator import Noise
 from reticent.learning.learner import AgentState, Learner
 from reticent.learning.plan import ControlGroup, Plan
 from reticent.worlds import Episode
+from reticent_wire.forms.score_residual import residual_vector, stacked
 
 if TYPE_CHECKING:
     from reticent.agents.score.audit_hooks import ScoreHooks
@@ -85,6 +102,7 @@ class ScoreLearner(Learner[Array, Array, Array]):
       start_share: τ, where the model does not declare where users begin and vectors are clipped.
       half_life: users after whom a release counts half; infinite is never.
       alarm: squared length of a surprise at which everything learned before it is given up; infinite is never.
+      residual: what is chosen about residuals; None where only the blend is learned.
     """
 
     coordinates: Coordinates
@@ -104,6 +122,7 @@ class ScoreLearner(Learner[Array, Array, Array]):
     start_share: float = dataclasses.field(default=0.0, metadata={"static": True})
     half_life: float = dataclasses.field(default=math.inf, metadata={"static": True})
     alarm: float = dataclasses.field(default=math.inf, metadata={"static": True})
+    residual: ResidualBlock | None = None
 
     # -- shapes -------------------------------------------------------------------------------------------------------
 
@@ -130,9 +149,16 @@ class ScoreLearner(Learner[Array, Array, Array]):
         return 0 if self.model.initial_known else self.model.states
 
     @property
+    def residual_dimension(self) -> int:
+        """The numbers of what is told about residuals."""
+        if self.residual is None:
+            return 0
+        return self.groups * self.model.states * self.model.actions * (self.residual.directions + 2)
+
+    @property
     def dimension(self) -> int:
         """D: the numbers of one vector."""
-        return self.score_dimension + self.starts
+        return self.score_dimension + self.residual_dimension + self.starts
 
     @property
     def part_weights(self) -> tuple[float, float]:
@@ -155,6 +181,7 @@ class ScoreLearner(Learner[Array, Array, Array]):
         posteriors = Posteriors(
             empty_posterior(self.coordinates, self.groups), empty_posterior(self.reward_coordinates, self.groups),
             no_surprise(self.noise_scale.dtype), jnp.zeros((), jnp.int32), empty_start_posterior(self.model),
+            None if self.residual is None else initial_state(self, self.residual),
         )  # fmt: skip
         return AgentState(self.aggregator.init(), None, jnp.zeros((), jnp.int32), posteriors)
 
@@ -164,10 +191,10 @@ class ScoreLearner(Learner[Array, Array, Array]):
         rewards = summarize(self.reward_coordinates, posteriors.rewards)
         first = state.rounds == 0
         starts = estimated_starts(self.model, posteriors.starts)
-        estimate = self.estimate_from(transitions.mean, rewards.mean, starts)
+        estimate = self.estimate_from(transitions.mean, rewards.mean, starts, posteriors.residual)
         simplex = self.coordinates.total is not None
         greedy, values, table = plan_backward(self.model, estimate, None, simplex, self.floor)
-        doubt = self._doubt(transitions, rewards)
+        doubt = self._doubt(transitions, rewards, posteriors.residual)
         curious, hoped, hopes = plan_backward(self.model, estimate, doubt, simplex, self.floor)
         hoped = jnp.where(first, values, hoped)
 
@@ -184,21 +211,33 @@ class ScoreLearner(Learner[Array, Array, Array]):
             self._forward_moments(statistic, estimate, curious, hoped),
         )
         loss = jnp.maximum(exploiting.value - exploring.value, 1e-9)
-        explorers = jnp.clip(self.explore * jnp.sqrt(users) / loss, self.sizes[0], users)
+        spent = self.explore * jnp.sqrt(users)
+        if self.residual is not None:
+            hope = jnp.maximum(((hoped[0] - values[0]) * starts).sum(), 0.0)
+            spent = jnp.maximum(spent, self.residual.hope * users * hope)
+        explorers = jnp.clip(spent / loss, self.sizes[0], users)
         explorers = jnp.where(first, users, jnp.floor(explorers))
         moments = exploring.mixed(exploiting, explorers / users)
         whiten = whitening(self._by_group(moments.spread, self.moving_groups), self.ridge)
         whiten_rewards = whitening(REWARD_VARIANCE * self._by_group(moments.rewards, self.groups), self.ridge)
-        reference = Reference(
-            theta, self.reward_coordinates.theta(rewards.mean), whiten, whiten_rewards, self.radii[index]
-        )
+        radius, asked = self.radii[index], None
+        if self.residual is not None and posteriors.residual is not None:
+            believed = posteriors.residual.estimate
+            asked = plan_residual(self, self.residual, believed, estimate, values, hoped, users)
+            radius = jnp.maximum(self.radii[0], jnp.sqrt(1 - asked.reference.share) * radius)
+        reference = Reference(theta, self.reward_coordinates.theta(rewards.mean), whiten, whiten_rewards, radius)
         extension = ScorePlan(
             curious, hoped, explorers.astype(jnp.int32), explorers / users, first, reference,
             self.coordinates.eta(theta), rewards.mean, moments, hopes if action_values else None,
-            initial=starts if self.starts else None,
+            initial=starts if self.starts else None, residual=asked,
         )  # fmt: skip
         ones = jnp.ones(self.model.horizon, values.dtype)
-        return Plan(greedy, values, 0 * ones, ones, table if action_values else None, extension)
+        plan = Plan(greedy, values, 0 * ones, ones, table if action_values else None, extension)
+        if self.residual is not None and asked is not None and self.clipped:
+            length = residual_length(self, plan, jax.random.fold_in(self._public_key(state.rounds), 1))
+            asked = with_radius(self, self.residual, asked, length, users)
+            plan = plan._replace(extension=extension._replace(residual=asked))
+        return plan
 
     def for_many(self, plan: Plan) -> Plan:
         extension: ScorePlan = plan.extension
@@ -249,14 +288,30 @@ class ScoreLearner(Learner[Array, Array, Array]):
         value: Array = share * exploring + (1 - share) * exploiting
         return value
 
-    def statistic(self, plan: Plan, episode: Episode) -> Array:
-        """The user's vector in units of the round's radius, and where she began if that is not declared; without a clip."""
+    def blend_vector(self, plan: Plan, episode: Episode) -> Array:
+        """What the user tells about the blend, in units of the round's radius, without a clip."""
         extension: ScorePlan = plan.extension
         tables = None if extension.tables is None else extension.tables[0]
-        vector = user_vector(
+        return user_vector(
             self.model, self.coordinates, self.reward_coordinates, extension.reference, frame(plan.values[1:])[0],
             episode, self.score, self.groups == 1, tables,
         )  # fmt: skip
+
+    def residual_vector(self, plan: Plan, episode: Episode) -> Array:
+        """What the user tells about residuals, in units of its radius, without a clip."""
+        return jnp.asarray(residual_vector(plan.extension.residual.reference, episode, jnp))
+
+    def statistic(self, plan: Plan, episode: Episode) -> Array:
+        """The user's vector in units of the round's radius, without a clip of the whole; with residuals and with where she
+        began where these are learned."""
+        vector = self.blend_vector(plan, episode)
+        if self.residual is not None:
+            residual = self.residual_vector(plan, episode)
+            if self.clipped:
+                share = plan.extension.residual.reference.share
+                vector = jnp.asarray(stacked(vector, residual, share, jnp))
+            else:
+                vector = jnp.concatenate([vector, residual])
         if not self.starts:
             return vector
         return jnp.concatenate([vector, jax.nn.one_hot(episode.states[0], self.starts, dtype=vector.dtype)])
@@ -266,7 +321,10 @@ class ScoreLearner(Learner[Array, Array, Array]):
         after = super().close(state, plan, users, noise)
         extension: ScorePlan = plan.extension
         radius, count = extension.reference.radius, jnp.asarray(users, self.noise_scale.dtype)
-        weight, start_weight = self.part_weights
+        own_weight, start_weight = self.part_weights
+        weight: Array | float = own_weight
+        if extension.residual is not None and self.clipped:
+            weight = own_weight * jnp.sqrt(jnp.maximum(1 - extension.residual.reference.share, 1e-12))
         released, noises = self.aggregator.released(after.aggregate), count if self.noised_reports else 1.0
         summed = radius / weight * released[: self.score_dimension]
         variance = (radius / weight * self.noise_scale) ** 2 * noises
@@ -279,22 +337,26 @@ class ScoreLearner(Learner[Array, Array, Array]):
                 (self.noise_scale / start_weight) ** 2 * noises,
             )
             before = before._replace(starts=learn_starts(before.starts, users_at, doubt, count))
-        posteriors = _learn(before, evidence)
+        posteriors = self._with_residual(_learn(before, evidence), state, plan, released, count)
         # The Jacobian follows the estimate: once more with the new one, but for the first round, whose users act at random.
         estimate = self.estimate_from(
             summarize(self.coordinates, posteriors.transitions).mean,
             summarize(self.reward_coordinates, posteriors.rewards).mean,
             estimated_starts(self.model, posteriors.starts),
+            posteriors.residual,
         )
         statistic = Statistic(self.coordinates, self.contrasts, extension.reference.theta)
         renewed = self._renewed(plan, statistic, estimate)
-        posteriors = _learn(before, self._evidence(extension, renewed, summed, variance, effect, count))
+        again = self._evidence(extension, renewed, summed, variance, effect, count)
+        posteriors = self._believed(_learn(before, again), posteriors.residual)
         return after._replace(past=self._finite(posteriors, state.past))
 
     def public_memory(self, state: AgentState) -> Posteriors:
-        """What is believed: a function of releases."""
+        """What is believed: a function of releases. Releases themselves are published as such."""
         posteriors: Posteriors = state.past
-        return posteriors
+        if posteriors.residual is None:
+            return posteriors
+        return posteriors._replace(residual=posteriors.residual._replace(releases=None))
 
     def diagnostics(self, released: np.ndarray, version: int, plan: Plan, memory: Any) -> Diagnostics:
         from reticent.agents.score.diagnostics import diagnostics_of
@@ -317,19 +379,60 @@ class ScoreLearner(Learner[Array, Array, Array]):
         if self.score == "likelihood":
             theta = (theta - (1 - MIXING) * self.coordinates.centre) / MIXING
         starts = self.model.initial if extension.initial is None else extension.initial
-        return self.estimate_from(self.coordinates.eta(theta), extension.reward_eta, starts)
+        estimate = self.estimate_from(self.coordinates.eta(theta), extension.reward_eta, starts)
+        if extension.residual is None:
+            return estimate
+        return estimate._replace(rewards=extension.residual.reference.rewards, rows=extension.residual.rows)
 
-    def estimate_from(self, eta: Array, reward_eta: Array, starts: Array) -> Estimate:
-        """The estimate at these coordinates of transitions and rewards, with these first states."""
+    def estimate_from(
+        self, eta: Array, reward_eta: Array, starts: Array, residual: ResidualState | None = None
+    ) -> Estimate:
+        """The estimate at these coordinates of transitions and rewards, with these first states and residuals."""
         weights = self.reward_coordinates.theta(reward_eta)
-        return Estimate(self.coordinates.theta(eta), mean_rewards(self.model, weights), starts)
+        estimate = Estimate(self.coordinates.theta(eta), mean_rewards(self.model, weights), starts)
+        if self.residual is None or residual is None:
+            return estimate
+        return with_residual(self, self.residual, estimate, residual.estimate)
 
-    def _doubt(self, transitions: Summary, rewards: Summary) -> Doubt:
+    def _doubt(self, transitions: Summary, rewards: Summary, residual: ResidualState | None) -> Doubt:
         """The bonus: posterior standard deviations of P V and of the reward, times the scale."""
         root = jnp.einsum("dk,gkl->gdl", self.coordinates.basis, root_of(transitions.covariance), precision=HIGHEST)
         reward_root = root_of(rewards.covariance)
         spread = jnp.einsum("rsa,grl->glsa", self.contrasts, reward_root, precision=HIGHEST)
-        return Doubt(self.bonus * root, self.bonus * jnp.sqrt((spread**2).sum(axis=1)))
+        doubt = Doubt(self.bonus * root, self.bonus * jnp.sqrt((spread**2).sum(axis=1)))
+        if self.residual is None or residual is None:
+            return doubt
+        return with_residual_doubt(self, self.residual, doubt, residual.estimate)
+
+    def _with_residual(
+        self, posteriors: Posteriors, state: AgentState, plan: Plan, released: Array, users: Array
+    ) -> Posteriors:
+        """A release among those of residuals, and a first guess of the rows around the blend that is believed in."""
+        residual = posteriors.residual
+        if self.residual is None or residual is None or residual.releases is None:
+            return posteriors
+        own = released[self.score_dimension : self.score_dimension + self.residual_dimension]
+        newest = release_of(self, self.residual, plan, own, users)
+        releases = remembered(residual.releases, newest, state.rounds)
+        blend = blend_of(self, self._blend_estimate(posteriors))
+        estimate = rows_by(self.residual.basis, releases, blend, residual.estimate, self.floor)
+        return posteriors._replace(residual=ResidualState(releases, estimate))
+
+    def _believed(self, posteriors: Posteriors, residual: ResidualState | None) -> Posteriors:
+        """Posteriors with the residuals around their blend."""
+        if self.residual is None or residual is None or residual.releases is None:
+            return posteriors
+        blend = blend_of(self, self._blend_estimate(posteriors))
+        estimate = believe(self.residual.basis, residual.releases, blend, residual.estimate, self.floor)
+        return posteriors._replace(residual=ResidualState(residual.releases, estimate))
+
+    def _blend_estimate(self, posteriors: Posteriors) -> Estimate:
+        """The estimate of the blend alone."""
+        return self.estimate_from(
+            summarize(self.coordinates, posteriors.transitions).mean,
+            summarize(self.reward_coordinates, posteriors.rewards).mean,
+            estimated_starts(self.model, posteriors.starts),
+        )
 
     def _by_group(self, steps: Array, groups: int) -> Array:
         """Matrices of all steps ``(H, k, k)`` added up (stationary) or those of the first ``groups`` steps."""
@@ -386,7 +489,10 @@ class ScoreLearner(Learner[Array, Array, Array]):
         fainter: tuple[Posterior, Posterior, StartPosterior | None] = jax.tree.map(
             lambda leaf: kept * leaf, (posteriors.transitions, posteriors.rewards, posteriors.starts)
         )
-        return Posteriors(*fainter[:2], fit, alarms, fainter[2])
+        residual = posteriors.residual
+        if residual is not None and residual.releases is not None:
+            residual = residual._replace(releases=faded(residual.releases, kept))
+        return Posteriors(*fainter[:2], fit, alarms, fainter[2], residual)
 
     def _evidence(
         self,

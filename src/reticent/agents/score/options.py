@@ -18,6 +18,9 @@ from reticent.agents.score.dynamic_programming import Score
 from reticent.agents.score.learner import ScoreLearner
 from reticent.agents.score.model_moments import moments_of_random_users
 from reticent.agents.score.off_grid import learner_for
+from reticent.agents.score.residual_block import ResidualBlock
+from reticent.agents.score.residual_directions import residual_basis
+from reticent.agents.score.residual_rule import MOST_BASIS, Residual, cells_of, why_no_residual, without_table
 from reticent.agents.score.unit_ball import PlainVectors, UnitBall
 from reticent.errors import InvalidInput
 from reticent.learning.promise import NoPromise, Promise
@@ -55,6 +58,11 @@ class ScoreOptions:
       alarm: chance of a false alarm per round: what was learned is given up when a release is so far from what it let
         expect; 0 is never.
       final_release: whether the policy learned from all K users will be published too.
+      residual: whether what the blend leaves unexplained is learned too (:mod:`reticent.agents.score.residual_block`):
+        ``on``, ``off``, or ``auto``: on where :func:`why_no_residual` has no objection.
+      residual_directions: m, the directions of next states that a round asks about.
+      residual_bonus: posterior standard deviations of residuals in the explorers' plan.
+      hope: with residuals, the share of what a round hopes to gain by exploring that it may spend on it.
     """
 
     score: Score = "values"
@@ -69,6 +77,10 @@ class ScoreOptions:
     half_life: float = 0.0
     alarm: float = 0.0
     final_release: bool = True
+    residual: Residual = "auto"
+    residual_directions: int = 5
+    residual_bonus: float = 2.0
+    hope: float = 0.1
 
     def check(self) -> None:
         """Refuse numbers outside their domain."""
@@ -78,6 +90,11 @@ class ScoreOptions:
                 raise InvalidInput(field, value, "a finite number above 0", "leave it at its default")
         if self.largest < 0:
             raise InvalidInput("largest", self.largest, "at least 0", "0 is no limit to the size of a round")
+        for field in ("residual_bonus", "hope"):
+            if not 0 <= getattr(self, field) < math.inf:
+                raise InvalidInput(field, getattr(self, field), "finite and at least 0", "leave it at its default")
+        if self.residual_directions < 1:
+            raise InvalidInput("residual_directions", self.residual_directions, "at least 1", "residual=off is none")
         if not 0 <= self.half_life < math.inf:
             raise InvalidInput("half_life", self.half_life, "a number of users, or 0", "0 never forgets")
         if not 0 <= self.alarm < 1:
@@ -105,6 +122,9 @@ class PrivateScoreOptions(ScoreOptions):
       deployment: account for the integer grid of the secure noise source.
       honest: in the shuffle model, the share of every round's users who can be relied upon to follow the protocol.
       start_share: where the model does not declare where users begin, the share of μ² that is spent on learning it.
+      residual_share: ρ₀, the share of the squared length of a vector that residuals have while the blend is right.
+      refuted_share: ρ₁, the same where it is refuted. residual_clip: radius of residuals, in units of their root mean
+        square length.
       contributions, per_round, gap: how often a user may contribute in all and in one round, and how many rounds apart
         (:mod:`reticent.privacy.participation`). The promise is about all of it together.
     """
@@ -118,6 +138,9 @@ class PrivateScoreOptions(ScoreOptions):
     deployment: bool = False
     honest: float = 1.0
     start_share: float = 0.1
+    residual_share: float = 0.15
+    refuted_share: float = 0.8
+    residual_clip: float = 1.5
     contributions: int = 1
     per_round: int = 1
     gap: int = 1
@@ -134,7 +157,12 @@ class PrivateScoreOptions(ScoreOptions):
 
     def check(self) -> None:
         super().check()
-        for field in ("clip", "free"):
+        if not 0 < self.residual_share <= self.refuted_share < 1:
+            raise InvalidInput(
+                "residual_share", self.residual_share, f"above 0 and at most refuted_share = {self.refuted_share:g} < 1",
+                "leave both at their defaults",
+            )  # fmt: skip
+        for field in ("clip", "free", "residual_clip"):
             if not 0 < getattr(self, field) < math.inf:
                 raise InvalidInput(field, getattr(self, field), "a finite number above 0", "leave it at its default")
         if not 0 < self.start_share < 1:
@@ -154,14 +182,15 @@ class Frame:
     starts: int
 
     @classmethod
-    def of(cls, model: Model) -> Frame:
+    def of(cls, model: Model, residual: bool = False) -> Frame:
+        """The coordinates of ``model``; with residuals, there may be nothing to learn of a blend."""
         if isinstance(model, ContinuousModel):
             require_distributions(model)
         transitions, rewards = transition_coordinates(model), reward_coordinates(model)
         groups = 1 if model.stationary else model.horizon
         moving = 0 if model.horizon == 1 else (1 if model.stationary else model.horizon - 1)
         dimension = moving * transitions.size + groups * rewards.size
-        if dimension == 0:
+        if dimension == 0 and not residual:
             raise InvalidInput("model", "without anything unknown", "a blend of two candidates or more", "just plan")
         return cls(transitions, rewards, dimension, 0 if model.initial_known else model.states)
 
@@ -189,43 +218,63 @@ def make_score(model: Model, episodes: int, options: ScoreOptions) -> ScoreLearn
     """Score-VI without privacy: no clip, no noise."""
     options.check()
     options.check_floor(model.actions)
-    frame = Frame.of(model)
     schedule = _schedule(episodes, options, options.first * LEAST_FIRST)
-    zero = jnp.zeros(frame.dimension + frame.starts)
+    residual = _residual(model, options, trust_named("joint"), schedule.rounds)
+    model = without_table(model) if residual else model
+    frame = Frame.of(model, residual)
+    block = _block(model, frame, options) if residual else None
+    zero = jnp.zeros(frame.dimension + _numbers(model, block) + frame.starts)
     return _learner(
-        model, frame, schedule, options, PlainVectors(zero), 0.0, np.ones(schedule.rounds), False, NoPromise()
-    )
+        model, frame, schedule, options, PlainVectors(zero), 0.0, np.ones(schedule.rounds), False, NoPromise(),
+        block=block,
+    )  # fmt: skip
 
 
 def make_private_score(model: Model, episodes: int, options: PrivateScoreOptions) -> ScoreLearner:
     """Score-VI that keeps the promise of ``options``."""
     options.check()
     options.check_floor(model.actions)
-    frame, trust = Frame.of(model), trust_named(options.trust)
+    trust = trust_named(options.trust)
+    residual, given = _residual(model, options, trust), model
+    model = without_table(given) if residual else given
+    frame = Frame.of(model, residual)
     share = options.start_share if frame.starts else 0.0
-    schedule = private_schedule(episodes, frame.dimension, trust, options, share)
+    schedule = private_schedule(episodes, frame.dimension, trust, options, share, model.horizon)
+    if residual and not _residual(model, options, trust, schedule.rounds):
+        residual, model = False, given
+        frame = Frame.of(model)
+        schedule = private_schedule(episodes, frame.dimension, trust, options, share)
+    block = _block(model, frame, options) if residual else None
     sizes = tuple(schedule.round_sizes[: schedule.releases].tolist())
     noise = calibrate_vectors(
-        frame.dimension + frame.starts, trust, adjacency=options.adjacency, epsilon=options.epsilon, delta=options.delta,
+        frame.dimension + _numbers(model, block) + frame.starts, trust,
+        adjacency=options.adjacency, epsilon=options.epsilon, delta=options.delta,
         deployment=options.deployment, sizes=sizes, honest=options.honest, participation=options.participation,
     )  # fmt: skip
     ends = schedule.ends[: schedule.releases]
     return _learner(
-        model, frame, schedule, options, _unit_ball(model, frame, noise, len(sizes), options.score, share),
+        model, frame, schedule, options, _unit_ball(model, frame, noise, len(sizes), options.score, share, block),
         noise.scale_in_use, radii(schedule.round_sizes, frame.dimension, trust, options, share), trust.noised_reports,
-        noise.guarantee(ends, dataclasses.asdict(options), options.honest), share,
+        noise.guarantee(ends, dataclasses.asdict(options), options.honest), share, block,
     )  # fmt: skip
 
 
 def private_schedule(
-    episodes: int, dimension: int, trust: Trust, options: PrivateScoreOptions, start_share: float = 0.0
+    episodes: int,
+    dimension: int,
+    trust: Trust,
+    options: PrivateScoreOptions,
+    start_share: float = 0.0,
+    horizon: int = 0,
 ) -> Schedule:
     """Rounds whose first is large enough for its noise: a sum's noise in users, or its square where reports are noised.
 
-    ``dimension`` is that of what is told about the blend, for which the rest of ``start_share`` is left.
+    ``dimension`` is that of what is told about the blend, for which the rest of ``start_share`` is left. Where there is no
+    blend to learn, the noise is that on residuals, whose length is about the root of the ``horizon``.
     """
     strength = options.round_strength * math.sqrt(1 - start_share)
-    noise = unit_sensitivity(options.adjacency) * options.clip * math.sqrt(dimension) / strength
+    radius = options.clip * math.sqrt(dimension) if dimension else options.residual_clip * math.sqrt(horizon)
+    noise = unit_sensitivity(options.adjacency) * radius / strength
     first = options.first * max(noise**2 if trust.noised_reports else noise, LEAST_FIRST)
     return _schedule(episodes, options, first)
 
@@ -250,7 +299,13 @@ def _schedule(episodes: int, options: ScoreOptions, first: float) -> Schedule:
 
 
 def _unit_ball(
-    model: Model, frame: Frame, noise: VectorNoise, releases: int, score: Score, start_share: float
+    model: Model,
+    frame: Frame,
+    noise: VectorNoise,
+    releases: int,
+    score: Score,
+    start_share: float,
+    block: ResidualBlock | None,
 ) -> UnitBall:
     return UnitBall(
         basis=frame.transitions.basis,
@@ -264,7 +319,42 @@ def _unit_ball(
         law=noise.law,
         starts=frame.starts,
         start_share=start_share,
+        directions=None if block is None else block.directions,
     )
+
+
+def _residual(model: Model, options: ScoreOptions, trust: Trust, rounds: int = 0) -> bool:
+    """Whether residuals are learned.
+
+    Raises:
+      InvalidInput: they are asked for where they cannot be.
+    """
+    if options.residual == "off":
+        return False
+    why = why_no_residual(model, options.residual_directions, trust, rounds)
+    if why is not None and options.residual == "on":
+        raise InvalidInput("residual", "on", f"off or auto with {why}", "the blend alone is learned then")
+    return why is None
+
+
+def _block(model: Model, frame: Frame, options: ScoreOptions) -> ResidualBlock:
+    basis = residual_basis(model, MOST_BASIS)
+    private = options if isinstance(options, PrivateScoreOptions) else PrivateScoreOptions()
+    return ResidualBlock(
+        basis=on_device(basis),
+        directions=min(options.residual_directions, basis.shape[1]),
+        bonus=float(options.residual_bonus),
+        hope=float(options.hope),
+        least_share=float(private.residual_share),
+        most_share=float(private.refuted_share),
+        clip=float(private.residual_clip),
+        alone=frame.dimension == 0,
+    )
+
+
+def _numbers(model: Model, block: ResidualBlock | None) -> int:
+    """Of the residual block of a vector."""
+    return 0 if block is None else cells_of(model) * (block.directions + 2)
 
 
 def _learner(
@@ -278,6 +368,7 @@ def _learner(
     noised_reports: bool,
     promise: Promise,
     start_share: float = 0.0,
+    block: ResidualBlock | None = None,
 ) -> ScoreLearner:
     return learner_for(model)(
         model=model,
@@ -304,6 +395,7 @@ def _learner(
         start_share=start_share,
         half_life=options.half_life or math.inf,
         alarm=float(chi2.isf(options.alarm, frame.dimension)) if options.alarm else math.inf,
+        residual=block,
     )
 
 

@@ -24,6 +24,7 @@ from reticent.learning.small_matrices import eigen
 
 if TYPE_CHECKING:
     from reticent.agents.score.first_states import StartPosterior
+    from reticent.agents.score.residual_posterior import ResidualState
 
 HIGHEST = jax.lax.Precision.HIGHEST
 PROJECTION_STEPS = 60
@@ -53,13 +54,15 @@ class Fit(NamedTuple):
 class Posteriors(NamedTuple):
     """What is believed of transitions and of rewards, how well it foretold what came, and how often it was given up
     (:attr:`~reticent.agents.score.learner.ScoreLearner.alarm`); of first states too where the model does not declare them
-    (:mod:`reticent.agents.score.first_states`), else None."""
+    (:mod:`reticent.agents.score.first_states`), else None; and of residuals where they are learned
+    (:mod:`reticent.agents.score.residual_posterior`), else None."""
 
     transitions: Posterior
     rewards: Posterior
     fit: Fit
     alarms: Array
     starts: StartPosterior | None = None
+    residual: ResidualState | None = None
 
 
 class Summary(NamedTuple):

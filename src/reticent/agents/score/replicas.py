@@ -12,6 +12,7 @@ in it.
 from __future__ import annotations
 
 import functools
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import jax
@@ -66,9 +67,7 @@ def clip_effect(agent: ScoreLearner, plan: Plan, key: Array, blocks: Blocks) -> 
 def _clip_effect(agent: ScoreLearner, plan: Plan, key: Array, blocks: Blocks) -> ClipEffect:
     agent, extension = agent.on_nodes(), plan.extension
     walk = _walk(agent, agent.estimate_of(extension))
-    vectors, shares = _vectors(agent, plan, walk, key)
-    if agent.starts:  # where she begins is sent apart, and its length is what it is
-        vectors = vectors[:, : -agent.starts]
+    vectors, shares = _vectors(agent, plan, walk, key, agent.blend_vector)
     weights = jnp.repeat(shares / REPLICAS, REPLICAS)
     length = jnp.sqrt((vectors**2).sum(axis=1))
     kept = jnp.minimum(1.0, 1.0 / jnp.maximum(length, 1e-12))
@@ -84,11 +83,31 @@ def _clip_effect(agent: ScoreLearner, plan: Plan, key: Array, blocks: Blocks) ->
     return ClipEffect(parts[0], parts[1], radius * jnp.concatenate(offsets), radius**2 * jnp.concatenate(doubts))
 
 
-def _vectors(agent: ScoreLearner, plan: Plan, walk: Walk, key: Array) -> tuple[Array, Array]:
-    """Vectors of replicas, ``(m, D)``, as many of each kind, and the kinds' shares of the round's users."""
+def residual_length(agent: ScoreLearner, plan: Plan, key: Array) -> Array:
+    """Root mean square length of the residuals of a round's users, in units of the plan's radius; ``key`` is public."""
+    with jax.disable_jit(False):
+        length: Array = _residual_length(agent, plan, key)
+        return length
+
+
+@jax.jit
+def _residual_length(agent: ScoreLearner, plan: Plan, key: Array) -> Array:
+    walk = _walk(agent, agent.estimate_of(plan.extension))
+
+    def square(served: Plan, episode: Episode) -> Array:
+        return (agent.residual_vector(served, episode) ** 2).sum(keepdims=True)
+
+    squares, shares = _vectors(agent, plan, walk, key, square)
+    return jnp.sqrt((jnp.repeat(shares / REPLICAS, REPLICAS) * squares[:, 0]).sum())
+
+
+def _vectors(
+    agent: ScoreLearner, plan: Plan, walk: Walk, key: Array, vector: Callable[[Plan, Episode], Array]
+) -> tuple[Array, Array]:
+    """The ``vector`` of replicas, ``(m, D)``, as many of each kind, and the kinds' shares of the round's users."""
 
     def of_kind(served: Plan, keys: Array) -> Array:
-        return jax.vmap(lambda own: agent.statistic(served, _replica(agent, served, walk, own)))(keys)
+        return jax.vmap(lambda own: vector(served, _replica(agent, served, walk, own)))(keys)
 
     mixed_policies: MixedPolicies | None = plan.extension.mixed_policies
     if mixed_policies is None:
@@ -127,6 +146,8 @@ class Walk(NamedTuple):
 
 
 def _walk(agent: ScoreLearner, estimate: Estimate) -> Walk:
+    if estimate.rows is not None:
+        return Walk(estimate, jnp.cumsum(estimate.rows, axis=-1))
     psi = agent.model.transition_features
     groups = estimate.theta.shape[0]
     if groups * psi[0].size > MOST_ROWS:
@@ -160,7 +181,8 @@ def _replica(agent: ScoreLearner, plan: Plan, walk: Walk, key: Array) -> Episode
         else:
             row = _cumulated(agent, model.transition_features[:, state, action][:, None], estimate.theta[group])[0]
         slot = invert(row, draw[1])
-        following = slot if model.successors is None else model.successors[state, action, slot]
+        listed = None if estimate.rows is not None else model.successors
+        following = slot if listed is None else listed[state, action, slot]
         reward = (draw[2] < estimate.rewards[group, state, action]).astype(draw.dtype)
         return following.astype(state.dtype), (state, action, reward)
 

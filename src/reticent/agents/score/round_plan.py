@@ -20,6 +20,7 @@ from reticent.learning.plan import Plan
 
 if TYPE_CHECKING:
     from reticent.agents.score.off_grid import Between
+    from reticent.agents.score.residual_block import ResidualPlan
 
 
 class ScorePlan(NamedTuple):
@@ -37,6 +38,7 @@ class ScorePlan(NamedTuple):
       initial: where users are believed to begin, ``(S,)``; None where the model declares it.
       between: how the plans go on between the nodes of a model with real states; None for others.
       mixed_policies: the policies of the round's users, where they were served another plan; None in what is published.
+      residual: what residuals are measured against, where they are learned; else None.
     """
 
     curious: Array
@@ -54,6 +56,7 @@ class ScorePlan(NamedTuple):
     initial: Array | None = None
     between: Between | None = None
     mixed_policies: MixedPolicies | None = None
+    residual: ResidualPlan | None = None
 
 
 def serve(plan: Plan, place: Array | int) -> Plan:

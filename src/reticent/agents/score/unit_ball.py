@@ -26,6 +26,7 @@ from reticent.privacy.counters.counter import Counter
 from reticent.privacy.sums import PrivateSums, SumState
 from reticent.privacy.trust import Law, Trust
 from reticent_wire.forms.score import clipped
+from reticent_wire.forms.score_residual import FIELD
 from reticent_wire.forms.score_start import with_start
 
 
@@ -42,6 +43,8 @@ class UnitBall(PrivateSums):
       starts: S where the model does not declare where users begin, else 0: the last S numbers are then the indicator of her
         first state. start_share: τ, the share of the squared length that is theirs
         (:mod:`reticent_wire.forms.score_start`); what comes before them is clipped as a whole to the rest.
+      directions: m where vectors have a residual block (:mod:`reticent_wire.forms.score_residual`), else None. The block is
+        part of the vector that is clipped as a whole.
     """
 
     noise_scale: Array
@@ -55,6 +58,7 @@ class UnitBall(PrivateSums):
     likelihood: bool = dataclasses.field(default=False, metadata={"static": True})
     starts: int = dataclasses.field(default=0, metadata={"static": True})
     start_share: float = dataclasses.field(default=0.0, metadata={"static": True})
+    directions: int | None = dataclasses.field(default=None, metadata={"static": True})
 
     # -- the user's side ----------------------------------------------------------------------------------------------
 
@@ -74,7 +78,11 @@ class UnitBall(PrivateSums):
 
     @property
     def device_rules(self) -> dict[str, Any]:
-        form = {"form": "score-start", "start_share": self.start_share} if self.starts else {"form": "score"}
+        form: dict[str, Any] = {"form": "score"}
+        if self.starts:
+            form = {"form": "score-start", "start_share": self.start_share}
+        if self.directions is not None:
+            form = {"form": "score-residual", "directions": float(self.directions)}
         return {
             **form, "basis": self.basis, "reward_basis": self.reward_basis,
             "pooled": self.pooled, "likelihood": self.likelihood,
@@ -82,7 +90,8 @@ class UnitBall(PrivateSums):
 
     def version_rules(self, plan: Plan) -> dict[str, Array]:
         extension = plan.extension
-        reference = extension.reference
+        reference, residual = extension.reference, extension.residual
+        asked = {} if residual is None else residual.reference._asdict()
         return {
             "curious": extension.curious.astype(self.noise_scale.dtype),
             "framed_values": frame(plan.values[1:])[0],
@@ -90,6 +99,7 @@ class UnitBall(PrivateSums):
             "explorers": extension.explorers.astype(self.noise_scale.dtype),
             "at_random": extension.at_random.astype(self.noise_scale.dtype),
             **reference._asdict(),
+            **{FIELD + name: value for name, value in asked.items()},
         }
 
     # -- the server's side --------------------------------------------------------------------------------------------

@@ -3,7 +3,7 @@
 
 Members are independent: each gets, in her place, the answer that she would have got by herself, and whoever is refused
 keeps nobody from being admitted or counted. That holds for a member's *form* too: members are read one by one
-(:mod:`reticent.service.http.members`), so that what one user's app makes of her episode changes no other's answer, nor the
+(:mod:`reticent.service.http.members`), so that what an app makes of one user's episode changes no other answer, nor the
 status of the request. Only a body that is no list of 1 to 256 members and a store that fails concern the whole group; it
 may be sent again then, as every request may.
 """

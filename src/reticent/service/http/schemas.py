@@ -107,7 +107,8 @@ class Report(_Strict):
 class Batch(_Strict):
     """The messages of one round (0-based), counted: integers ``<i8`` of shape (H, D) each; of all its places, ``users``.
 
-    ``batch`` is an id of the shuffler's choice, with which the request may be repeated.
+    ``batch`` is an id of the shuffler's choice, with which the request may be repeated. ``restores`` is what its users were
+    told when they came.
     """
 
     batch: Annotated[str, Field(pattern=IDENTITY)]
@@ -115,6 +116,7 @@ class Batch(_Strict):
     users: Index
     ones: Array
     messages: Array
+    restores: Index = 0
 
 
 class Opened(BaseModel):
@@ -122,6 +124,7 @@ class Opened(BaseModel):
 
     ``round`` and ``place`` are hers, both 0-based: her place decides what she is served of the version, and with a shuffler
     how many coins she flips. ``reference`` is the version that her round's contributions refer to, where they do.
+    ``restores``: how often the store was restored before this admission. Messages to a shuffler carry it.
     """
 
     episode: str
@@ -135,6 +138,7 @@ class Opened(BaseModel):
     round: int | None = None
     place: int | None = None
     reference: int | None = None
+    restores: int = 0
 
 
 M = TypeVar("M", bound=BaseModel)
@@ -289,7 +293,11 @@ class CanaryStatus(BaseModel):
 
 
 class Status(BaseModel):
-    """Where the deployment stands; public."""
+    """Where the deployment stands; public.
+
+    ``restores``: how often its store was restored. ``recorded``: in the shuffle model, how many of the admitted users every
+    restore brings back; a round's batch is posted when all of its users are.
+    """
 
     version: int
     served_version: int
@@ -303,6 +311,8 @@ class Status(BaseModel):
     round_ends: list[int]
     open_round: int
     lost_rounds: int
+    restores: int
+    recorded: int | None
     canaries: CanaryStatus | None
     learning: bool
     halted: str | None

@@ -44,7 +44,8 @@ class Opened:
 
     ``round`` and ``place`` are hers, both 0-based and public: they follow from the order of admissions, and decide what she
     is served of a version and how many coins she flips with a shuffler. ``reference`` is the version that her round's
-    contributions refer to, if they do. A user who is not learned from has none of these.
+    contributions refer to, if they do. A user who is not learned from has none of these. ``restores`` says how often the
+    store had been restored by then: a shuffler takes the user's messages while that is so.
     """
 
     episode: str
@@ -56,6 +57,7 @@ class Opened:
     round: int | None = None
     place: int | None = None
     reference: int | None = None
+    restores: int = 0
 
 
 class _NoRoom(Exception):
@@ -184,6 +186,7 @@ class Admissions(Rounds):
             references = self._references(tx, (begun for begun, _ in places))
         if number > clock.open_round:
             self.sealed.set()
+        self._record_full_rounds(int(clock.admitted))
         return {
             one: self._admitted(one.episode, served, until, place, references)
             for one, served, place in zip(new, pinned, places, strict=True)
@@ -218,13 +221,12 @@ class Admissions(Rounds):
         answers: dict[Arrival, Opened | Refusal] = {}
         for one in group:
             row, had = known.get(one), admissions.get(one.user, 0)
-            erased = row is not None and row.state == "erased"
-            if row is not None and row.user != one.user and not (erased and had >= self.contributions):
+            if row is not None and row.user not in (one.user, self.secrets.disowned(*one)):
                 taken = "this episode id belongs to another user; draw a random one"
                 answers[one] = Refusal("episode-taken", taken)
-            elif row is not None and not erased:
+            elif row is not None:  # admitted before; whether the user was erased since is the admin's to know
                 place = self.configuration.schedule.round_and_place(row.admission)
-                answers[one] = self._admitted(row.id, row.version, row.expires_at, place, references)
+                answers[one] = self._admitted(one.episode, row.version, row.expires_at, place, references)
             elif clock.halted is not None:
                 answers[one] = self._not_learned_from(one.episode, version, "learning-stopped")
             elif had >= self.contributions:
@@ -252,11 +254,11 @@ class Admissions(Rounds):
         """What a user is told whose round and place are ``where``."""
         number, place = where
         token = self.secrets.sign(EpisodeToken(identity, version, True, until, place, self.restores))
-        return Opened(identity, token, version, True, None, until, number, place, references.get(number))
+        return Opened(identity, token, version, True, None, until, number, place, references.get(number), self.restores)
 
     def _not_learned_from(self, identity: str, version: int, reason: str) -> Opened:
         token = self.secrets.sign(EpisodeToken(identity, version, False, 0.0, None, self.restores))
-        return Opened(identity, token, version, False, reason, None)
+        return Opened(identity, token, version, False, reason, None, restores=self.restores)
 
 
 def _first_of_each(asked: Sequence[Arrival], waiting: Sequence[int]) -> tuple[list[int], list[int]]:

@@ -20,11 +20,12 @@ from sqlalchemy.engine import Connection
 
 from reticent.learning.control import Control, ControlPlaces
 from reticent.service.billboards import Billboard
-from reticent.service.durability.rollback_guard import RollbackGuard, RolledBack, require_same_past
+from reticent.service.durability.journal import Journal
+from reticent.service.durability.rollback_guard import RollbackGuard, RolledBack, Seen, require_same_past
 from reticent.service.public_configuration import PublicConfiguration
 from reticent.service.rounds.refusals import Refusal
 from reticent.service.secrets import Damaged, Secrets
-from reticent.service.store import records, tables
+from reticent.service.store import records, rows, tables
 from reticent.service.store.engine import Store
 
 LOG = logging.getLogger("reticent.service")
@@ -95,8 +96,8 @@ class Rounds(abc.ABC):
     def _close_sum(self, tx: Connection, number: int) -> None:
         """Pan-privately, let the second half of a round's noise into its sum, in the transaction that seals it.
 
-        A sealed round may wait for its planner while the next one is open. Whoever looks into the store then must not find
-        the same first half under a sum that has had another user: so what a sealed round keeps is its release already.
+        A sealed round may wait for its planner while the next one is open. A look into the store then must not find the
+        same first half under a sum that has had another user: so what a sealed round keeps is its release already.
         """
         if self.configuration.in_halves:
             row = records.round_of(tx, number, lock=True)
@@ -114,7 +115,7 @@ class Rounds(abc.ABC):
         try:
             return self._array(self.secrets.unseal(sealed, _closed(number)))
         except Damaged:
-            return self._total(number, sealed) + self.configuration.closing_half()
+            return np.asarray(self._total(number, sealed) + self.configuration.closing_half())
 
     def _open_round(self, tx: Connection, number: int) -> None:
         total = self.secrets.seal(self.configuration.first_sum().tobytes(), f"round {number}")
@@ -127,6 +128,39 @@ class Rounds(abc.ABC):
             if self._is_full(clock.open_round, clock.admitted):
                 self._seal(tx, clock.open_round)
         self.advance()
+
+    def recorded(self) -> int:
+        """How many of the admitted users a restore would bring back; all of them where nothing guards against rollback."""
+        if self.rollback_guard is None:
+            return int(self.clock()[0].admitted)
+        return self.rollback_guard.read().admitted
+
+    def record_admissions(self) -> None:
+        """Write to the journal who was admitted, so that a restore forgets none of them."""
+        if self.rollback_guard is None:
+            return
+        journal = Journal(self.rollback_guard.path, self.secrets)
+
+        def write(seen: Seen) -> tuple[int, int]:
+            with self.store.read_snapshot() as tx:
+                admitted = int(records.deployment(tx).admitted)
+                if seen.length and journal.reaches(seen.length):
+                    return journal.append(seen.length, rows.admitted_rows(tx, seen.admitted)), admitted
+                return journal.append(0, rows.kept_rows(tx)), admitted  # none yet, or lost: the store has all of it
+
+        self.rollback_guard.record_admissions(write)
+
+    def _record_full_rounds(self, admitted: int) -> None:
+        """In the shuffle model, record the users of every round that has had all of them.
+
+        A shuffler posts the batch of a round only after that. So a user who is in a batch that has left the shuffler
+        is brought back by every restore, and is not admitted again.
+        """
+        if self.configuration.wire == "messages" and self.rollback_guard is not None:
+            ends = self.configuration.schedule.ends[: self.releases]
+            full = int(ends[ends <= admitted].max(initial=0))
+            if self.recorded() < full:
+                self.record_admissions()
 
     def finish(self) -> None:
         """End the last round; reports that come later are refused. Call it at a time that does not depend on reports.

@@ -19,7 +19,8 @@ if TYPE_CHECKING:
 
 
 def diagnostics(deployment: Releases, version: int) -> dict[str, Any]:
-    """The figures of one version; ``signal``, ``value`` and ``fit`` are None where its family or its past says nothing.
+    """The figures of one version; ``signal``, ``value``, ``fit`` and ``residual`` are None where its family or its past
+    says nothing.
 
     Raises:
       Refusal: it was never published.
@@ -27,7 +28,7 @@ def diagnostics(deployment: Releases, version: int) -> dict[str, Any]:
     billboard, mechanism = deployment.billboard(version), deployment.mechanism
     released = _released(deployment, version - 1) if version else np.zeros(mechanism.noise_scale.shape)
     users = int(mechanism.schedule.ends[version - 1]) if version else 0
-    said = {"version": version, "users": users, "signal": None, "value": None, "fit": None}
+    said = {"version": version, "users": users, "signal": None, "value": None, "fit": None, "residual": None}
     figures = mechanism.diagnostics(billboard, released)
     return said if figures is None else {**said, **_plain(figures, float(mechanism.published.horizon))}
 
@@ -39,6 +40,7 @@ def _plain(figures: Diagnostics, largest: float) -> dict[str, Any]:
             "largest": largest,
         },
         "fit": None if figures.fit is None else vars(figures.fit),
+        "residual": None if figures.residual is None else vars(figures.residual),
         "signal": None if figures.signal is None else _signal(figures.signal, figures.pooled),
     }  # fmt: skip
 

@@ -185,8 +185,8 @@ class Frontend(Submissions):
     def decide(self, pinned: EpisodeToken, step: int, state: int) -> tuple[int, float]:
         """The action of the pinned version, and with what probability it was chosen.
 
-        Where she is, is hers: a state that does not exist is taken for the nearest one, as on a device and in what she
-        submits later. A refusal would show it.
+        The state is the user's own: one that does not exist is taken for the nearest one, as on a device and in what is
+        submitted later. A refusal would show it.
 
         Raises:
           InvalidInput: there is no such step.
@@ -199,8 +199,13 @@ class Frontend(Submissions):
         action = board.act(step, here, pinned.place, self.secrets.coin(pinned.episode, step))
         return action, board.published.probability(step, here, pinned.place, action)
 
-    def submit_batch(self, batch: str, number: int, users: int, ones: np.ndarray, messages: np.ndarray) -> int:
+    def submit_batch(
+        self, batch: str, number: int, users: int, ones: np.ndarray, messages: np.ndarray, restores: int = 0
+    ) -> int:
         """Take a shuffler's batch of a sealed round; says of how many users. The first batch of a round is the only one.
+
+        ``restores`` is how often the store had been restored when its users came. Those of before a restore are not told
+        from those of after it, who may be the same: their messages are for no batch any more.
 
         Raises:
           InvalidInput, Refusal: it was not taken, and nothing was changed.
@@ -208,26 +213,39 @@ class Frontend(Submissions):
         if self.configuration.wire != "messages":
             raise Refusal("wrong-trust", f"there is no shuffler in the {self._trust} model")
         total = self.configuration.batches.doubled_sum(number, users, Tally(ones, messages))
+        if restores != self.restores:
+            raise Refusal("batch-late", "the store was restored since these users came; throw their messages away")
         with self.store.write() as tx:
             clock = records.deployment(tx, lock=True)
             taken, named = records.batch_of(tx, number), records.batch_named(tx, batch)
-            if taken is not None and taken.id == batch:  # a retry: the answer is the same
-                return int(taken.users)
-            if taken is not None or named is not None:
-                raise Refusal("batch-taken", "the round has had its batch, or the id was used; a round has one batch")
-            if overdue(self.configuration.batches, number, clock):
-                raise Refusal("batch-late", f"round {number} is not waited for any longer; keep its batch to yourself")
-            if number >= clock.open_round:
-                if number > clock.open_round or not self._is_full(number, clock.admitted):
-                    raise Refusal("round-open", f"round {number} has not had all its users; post its batch later")
-                self._seal(tx, number)
-            records.insert_new(tx, tables.BATCHES, round=number, id=batch, users=users)
-            records.set_total(tx, number, self.secrets.seal(total.tobytes(), f"round {number}"))
+            if taken is None or taken.id != batch:  # else a retry: the answer is the same, and waits for the same
+                if taken is not None or named is not None:
+                    raise Refusal(
+                        "batch-taken", "the round has had its batch, or the id was used; a round has one batch"
+                    )
+                self._require_due(number, clock)
+                if number == clock.open_round:
+                    self._seal(tx, number)
+                records.insert_new(tx, tables.BATCHES, round=number, id=batch, users=users)
+                records.set_total(tx, number, self.secrets.seal(total.tobytes(), f"round {number}"))
         if self.inline:
             self.advance()
         else:
             self.sealed.set()
         return users
+
+    def _require_due(self, number: int, clock: Any) -> None:
+        """Refuse the batch of a round that is waited for no longer, or not yet: a matter of admissions.
+
+        Raises:
+          Refusal: it is so.
+        """
+        if overdue(self.configuration.batches, number, clock):
+            raise Refusal("batch-late", f"round {number} is not waited for any longer; keep its batch to yourself")
+        if number > clock.open_round or not self._is_full(number, clock.admitted):
+            raise Refusal("round-open", f"round {number} has not had all its users; post its batch later")
+        if self.recorded() < self.configuration.schedule.ends[number]:
+            raise Refusal("round-open", f"the users of round {number} are being recorded; post its batch later")
 
     def expire(self) -> int:
         """Wait no longer for episodes that are overdue; their users' places are used up, nothing is spent."""

@@ -47,6 +47,8 @@ def status(deployment: Frontend, world: str | None = None) -> dict[str, Any]:
         "round_ends": [int(end) for end in schedule.ends[: min(deployment.releases, PAGE)]],
         "open_round": int(clock.open_round),
         "lost_rounds": lost,
+        "restores": deployment.restores,
+        "recorded": deployment.recorded() if configuration.wire == "messages" else None,
         "canaries": deployment.watched(),
         "learning": bool(clock.admitted < deployment.users and clock.halted is None),
         "halted": clock.halted,

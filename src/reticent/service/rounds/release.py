@@ -61,6 +61,7 @@ class Releases(Rounds):
                     complete = row is None or not self._awaits_batch(tx, version, clock)
                 if clock.halted is not None or not self._attested():
                     return done
+                self._record_full_rounds(int(clock.admitted))
                 if not published and not self._publish(version):
                     return done
                 if row is None or row.state != "sealed" or not complete:

@@ -75,12 +75,14 @@ def riverswim(
     features: Literal["tabular", "blend"] = "tabular",
     horizon: int | None = None,
     bounds: Bounds = "paper",
+    stationary: bool = False,
 ) -> World:
     """A river to swim up: little pay at the near bank, much at the far end, against the current.
 
     ``states`` is 3, 4, 5 (horizon 4S) or 6 (horizon 20); ``horizon`` changes the latter. V* is 5.71992, 5.65089,
     5.58513 and 3.39726. ``features=tabular`` knows nothing (d1 = S²A = 72 for six states); ``features=blend`` knows
-    four strengths of current (d1 = 4) and the two places that may pay (d2 = 2), and is the same river.
+    four strengths of current (d1 = 4) and the two places that may pay (d2 = 2), and is the same river. ``stationary``
+    declares that the tabular river is the same at every step; without it agents learn every step by itself.
     """
     if states not in (3, 4, 5, 6):
         raise InvalidInput("riverswim: states", states, "3, 4, 5 or 6", "choose a river with known answers")
@@ -91,7 +93,7 @@ def riverswim(
         rewards = np.zeros((states, 2))
         rewards[0, LEFT], rewards[-1, RIGHT] = SMALL_REWARD, LARGE_REWARD
         truth = (TRUE_LONG if long else TRUE_SHORT).transitions(states)
-        return tabular(truth, rewards, steps, name="riverswim", bounds=bounds, names=names)
+        return tabular(truth, rewards, steps, name="riverswim", bounds=bounds, stationary=stationary, names=names)
     candidates = [current.transitions(states) for current in (CANDIDATES_LONG if long else CANDIDATES_SHORT)]
     places = np.zeros((2, states, 2))
     places[0, 0, LEFT] = places[1, -1, RIGHT] = 1

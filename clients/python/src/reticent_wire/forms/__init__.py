@@ -8,11 +8,14 @@ from reticent_wire.forms.counts import VisitCounts
 from reticent_wire.forms.form import Form
 from reticent_wire.forms.regressions import Regressions
 from reticent_wire.forms.score import ScoreVector
+from reticent_wire.forms.score_residual import ScoreResidual
 from reticent_wire.forms.score_start import ScoreStart
 
 __all__ = ["FORMS", "Form", "form_named"]
 
-FORMS: dict[str, Form] = {form.name: form for form in (Regressions(), VisitCounts(), ScoreVector(), ScoreStart())}
+FORMS: dict[str, Form] = {
+    form.name: form for form in (Regressions(), VisitCounts(), ScoreVector(), ScoreStart(), ScoreResidual())
+}
 
 
 def form_named(name: object) -> Form:

@@ -408,7 +408,7 @@ function drawFit(now) {
       : ["Nothing speaks against it.", "A small misfit may go unnoticed."];
   strong.textContent = verdict;
   $("fit-figure").replaceChildren(strong, ` Misfit ${short(fit.statistic)} where ${fit.degrees} are expected ` +
-    `(probability ${short(fit.probability)}). ${remedy}`);
+    `(probability ${short(fit.probability)}). ${remedy} ${now.residual ? now.residual.sentence : ""}`);
 }
 
 function drawValue(now) {

@@ -12,14 +12,18 @@ from __future__ import annotations
 
 import argparse
 
+import jax
 import numpy as np
 
 from reticent.agents import make_agent
+from reticent.agents.kinds.learner import KindsLearner
+from reticent.learning.plan import Plan
 from reticent.runtime import double_precision
 from reticent.simulation.simulate import simulate
 from reticent.worlds.kinds import KindsWorld, random_kinds
 
 FIRST_SEED = 40_000
+VALUED = 2**16
 AGENTS = ("kinds", "private-kinds:epsilon=1", "private-kinds:epsilon=0.3")
 SETTINGS = ((5, 0.5), (10, 0.5), (20, 0.5), (5, 1.0), (20, 1.0))
 
@@ -29,9 +33,17 @@ def final_values(world: KindsWorld, users: int, seeds: int) -> list[float]:
     """The value of the last plan of every agent, averaged over seeds."""
     found = []
     for spec in AGENTS:
-        curves = simulate(make_agent(spec, world.model, users), world, range(seeds))
-        found.append(float(np.asarray(curves.value)[:, -1].mean()))
+        agent = make_agent(spec, world.model, users)
+        curves = simulate(agent, world, range(seeds))
+        plans = jax.tree.map(lambda leaf: leaf[0] if leaf.shape[:1] == (1,) else leaf, curves.carry.plan)
+        found.append(float(values_of(agent, plans, world).mean()))
     return found
+
+
+@jax.jit
+def values_of(agent: KindsLearner, plans: Plan, world: KindsWorld) -> jax.Array:
+    """What the plan of each seed is worth, by many simulated users."""
+    return jax.vmap(lambda plan: agent.simulated_value(plan, world, VALUED))(plans)
 
 
 def with_error(values: np.ndarray, digits: int) -> str:

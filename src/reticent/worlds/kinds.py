@@ -86,6 +86,13 @@ class KindsWorld:
         reward = (uniforms[1] < self.means[law, state, action]).astype(self.means.dtype)
         return kind * self.model.states + following.astype(kind.dtype), reward
 
+    def mean_reward(self, hidden: Array, action: Array) -> Array:
+        """The expected reward of an action in a hidden state."""
+        kind, state = hidden // self.model.states, self.observed(hidden)
+        if self.mixed:
+            return jnp.dot(self.shares, self.means[:, state, action])
+        return self.means[kind, state, action]
+
     # -- exact values -------------------------------------------------------------------------------------------------
 
     def policy_value(self, policy: Array) -> Array:

@@ -184,9 +184,13 @@ class KindsLearner(Learner[Array, Array, Array]):
         return after._replace(past=kept)
 
     def plan_value(self, plan: Plan, world: Any) -> Array:
-        """Mean return of simulated users of ``world``, the same random numbers for every plan."""
+        """Mean return of :data:`VALUED` simulated users of ``world``, the same random numbers for every plan."""
+        return self.simulated_value(plan, world, VALUED)
+
+    def simulated_value(self, plan: Plan, world: Any, users: int) -> Array:
+        """Mean return of so many simulated users; where kinds are hidden, of their expected rewards."""
         draws = world.start_draws + self.model.horizon * world.step_draws
-        uniforms = jax.random.uniform(jax.random.key(17), (VALUED, draws), self.noise_scale.dtype)
+        uniforms = jax.random.uniform(jax.random.key(17), (users, draws), self.noise_scale.dtype)
         hidden = hasattr(world, "observed")
 
         def episode(uniform: Array) -> Array:
@@ -198,7 +202,8 @@ class KindsLearner(Learner[Array, Array, Array]):
                 action = self.act_from(plan, memory, index, here, 0.0)
                 following, reward = world.step(index, state, action, draw)
                 there = world.observed(following) if hidden else following
-                return (following, self.remember(plan, memory, here, action, reward, there)), reward
+                earned = world.mean_reward(state, action) if hidden else reward
+                return (following, self.remember(plan, memory, here, action, reward, there)), earned
 
             begin = world.start(first if hidden else first[0]), self.empty_memory(plan)
             numbered = jnp.arange(self.model.horizon), rest.reshape(self.model.horizon, -1)

@@ -36,12 +36,14 @@ class KindsOptions:
       first: size of the first round in units of the noise on one coordinate of a sum, in users (at least ten).
       growth: ratio of successive rounds.
       blended: share of the blend, as one more kind, before the first user.
+      prior: precision of the prior of the shares, in units of a uniform distribution's on the simplex.
       final_release: whether what is learned from all K users will be published too.
     """
 
     first: float = 3.0
     growth: float = 1.5
     blended: float = 0.5
+    prior: float = 0.2
     final_release: bool = True
 
     def check(self) -> None:
@@ -50,6 +52,8 @@ class KindsOptions:
             raise InvalidInput("first", self.first, "a finite number above 0", "leave it at its default")
         if not 1 <= self.growth < math.inf:
             raise InvalidInput("growth", self.growth, "at least 1", "leave it at its default")
+        if not 0 < self.prior < math.inf:
+            raise InvalidInput("prior", self.prior, "a finite number above 0", "leave it at its default")
         if not 0 < self.blended < 1:
             raise InvalidInput("blended", self.blended, "in (0, 1)", "leave it at its default")
 
@@ -128,7 +132,7 @@ def _learner(
         name="kinds",
         promise=promise,
         kinds=Laws(model.transition_features, kind_means(model)),
-        coordinates=Coordinates(jnp.asarray(start), simplex.basis, simplex.variance, simplex.total),
+        coordinates=Coordinates(jnp.asarray(start), simplex.basis, simplex.variance / options.prior, simplex.total),
         noise_scale=jnp.asarray(float(noise_scale)),
         sizes=jnp.asarray(schedule.round_sizes.astype(np.float64)),
         noised_reports=noised_reports,

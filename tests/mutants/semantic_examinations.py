@@ -22,7 +22,9 @@ from only_system_entropy import OtherEntropy, only_system_entropy
 from scipy.stats import binom, chi2
 
 from reticent.agents import make_agent
+from reticent.agents.score import posterior
 from reticent.agents.score.learner import ScoreLearner
+from reticent.agents.score.posterior import Posterior
 from reticent.errors import InvalidInput
 from reticent.inference import Decisions, contributions
 from reticent.learning.capabilities import public_memory, rebase_plan
@@ -236,18 +238,29 @@ def moments_simulated(users: int = 6_000) -> Examination:
 
 
 def on_the_simplex() -> Examination:
-    """Estimates of weights are nonnegative and have the declared sum, also where the truth is a corner: noise leads out."""
+    """Estimates of weights are weights, also where releases lead out of the simplex, and the nearest such in their metric.
+
+    The nearest point x of a convex set has no point y of it with ⟨y − x, A(θ − x)⟩ > 0: asked of the simplex's corners.
+    """
 
     def examine() -> list[str]:
-        model = mixed_world().model
-        corner = np.eye(model.d1)[0]
-        world = world_from_parameters(model, corner, mixed_world().reward_theta)
-        agent = make_agent("private-score-vi:epsilon=8,first=0.3", model, 600)
-        found = []
-        for number, _, plan in _learned(agent, world, 6):
-            theta = np.asarray(plan.extension.reference.theta)
-            if theta.min() < -1e-9 or abs(theta.sum(axis=-1) - 1).max() > 1e-9:
-                found.append(f"round {number}: the estimate {theta[0].round(3).tolist()} is outside the simplex")
+        agent = make_agent("score-vi", mixed_world().model, 60)
+        coordinates, found = agent.coordinates, []
+        basis = np.asarray(coordinates.basis)
+        for seed in range(5):
+            draw = np.random.default_rng(seed)
+            square = draw.normal(size=(coordinates.size, coordinates.size))
+            information = 100 * (square @ square.T + np.eye(coordinates.size))
+            outside = np.asarray(coordinates.centre) + basis @ draw.normal(size=coordinates.size)
+            strength = information + np.eye(coordinates.size) / float(coordinates.variance)
+            moment = strength @ np.asarray(coordinates.eta(outside))
+            believed = Posterior(jnp.asarray(information)[None], jnp.asarray(moment)[None])
+            theta = np.asarray(coordinates.theta(posterior.summarize(coordinates, believed).mean))[0]
+            if theta.min() < -1e-9 or abs(theta.sum() - 1) > 1e-9:
+                found.append(f"the estimate {theta.round(3).tolist()} is outside the simplex")
+            pull = basis @ strength @ basis.T @ (outside - theta)
+            if ((np.eye(len(theta)) - theta) @ pull).max() > 1e-3:
+                found.append("the estimate is not the nearest point of the simplex")
         return found
 
     return _named(double_precision(examine), "semantics", {"what": "simplex"})

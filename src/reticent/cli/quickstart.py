@@ -29,7 +29,7 @@ class Step:
 BEFORE_LAUNCH = (
     Step(
         "Fit candidate models",
-        "Kinds of people are estimated from the pilot, which is public: no ε covers what is in it.",
+        "Estimate kinds of people from the pilot, which must be public (here: simulated): no ε covers what is in it.",
         (
             "fit", "records/pilot.csv", "--horizon", "3", "--candidates", "2", "--group", "clinic", "--state", "mood",
             "--action", "message", "--reward", "moved", "--origin", "simulated",

@@ -156,7 +156,8 @@ def test_a_user_is_erased_by_the_store(config: Path, opened: Deployment) -> None
     assert "1 episode(s) are nobody's now" in told
     assert "cannot be undone\n- her part in the sum" in told
     assert "erased before" in call(*line, "--user", "user 0")
-    assert opened.admit("user 5", waiting.episode).reason == "user-already-counted"
+    assert opened.admit("user 5", waiting.episode) == waiting  # as for any user: only the admin is told
+    assert opened.admit("user 5").reason == "user-already-counted"
     assert "1 to 256 characters" in refused(*line, "--user", "")
     assert "where the journal is" in refused(
         "deployments", "erase", "--url", "http://127.0.0.1:1", "--user", "x", "--rewrite-journal"

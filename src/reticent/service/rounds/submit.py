@@ -183,7 +183,7 @@ class Submissions(Admissions):
                 going = {key: one for key, one in group.items() if key in rows and key not in over}
                 refused = self._add(tx, going, {key: rows[key] for key in going})
                 gone = Refusal("episode-expired", "the episode was lost with the store; nothing was spent")
-                late = Refusal("episode-expired", "the episode's time is over; what came before that was counted")
+                late = Refusal("episode-expired", "the episode is waited for no longer; what came in time was counted")
                 return {**refused, **dict.fromkeys(lost, gone), **dict.fromkeys(over, late)}
         if rolled_back and halted is None:
             self.halt("an episode that was admitted is unknown to the store: it was rolled back")

@@ -17,6 +17,7 @@ from reticent.errors import InvalidInput, ReticentError
 from reticent.privacy.noise import SecureNoise
 from reticent.service.mechanism import make_mechanism
 from reticent.service.rounds import public_views
+from reticent.service.rounds.context import Context
 from reticent.service.rounds.deployment import Deployment
 from reticent.service.rounds.refusals import Refusal
 from reticent.service.secrets import Secrets
@@ -61,7 +62,7 @@ class Joined:
 def joined(agent: str) -> Iterator[Joined]:
     with tempfile.TemporaryDirectory() as where:
         mechanism = make_mechanism(agent, MODEL, USERS, SecureNoise())
-        service = Deployment(mechanism, Store(f"sqlite:///{where}/service.db"), Secrets(SECRET), inline=True)
+        service = Deployment(Context(mechanism, Store(f"sqlite:///{where}/service.db"), Secrets(SECRET), inline=True))
         service.set_up()
         try:
             yield Joined(service)

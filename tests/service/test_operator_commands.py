@@ -194,4 +194,4 @@ def test_the_service_says_what_it_serves(tmp_path: Path) -> None:
         assert client.post("/v1/admin/fallback", json={"version": 2}, headers=ADMIN).status_code == 404
         assert client.post("/v1/admin/fallback", json={"version": None}, headers=ADMIN).json() == {"served_version": 1}
         board = client.get("/v1/billboard", headers=READER).json()
-        assert board == service.billboard(1).to_json(final=False, model=service.model_digest)
+        assert board == service.billboard(1).to_json(final=False, model=service.configuration.model_digest)

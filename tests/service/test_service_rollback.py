@@ -140,7 +140,7 @@ def test_another_deployments_tokens_and_seals_mean_nothing(tmp_path: Path) -> No
     with one.store.read() as tx:
         total = records.round_of(tx, 0).total
     with pytest.raises(Damaged):
-        two._total(0, total)
+        two.context.total(0, total)
 
 
 def test_a_release_is_published_after_the_witness_has_seen_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -207,7 +207,7 @@ def test_the_clocks_settings_are_kept_too(tmp_path: Path) -> None:
 def test_a_clock_nine_days_ahead_does_not_finish(tmp_path: Path) -> None:
     wall, steady = [1e9], [0.0]
     service = deployment(
-        tmp_path, episodes=4, finish_after=604_800.0, clock=lambda: wall[0], steady=lambda: steady[0], inline=False
+        tmp_path, episodes=4, finish_after=604_800.0, now=lambda: wall[0], steady=lambda: steady[0], inline=False
     )
     for user in range(4):
         service.admit(f"user {user}")

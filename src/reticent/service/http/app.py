@@ -28,6 +28,7 @@ from reticent.service.keys import Keys
 from reticent.service.processes.scheduler import Scheduler
 from reticent.service.processes.telemetry import Traced, otlp_tracing
 from reticent.service.public_configuration import PublicConfiguration
+from reticent.service.rounds.context import Context
 from reticent.service.rounds.enrolment import Enrolment
 from reticent.service.rounds.frontend import Frontend
 from reticent.service.secrets import Secrets
@@ -37,7 +38,7 @@ if TYPE_CHECKING:  # imported where they are made: workers do without the agent,
     from reticent.service.mechanism import Mechanism
     from reticent.service.rounds.deployment import Deployment
 
-R = TypeVar("R", bound=Frontend)
+C = TypeVar("C", bound=PublicConfiguration)
 
 CONFIG = "RETICENT_WORKER"
 """Where workers find what the command was told: the configuration file, and the options that change it."""
@@ -119,13 +120,13 @@ def unopened_deployment(settings: Settings) -> Deployment:
     """The deployment that the settings describe, before it has looked into its store."""
     from reticent.service.rounds.deployment import Deployment
 
-    return opened_with(Deployment, _mechanism(settings), settings)
+    return Deployment(make_context(_mechanism(settings), settings))
 
 
-def opened_with(kind: type[R], configuration: Any, settings: Settings) -> R:
-    """A deployment of this kind with this configuration and these settings; it has not looked into its store."""
+def make_context(configuration: C, settings: Settings) -> Context[C]:
+    """The context of a deployment with this configuration and these settings; nothing has looked into its store."""
     secrets = Secrets(settings.secret("user_secret"))
-    return kind(
+    return Context(
         configuration, Store(settings.database, settings.processes), secrets, inline=settings.planning == "inline",
         ticket_lifetime=settings.ticket_lifetime, finish_after=settings.finish_after,
         rollback_guard=RollbackGuard(settings.witness_file, secrets), canaries=settings.canaries, shadow=settings.shadow,

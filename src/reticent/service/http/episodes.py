@@ -33,8 +33,10 @@ class RequestHandlers:
 
     def __init__(self, deployment: Frontend, enrolment: Enrolment | None, linger: float) -> None:
         self.deployment, self.enrolment = deployment, enrolment
-        self.admissions: MicroBatcher[tuple[str, str | None], Opened] = MicroBatcher(deployment.admit_all, linger)
-        self.submissions: MicroBatcher[Submission, int] = MicroBatcher(deployment.count_all, linger)
+        self.admissions: MicroBatcher[tuple[str, str | None], Opened] = MicroBatcher(
+            deployment.admissions.admit_all, linger
+        )
+        self.submissions: MicroBatcher[Submission, int] = MicroBatcher(deployment.submissions.count_all, linger)
         configuration = deployment.configuration
         self.constant = {"trust": configuration.public_guarantee.trust, "horizon": configuration.published.horizon}
         """Of every answer to an admission."""
@@ -87,10 +89,10 @@ def opened_answer(opened: Opened, handlers: RequestHandlers) -> schemas.Opened:
 async def act(episode: Episode, body: schemas.Act, handlers: At) -> schemas.Action:
     """The action of the pinned version at one step. Nothing is stored."""
     deployment = handlers.deployment
-    pinned = deployment.pinned(body.token, episode)
-    if not deployment.remembers(pinned.version):
+    pinned = deployment.submissions.token(body.token, episode)
+    if not deployment.context.plans.remembers(pinned.version):
         await run_in_threadpool(deployment.billboard, pinned.version)
-    action, probability = deployment.decide(pinned, body.step, body.state)
+    action, probability = deployment.actions.decide(pinned, body.step, body.state)
     return schemas.Action(action=action, probability=probability, version=pinned.version)
 
 
@@ -100,14 +102,16 @@ async def submit_trajectory(episode: Episode, body: schemas.Trajectory, handlers
 
     States, actions and rewards out of range are taken for the nearest ones that are not: her values are never refused.
     """
-    submission = handlers.deployment.trajectory(body.token, episode, body.states, body.actions, body.rewards)
+    submission = handlers.deployment.submissions.trajectory(
+        body.token, episode, body.states, body.actions, body.rewards
+    )
     return schemas.Receipt(episode=episode, version=await handlers.submissions.join(submission))
 
 
 @router.post("/episodes/{episode}/empty", responses=documented(404, 409, 410))
 async def submit_empty(episode: Episode, body: schemas.Empty, handlers: At) -> schemas.Receipt:
     """Joint model: the user shows nothing of her episode; it counts, and contributes nothing."""
-    submission = handlers.deployment.empty(body.token, episode)
+    submission = handlers.deployment.submissions.empty(body.token, episode)
     return schemas.Receipt(episode=episode, version=await handlers.submissions.join(submission))
 
 
@@ -125,7 +129,7 @@ def report_of(episode: str, sent: schemas.Report, handlers: RequestHandlers) -> 
     """
     shape = handlers.deployment.configuration.report_limit.shape
     report = arrays.from_json("report", sent.report.model_dump(), dtype="<i8", shape=shape)
-    return handlers.deployment.report(sent.token, episode, report, sent.reference)
+    return handlers.deployment.submissions.report(sent.token, episode, report, sent.reference)
 
 
 @router.post("/batches", responses=documented(403, 409, 410))

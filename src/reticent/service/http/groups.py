@@ -46,7 +46,7 @@ async def submit_trajectories(body: schemas.Trajectories, handlers: At) -> schem
     charge(len(body.each))
     read = [one for one in body.each if not isinstance(one, InvalidInput)]
     sent = [(one.token, one.episode, Sent(one.states, one.actions, one.rewards)) for one in read]
-    formed = iter(handlers.deployment.trajectories(sent))
+    formed = iter(handlers.deployment.submissions.trajectories(sent))
     return await _receipts(handlers, [one if isinstance(one, InvalidInput) else next(formed) for one in body.each])
 
 

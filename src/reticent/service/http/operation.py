@@ -40,7 +40,7 @@ def ready(request: Request, deployment: Served) -> schemas.Health:
     if request.app.state.scheduler.failing:
         raise Refusal("unavailable", "rounds cannot be ended or plans not be published; see the log")
     problems = [clock.halted] if clock.halted is not None else []
-    watched = deployment.watched()
+    watched = deployment.canary_status()
     if watched is not None and watched["alarm"]:
         problems.append("canaries show that the noise is smaller than promised")
     if not request.app.state.keys.current:

@@ -33,7 +33,9 @@ Known = Annotated[str | None, Header(alias="If-None-Match")]
 @functools.lru_cache(maxsize=16)
 def _billboard(deployment: Frontend, version: int) -> bytes:
     final = version >= deployment.releases
-    return json.dumps(deployment.billboard(version).to_json(final=final, model=deployment.model_digest)).encode()
+    return json.dumps(
+        deployment.billboard(version).to_json(final=final, model=deployment.configuration.model_digest)
+    ).encode()
 
 
 @functools.lru_cache(maxsize=2)
@@ -66,7 +68,7 @@ def of_version(
 @router.get("/v1/model", responses=documented())
 def model(deployment: Served, known: Known = None) -> Response:
     """The known features, and how a device forms its report."""
-    return _cached(_model(deployment), deployment.model_digest, FOREVER, known)
+    return _cached(_model(deployment), deployment.configuration.model_digest, FOREVER, known)
 
 
 @router.get("/v1/names", responses=documented())

@@ -119,10 +119,10 @@ def plan(settings: Settings, home: str, begin: bool, telling: Connection | None)
         Path(home),
         {
             "failing": lambda: scheduler.failing,
-            "wake": deployment.sealed.set,
+            "wake": deployment.context.sealed.set,
             "advance": deployment.advance,
             "diagnostics": deployment.diagnostics,
-            "watched": deployment.watched,
+            "canary_status": deployment.canary_status,
         },
     )
     scheduler.start()

@@ -16,10 +16,11 @@ from typing import Any
 from fastapi import FastAPI
 
 from reticent.service.config import DevelopmentSecrets, Settings
-from reticent.service.http.app import CONFIG, application, chosen_settings, opened_with
+from reticent.service.http.app import CONFIG, application, chosen_settings, make_context
 from reticent.service.processes.configuration_snapshot import read_snapshot
 from reticent.service.processes.micro_batching import take_short_turns
 from reticent.service.processes.planner_rpc import ask
+from reticent.service.rounds.context import AnyContext
 from reticent.service.rounds.frontend import Frontend
 from reticent.service.rounds.refusals import Refusal
 
@@ -27,24 +28,33 @@ HEALTH_PATIENCE = 5.0
 """Seconds within which a planner that is well says so."""
 
 
-class WorkerDeployment(Frontend):
-    """A deployment whose rounds another process ends; ``home`` is where that one answers."""
+class RemotePlanner:
+    """The planner of another process; ``home`` is where it answers."""
 
-    home: Path
+    def __init__(self, context: AnyContext, home: Path) -> None:
+        self.context, self.home = context, home
 
     def advance(self) -> int:
         return int(ask(self.home, "advance"))
 
     def diagnostics(self, version: int) -> dict[str, Any]:
-        self.billboard(version)  # a version that was never published is refused here, as it is there
+        self.context.plans.billboard(version)  # a version that was never published is refused here, as it is there
         said: dict[str, Any] = ask(self.home, "diagnostics", version)
         return said
 
-    def watched(self) -> dict[str, Any] | None:
-        if not self.canary_rounds:
+    def canary_status(self) -> dict[str, Any] | None:
+        if not self.context.canaries:
             return None
-        said: dict[str, Any] = ask(self.home, "watched")
+        said: dict[str, Any] = ask(self.home, "canary_status")
         return said
+
+
+class WorkerDeployment(Frontend):
+    """A deployment whose rounds another process releases; ``home`` is where that one answers."""
+
+    def __init__(self, context: AnyContext, home: Path) -> None:
+        super().__init__(context, RemotePlanner(context, home))
+        self.home = home
 
 
 class PlannerNotifier:
@@ -68,11 +78,11 @@ class PlannerNotifier:
 
     def stop(self) -> None:
         self._stop.set()
-        self._deployment.sealed.set()
+        self._deployment.context.sealed.set()
         self._thread.join(timeout=30)
 
     def _run(self) -> None:
-        sealed = self._deployment.sealed
+        sealed = self._deployment.context.sealed
         while True:
             sealed.wait()
             sealed.clear()
@@ -95,7 +105,6 @@ def create_worker() -> FastAPI:
 
 def make_worker(settings: Settings, home: Path) -> FastAPI:
     """The application of a worker; ``home`` is where its planner wrote the public configuration, and answers."""
-    deployment = opened_with(WorkerDeployment, read_snapshot(home), settings)
-    deployment.home = home
+    deployment = WorkerDeployment(make_context(read_snapshot(home), settings), home)
     deployment.set_up()
     return application(settings, deployment, PlannerNotifier(deployment))

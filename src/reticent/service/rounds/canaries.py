@@ -4,8 +4,8 @@ r"""Canaries of a running service: rounds that nobody is in, whose noise everybo
 With every release of users' data the service makes ``count`` releases of *canary rounds*: the places of such a round are
 taken by nobody, its sum is zero and known to be, and it goes through the functions that end users' rounds
 (``first_sum``, ``closing_half``, ``round_noise``, ``close``) in the same process, at the same time and with the same
-source of noise. What comes out is noise alone. It is published, and an e-process bets on it (:mod:`reticent.audit.sequential`), in units of the
-*guarantee's* table of noise and not of the code that draws it.
+source of noise. What comes out is noise alone. It is published, and an e-process bets on it
+(:mod:`reticent.audit.sequential`), in units of the *guarantee's* table of noise and not of the code that draws it.
 
 **Formal guarantee.** While noise is at least as large as promised, an alarm is *ever* raised with probability at most α,
 however many releases there are and however often somebody looks (Ville). Noise at 0.9 of its scale is found within

@@ -25,11 +25,8 @@ PAGE = 1000
 def status(deployment: Frontend, world: str | None = None) -> dict[str, Any]:
     """Where the deployment stands."""
     clock, releases = deployment.clock()
-    configuration, schedule, guarantee = (
-        deployment.configuration,
-        deployment.configuration.schedule,
-        deployment.configuration.public_guarantee,
-    )
+    configuration, control = deployment.configuration, deployment.context.control
+    schedule, guarantee = configuration.schedule, configuration.public_guarantee
     lost = 0
     if configuration.wire == "messages":
         with deployment.store.read() as tx:
@@ -38,8 +35,8 @@ def status(deployment: Frontend, world: str | None = None) -> dict[str, Any]:
         "version": releases,
         "served_version": int(clock.served_version),
         "fallback": None if clock.fallback is None else int(clock.fallback),
-        "control_share": None if deployment.control is None else deployment.control.share,
-        "control_version": None if deployment.control is None else deployment.control.version,
+        "control_share": None if control is None else control.share,
+        "control_version": None if control is None else control.version,
         "admitted": int(clock.admitted),
         "episodes": deployment.users,
         "rounds": schedule.rounds,
@@ -47,7 +44,7 @@ def status(deployment: Frontend, world: str | None = None) -> dict[str, Any]:
         "round_ends": [int(end) for end in schedule.ends[: min(deployment.releases, PAGE)]],
         "open_round": int(clock.open_round),
         "lost_rounds": lost,
-        "canaries": deployment.watched(),
+        "canaries": deployment.canary_status(),
         "learning": bool(clock.admitted < deployment.users and clock.halted is None),
         "halted": clock.halted,
         "finished": bool(clock.finished and releases >= min(deployment.releases, clock.open_round)),
@@ -56,7 +53,7 @@ def status(deployment: Frontend, world: str | None = None) -> dict[str, Any]:
         "world": world,
         "method": configuration.method,
         "counter": configuration.counter,
-        "contributions": deployment.contributions,
+        "contributions": deployment.context.contributions,
         "pan_private": configuration.pan_private,
         "epsilon": guarantee.epsilon,
         "delta": guarantee.delta,
@@ -77,7 +74,7 @@ def ledger(deployment: Frontend, after: int = 0, limit: int = PAGE) -> dict[str,
         "delta": guarantee.delta,
         "adjacency": guarantee.adjacency,
         "trust": guarantee.trust,
-        "contributions": deployment.contributions,
+        "contributions": deployment.context.contributions,
         "pan_private": configuration.pan_private,
         "noise_factor": configuration.noise_factor,
         "releases": deployment.releases,
@@ -122,7 +119,7 @@ def transparency(deployment: Frontend, after: int = 0, limit: int = PAGE) -> dic
 def model(deployment: Frontend) -> dict[str, Any]:
     """What a device needs beside the billboard to form its report. The same for the whole deployment."""
     configuration = deployment.configuration
-    content = dataclasses.replace(configuration.published, digest=deployment.model_digest).to_json()
+    content = dataclasses.replace(configuration.published, digest=configuration.model_digest).to_json()
     return {
         **content,
         "trust": configuration.public_guarantee.trust,

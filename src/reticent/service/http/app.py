@@ -20,9 +20,9 @@ from reticent.errors import InvalidInput
 from reticent.service.config import Settings, read_settings
 from reticent.service.durability.rollback_guard import RollbackGuard
 from reticent.service.http import episodes, groups, operation, problems, public_routes
+from reticent.service.http.fast_path import FastPath
 from reticent.service.http.guard import Guard
 from reticent.service.http.limits import largest_group, largest_request
-from reticent.service.http.quick import Quick
 from reticent.service.http.sockets import LIMITS, Limits
 from reticent.service.keys import Keys
 from reticent.service.processes.scheduler import Scheduler
@@ -180,7 +180,7 @@ def application(settings: Settings, deployment: Frontend, scheduler: Background)
         app.include_router(router)
     _describe(app)
     problems.install(app)
-    app.add_middleware(Quick, handlers=handlers)
+    app.add_middleware(FastPath, handlers=handlers, routers=routers)
     app.add_middleware(
         Guard, keys=keys, hosts=(*settings.hosts, settings.host), open_reads=settings.open_reads,
         development=settings.development, body_limit=body_limit, group_limit=group_limit, rate_limit=settings.rate_limit,

@@ -3,7 +3,7 @@
 
 Admissions and submissions of one worker wait for each other for a moment and share a transaction
 (:mod:`reticent.service.processes.micro_batching`). Well-formed requests come here directly
-(:mod:`reticent.service.http.quick`).
+(:mod:`reticent.service.http.fast_path`).
 """
 
 from __future__ import annotations

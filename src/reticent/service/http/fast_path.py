@@ -1,57 +1,66 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A short way to the routes that every user takes: a well-formed request is read, answered and written without detours.
+"""A fast path to the routes that every user takes: a well-formed request is read, answered and written without detours.
 
 A web framework looks at a request from many sides before a route sees it, which costs more than the route. Here the body
-is read by the route's own schema and the route is called. Whatever is not plainly well-formed (another path, method or kind
-of content, a body that the schema refuses) goes the framework's way, body and all, and gets its answer; so there is one
-place that says what is wrong with a request.
+is read by the route's own schema and the route is called. There is one routing table, the framework's: path, schema,
+handler and status of a success are read from its routes. Whatever is not plainly well-formed (another path, method or kind of
+content, a body that the schema refuses) goes the framework's way, body and all, and gets its answer; so there is one place
+that says what is wrong with a request.
 """
 
 from __future__ import annotations
 
+import inspect
 import re
+import typing
 from collections.abc import Awaitable, Callable, Iterable
-from typing import Any
+from typing import Any, NamedTuple
 
+from fastapi import APIRouter
+from fastapi.routing import APIRoute
 from pydantic import BaseModel, ValidationError
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from reticent.service.http import episodes, groups, problems, schemas
+from reticent.service.http import problems, schemas
+from reticent.service.http.episodes import RequestHandlers
 
-Route = tuple[type[BaseModel], Callable[..., Awaitable[BaseModel]]]
+EPISODE = re.compile(r"(/v1/episodes/)([0-9a-f]{32})(/[a-z]+)")
+"""A path with an episode's id in it; ``{episode}`` stands for that in a route's template."""
 
-BY_PATH: dict[str, tuple[Route, int]] = {
-    "/v1/episodes": ((schemas.Open, episodes.open_episode), 201),
-    "/v1/groups/episodes": ((schemas.OpenAll, groups.open_all), 200),
-    "/v1/groups/trajectories": ((schemas.Trajectories, groups.submit_trajectories), 200),
-    "/v1/groups/reports": ((schemas.Reports, groups.submit_reports), 200),
-}
-"""With the status of a success."""
-
-OF_EPISODE: dict[str, Route] = {
-    "actions": (schemas.Act, episodes.act),
-    "trajectory": (schemas.Trajectory, episodes.submit_trajectory),
-    "empty": (schemas.Empty, episodes.submit_empty),
-    "report": (schemas.Report, episodes.submit_report),
-}
-"""By the last part of the path."""
-
-EPISODE = re.compile(r"/v1/episodes/([0-9a-f]{32})/([a-z]+)")
 JSON = (b"content-type", b"application/json")
 
 
-class Quick:
+class Direct(NamedTuple):
+    """A route that can be called without the framework: its handler takes a body, the handlers and at most an id."""
+
+    schema: type[BaseModel]
+    handler: Callable[..., Awaitable[BaseModel]]
+    status: int
+
+
+def direct_routes(routers: Iterable[APIRouter]) -> dict[str, Direct]:
+    """The routes of the framework that take :class:`RequestHandlers`, by the template of their path."""
+    found = {}
+    for route in (route for router in routers for route in router.routes):
+        if isinstance(route, APIRoute) and inspect.iscoroutinefunction(route.endpoint):
+            taken = typing.get_type_hints(route.endpoint)
+            if taken.get("handlers") is RequestHandlers and set(taken) <= {"body", "handlers", "episode", "return"}:
+                found[route.path] = Direct(taken["body"], route.endpoint, route.status_code or 200)
+    return found
+
+
+class FastPath:
     """An ASGI middleware; see the module docstring."""
 
-    def __init__(self, app: ASGIApp, *, handlers: episodes.RequestHandlers) -> None:
-        self._app, self._handlers = app, handlers
+    def __init__(self, app: ASGIApp, *, handlers: RequestHandlers, routers: Iterable[APIRouter]) -> None:
+        self._app, self._handlers, self._routes = app, handlers, direct_routes(routers)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        found = _route(scope) if scope["type"] == "http" and scope["method"] == "POST" else None
+        found = self._route(scope) if scope["type"] == "http" and scope["method"] == "POST" else None
         if found is None:
             await self._app(scope, receive, send)
             return
-        (schema, route), given, status = found
+        (schema, handler, status), given = found
         body = await _body(receive)
         if body is None:  # whoever asked has gone
             return
@@ -60,7 +69,7 @@ class Quick:
             await self._app(scope, _again(body, receive), send)
             return
         try:
-            answer = await route(body=read, handlers=self._handlers, **given)
+            answer = await handler(body=read, handlers=self._handlers, **given)
         except Exception as error:
             problem = problems.answer_to(error)
             if problem is None:
@@ -71,6 +80,19 @@ class Quick:
         headers = [(b"content-length", b"%d" % len(content)), JSON]
         await send({"type": "http.response.start", "status": status, "headers": headers})
         await send({"type": "http.response.body", "body": content})
+
+    def _route(self, scope: Scope) -> tuple[Direct, dict[str, str]] | None:
+        """Which route a request takes, and the id in its path; None if the framework is to tell."""
+        if not _is_json(scope["headers"]):
+            return None
+        path, given = scope["path"], {}
+        named = EPISODE.fullmatch(path)
+        if "{" in path:  # a template is no path
+            return None
+        if named is not None:
+            path, given = f"{named[1]}{{episode}}{named[3]}", {"episode": named[2]}
+        route = self._routes.get(path)
+        return None if route is None else (route, given)
 
 
 def _read(schema: type[BaseModel], body: bytes) -> BaseModel | None:
@@ -90,19 +112,6 @@ def _is_json(headers: Iterable[tuple[bytes, bytes]]) -> bool:
             kind = value.partition(b";")[0].strip().lower()
             return kind == b"application/json" or (kind.startswith(b"application/") and kind.endswith(b"+json"))
     return False
-
-
-def _route(scope: Scope) -> tuple[Route, dict[str, str], int] | None:
-    """Which route a request takes, what its path says, and the status of a success; None if the framework is to tell."""
-    path = scope["path"]
-    if not _is_json(scope["headers"]):
-        return None
-    if path in BY_PATH:
-        route, status = BY_PATH[path]
-        return route, {}, status
-    found = EPISODE.fullmatch(path)
-    named = None if found is None else OF_EPISODE.get(found[2])
-    return None if named is None or found is None else (named, {"episode": found[1]}, 200)
 
 
 async def _body(receive: Receive) -> bytes | None:

@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """A fast path to the routes that every user takes: a well-formed request is read, answered and written without detours.
 
-A web framework looks at a request from many sides before a route sees it, which costs more than the route. Here the body
-is read by the route's own schema and the route is called. There is one routing table, the framework's: path, schema,
-handler and status of a success are read from its routes. Whatever is not plainly well-formed (another path, method or kind of
-content, a body that the schema refuses) goes the framework's way, body and all, and gets its answer; so there is one place
-that says what is wrong with a request.
+A web framework looks at a request from many sides before a route sees it, which costs more than the route
+(docs/measurements/service.md). Here the body is read by the route's own schema and the route is called. There is one
+routing table, the framework's: path, schema, handler and status of a success are read from its routes. What is not plainly
+well-formed (another path, method or kind of content, a body that the schema refuses) goes the framework's way, body and
+all, and gets its answer; so there is one place that says what is wrong with a request.
 """
 
 from __future__ import annotations

@@ -74,7 +74,7 @@ def make_promise(settings: Settings) -> Mechanism:
 
 
 def check_keys(settings: Settings) -> None:
-    """Refuse keys that nobody could be served with.
+    """Raise if keys cannot be used.
 
     Raises:
       InvalidInput: one is missing, weak or no key.
@@ -85,10 +85,10 @@ def check_keys(settings: Settings) -> None:
 
 
 def require_shuffler(settings: Settings, configuration: PublicConfiguration) -> None:
-    """Refuse the shuffle model without anybody who may post batches.
+    """Raise if the shuffle model has no key that may post batches.
 
     Raises:
-      InvalidInput: it is so.
+      InvalidInput: it has none.
     """
     if configuration.wire == "messages" and not Keys(settings).has("shuffler"):
         raise InvalidInput("RETICENT_SHUFFLER_KEY", "missing", "given in the shuffle model", "give the shuffler a key")
@@ -135,7 +135,7 @@ def make_context(configuration: C, settings: Settings) -> Context[C]:
 
 
 def create_app(settings: Settings, *, begin: bool = False) -> FastAPI:
-    """The application for one deployment; errors of configuration come out here, before anybody is served.
+    """The application for one deployment; errors of configuration come out here, before a user is served.
 
     This one process does everything. ``begin`` begins the deployment if its store is empty, which is otherwise refused.
     """

@@ -65,7 +65,7 @@ At = Annotated[RequestHandlers, Depends(handlers_of)]
 
 @router.post("/episodes", status_code=201, responses=documented(403, 409))
 async def open_episode(body: schemas.Open, handlers: At) -> schemas.Opened:
-    """Serve a user: her policy version is pinned until the episode ends. Repeat it with the same id at will."""
+    """Serve a user: the policy version is pinned until the episode ends. Repeat it with the same id at will."""
     return opened_answer(await handlers.admissions.join(comer(body, handlers, time.time())), handlers)
 
 
@@ -73,7 +73,7 @@ def comer(asked: schemas.Open, handlers: RequestHandlers, now: float) -> tuple[s
     """Who comes, and with which episode.
 
     Raises:
-      Refusal: the backend does not vouch for her.
+      Refusal: the backend does not vouch for the user.
     """
     if handlers.enrolment is not None:
         handlers.enrolment.require(asked.user, asked.enrolment, now)
@@ -81,7 +81,7 @@ def comer(asked: schemas.Open, handlers: RequestHandlers, now: float) -> tuple[s
 
 
 def opened_answer(opened: Opened, handlers: RequestHandlers) -> schemas.Opened:
-    """What a user is told when she comes, for the wire."""
+    """What a user is told on admission, for the wire."""
     return schemas.Opened.model_validate({**vars(opened), **handlers.constant})
 
 
@@ -100,7 +100,7 @@ async def act(episode: Episode, body: schemas.Act, handlers: At) -> schemas.Acti
 async def submit_trajectory(episode: Episode, body: schemas.Trajectory, handlers: At) -> schemas.Receipt:
     """Joint model: learn from the whole episode. Only its statistics, added to the open round's sum, are kept.
 
-    States, actions and rewards out of range are taken for the nearest ones that are not: her values are never refused.
+    States, actions and rewards out of range are taken for the nearest ones that are not: values are never refused.
     """
     submission = handlers.deployment.submissions.trajectory(
         body.token, episode, body.states, body.actions, body.rewards
@@ -110,7 +110,7 @@ async def submit_trajectory(episode: Episode, body: schemas.Trajectory, handlers
 
 @router.post("/episodes/{episode}/empty", responses=documented(404, 409, 410))
 async def submit_empty(episode: Episode, body: schemas.Empty, handlers: At) -> schemas.Receipt:
-    """Joint model: the user shows nothing of her episode; it counts, and contributes nothing."""
+    """Joint model: the user shows nothing of the episode; it counts, and contributes nothing."""
     submission = handlers.deployment.submissions.empty(body.token, episode)
     return schemas.Receipt(episode=episode, version=await handlers.submissions.join(submission))
 

@@ -62,7 +62,7 @@ class FastPath:
             return
         (schema, handler, status), given = found
         body = await _body(receive)
-        if body is None:  # whoever asked has gone
+        if body is None:  # the caller has gone
             return
         read = _read(schema, body)
         if read is None:

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Many users in one request: for an app's backend that has them anyway, a request each is most of what they cost.
 
-Members are independent: each gets, in her place, the answer that she would have got by herself, and whoever is refused
-keeps nobody from being admitted or counted. That holds for a member's *form* too: members are read one by one
-(:mod:`reticent.service.http.members`), so that what one user's app makes of her episode changes no other's answer, nor the
+Members are independent: each gets, at its position, the answer of a request of its own, and a refused member does
+not keep others from being admitted or counted. That holds for a member's *form* too: members are read one by one
+(:mod:`reticent.service.http.members`), so that the form of one member changes no other's answer, nor the
 status of the request. Only a body that is no list of 1 to 256 members and a store that fails concern the whole group; it
 may be sent again then, as every request may.
 """
@@ -60,7 +60,7 @@ async def submit_reports(body: schemas.Reports, handlers: At) -> schemas.Receipt
 def _comer(
     handlers: RequestHandlers, asked: schemas.Open | InvalidInput, now: float
 ) -> tuple[str, str | None] | ReticentError:
-    """Who comes, if she may."""
+    """A user who may be admitted, or why not."""
     try:
         return asked if isinstance(asked, InvalidInput) else comer(asked, handlers, now)
     except ReticentError as refusal:

@@ -2,7 +2,7 @@
 """The gate in front of every route, before anything of a request's body is read: name, key, rate, size.
 
 A stranger costs one hash. Callers without a valid key share the bucket of their address, whatever they call themselves;
-who has one has a bucket of her own. Answers to a key are for its holder: no cache may keep them. Every answer has its
+a caller with one has a bucket of its own. Answers to a key are for its holder: no cache may keep them. Every answer has its
 request's id, and whatever goes wrong inside, no stack trace gets out.
 """
 

@@ -108,7 +108,7 @@ def transparency(
     after: Annotated[int, Query(ge=0, le=schemas.INDEX)] = 0,
     limit: Annotated[int, Query(ge=1, le=public_views.PAGE)] = public_views.PAGE,
 ) -> schemas.Transparency:
-    """The signed chain of everything published, for anybody to check; needs no key."""
+    """The signed chain of everything published, for anyone to check; needs no key."""
     return schemas.Transparency(**public_views.transparency(deployment, after, limit))
 
 

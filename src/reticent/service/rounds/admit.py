@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Admissions: users who come within a moment are admitted in one transaction, each as if she had come alone.
+"""Admissions: users who come within a moment are admitted in one transaction, each as if alone.
 
 A group is decided member by member: who has come before, who has contributed, how much room there is. Those who are not
 admitted write nothing, so none of them stands in the way of the others; those who are get places in the order in which they
@@ -27,7 +27,7 @@ from reticent.service.store import records
 
 
 class Arrival(NamedTuple):
-    """Who comes, by her stored name, and the id of her episode."""
+    """A user who comes, by stored name, and the id of the episode."""
 
     user: str
     episode: str
@@ -35,11 +35,11 @@ class Arrival(NamedTuple):
 
 @dataclasses.dataclass(frozen=True)
 class Opened:
-    """What a user is told when she comes. ``reason`` says why she is served without being learned from.
+    """What a user is told on admission. ``reason`` says why the user is served without being learned from.
 
-    ``round`` and ``place`` are hers, both 0-based and public: they follow from the order of admissions, and decide what she
-    is served of a version and how many coins she flips with a shuffler. ``reference`` is the version that her round's
-    contributions refer to, if they do. A user who is not learned from has none of these.
+    ``round`` and ``place`` are the user's, both 0-based and public: they follow from the order of admissions, and
+    decide what part of a version the user is served and how many coins a device flips with a shuffler. ``reference`` is
+    the version that the round's contributions refer to, if they do. A user who is not learned from has none of these.
     """
 
     episode: str
@@ -62,7 +62,7 @@ class _NoRoom(Exception):
 
 
 class _TooSoon(Exception):
-    """Ends the transaction of a user whose next place would be too near to her earlier ones."""
+    """Ends the transaction of a user whose next place would be too near to an earlier one."""
 
 
 class Admissions:
@@ -73,7 +73,7 @@ class Admissions:
         self._used_up = False
 
     def admit(self, user: str, episode: str | None = None) -> Opened:
-        """Serve a user, and learn from her if she has not contributed and K users have not been admitted.
+        """Serve a user, and learn from the user who has not contributed while fewer than K users have been admitted.
 
         Raises:
           Refusal: ``episode`` is another user's.
@@ -84,7 +84,7 @@ class Admissions:
         return answer
 
     def admit_all(self, users: Sequence[tuple[str, str | None]]) -> list[Opened | Refusal]:
-        """:meth:`admit` for all who came together, in their order; a refusal is her answer who gets it.
+        """:meth:`admit` for all who came together, in their order; a refusal is the answer of the one member who gets it.
 
         Who is in the group twice, by name or by episode, is asked again after the first time is committed: a retry.
         """
@@ -100,7 +100,7 @@ class Admissions:
         """Answers for arrivals no two of which share a user or an episode."""
         answers: dict[Arrival, Opened | Refusal] = {}
         entering = list(group)
-        # Where users return, whether she may come depends on the round that she would be in: one at a time.
+        # Where users return, whether a user may come depends on the round of the next place: one at a time.
         size = most = 1 if self.context.returning.active else len(entering)
         while entering and size:
             if (
@@ -110,7 +110,7 @@ class Admissions:
                 entering = [one for one in entering if one not in answers]
             if not entering:
                 break
-            if self.context.inline:  # after they were asked: the last round does not end because somebody came too late
+            if self.context.inline:  # after they were asked: the last round does not end because a user came too late
                 self._closing.seal_if_full()
                 self._advance()
             try:
@@ -119,8 +119,8 @@ class Admissions:
                 size = min(full.room, most)
                 continue
             except _TooSoon:
-                pass  # undone; she is told below
-            except IntegrityError:  # undone as a whole: somebody's id was taken elsewhere meanwhile; one by one, then
+                pass  # undone; the user is told below
+            except IntegrityError:  # undone as a whole: an id was taken elsewhere meanwhile; one by one, then
                 if size > 1:
                     size = 1
                     continue
@@ -132,7 +132,7 @@ class Admissions:
         return [answers.get(one, collided) for one in group]
 
     def _enter(self, group: Sequence[Arrival]) -> dict[Arrival, Opened]:
-        """Admit in one transaction whoever of a group can be; the others have written nothing.
+        """Admit in one transaction all of a group who can be; the others have written nothing.
 
         Their own rows come first and the deployment's, at which all admissions queue, as late as possible.
         """
@@ -162,7 +162,7 @@ class Admissions:
                 if not self.context.returning.admits(tx, one.user, begun):
                     raise _TooSoon
                 self.context.returning.admitted(tx, one.user, one.episode, begun)
-                if place == 0:  # the first of a round fixes what it refers to, though she may be a control herself
+                if place == 0:  # the first of a round fixes what it refers to, though this user may be a control
                     records.set_reference(tx, begun, version)
             references = self._references(tx, (begun for begun, _ in places))
         if number > clock.open_round:
@@ -173,7 +173,7 @@ class Admissions:
         }
 
     def _pinned(self, version: int, number: int, place: int) -> int:
-        """What the user at this place is served, of whom ``version`` is served to all but controls."""
+        """What the user at this place is served; ``version`` is served to all but controls."""
         controls = self.context.control_places(number)
         return (
             version
@@ -225,7 +225,7 @@ class Admissions:
         return answers
 
     def _known(self, tx: Connection, group: Sequence[Arrival]) -> dict[Arrival, Any]:
-        """The rows of those whose episodes were admitted before, also if they were erased since and are nobody's."""
+        """The rows of those whose episodes were admitted before, also if they were erased since and are no user's."""
         erased = {one: self.context.secrets.erased(one.episode) for one in group}
         rows = records.episodes(tx, [*(one.episode for one in group), *erased.values()])
         found = {one: rows.get(one.episode, rows.get(erased[one])) for one in group}
@@ -249,7 +249,7 @@ class Admissions:
 
 
 def _first_of_each(asked: Sequence[Arrival], waiting: Sequence[int]) -> tuple[list[int], list[int]]:
-    """Those of ``waiting`` before whom neither their user nor their episode occurs, and the others."""
+    """Those of ``waiting`` whose user and episode do not occur before them, and the others."""
     seen: set[str] = set()
     first: list[int] = []
     later: list[int] = []

@@ -77,8 +77,8 @@ class Closing:
                 if clock.open_round < context.releases:
                     self.seal(tx, clock.open_round)
                 records.change_deployment(tx, finished=True)
-        # Apart from it: a submission holds its episode and waits for the round, so nobody may hold the round and wait
-        # for episodes. One that comes between the two finds the deployment finished.
+        # Apart from it: a submission holds its episode and waits for the round, so no process may hold the round and
+        # wait for episodes. One that comes between the two finds the deployment finished.
         with context.store.write() as tx:
             records.expire_before(tx, None)
 

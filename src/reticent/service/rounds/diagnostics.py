@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a published version's release says about its signal and its value, as plain values for whoever shows them.
+"""Diagnostics computed from releases: signal and value of a published version, as plain values for display.
 
 Only published numbers are read: the version's billboard and the release before it, never a sum or the agent's state.
 """

@@ -67,7 +67,7 @@ def ledger(deployment: Frontend, after: int = 0, limit: int = PAGE) -> dict[str,
     """What was released when, and what it has cost each user so far: ``limit`` entries after round ``after``."""
     configuration, guarantee = deployment.configuration, deployment.configuration.public_guarantee
     first, end = min(after, deployment.releases), min(after + limit, deployment.releases)
-    with deployment.store.read() as tx:  # what is released and not yet published is nobody's to see
+    with deployment.store.read() as tx:  # what is released and not yet published is not public
         digests = records.digests(tx, first, min(end, int(records.deployment(tx).served_version)))
     return {
         "epsilon": guarantee.epsilon,

@@ -3,7 +3,7 @@
 
 * *Release* draws the round's noise and stores what comes of it in one transaction; the noise itself is nowhere. With a
   shuffler a sealed round waits for its batch, up to a deadline (:mod:`reticent.service.rounds.batches`).
-* *Publication* stores the plan, a function of releases; whoever comes first wins, and all workers serve what is stored.
+* *Publication* stores the plan, a function of releases; the first process wins, and all workers serve what is stored.
 
 Any process may do any of it at any time, several at once, and be killed in the middle: each step is a transaction that
 checks under the row's lock whether it is still to be done.

@@ -3,8 +3,8 @@
 
 Each member of a group is decided by itself, under the lock of its own episode: counted before (a retry, same answer),
 expired, or to be counted. What the latter add is summed as integers and added to the open round's sum in one step, which is
-the same sum as one by one. A member that is refused adds nothing and keeps nobody from being counted. Receipts are given
-after the commit.
+the same sum as one by one. A member that is refused adds nothing and does not keep others from being counted. Receipts
+are given after the commit.
 """
 
 from __future__ import annotations
@@ -80,7 +80,7 @@ class Submissions:
         """Learn from a report that was noised on the device, in units of the grid; says its version.
 
         ``reference`` is the version that it was formed under. If the round that counts it refers to another one by now,
-        it counts and contributes nothing: nobody may ask for a second report.
+        it counts and contributes nothing: a second report must not be asked for.
 
         Raises:
           InvalidInput, Refusal: it was not counted, and nothing was changed.
@@ -97,7 +97,7 @@ class Submissions:
         return Submission(pinned, self.context.configuration.played(Sent(states, actions, rewards), pinned.place))
 
     def trajectories(self, several: Sequence[tuple[str, str, Sent]]) -> list[Submission | ReticentError]:
-        """:meth:`trajectory` of several, each by token, episode and what was sent; whoever is refused is told why.
+        """:meth:`trajectory` of several, each by token, episode and what was sent; a refused member is told why.
 
         Members are formed one by one, always: there is no way that is taken only if one of them is malformed.
         """
@@ -193,7 +193,7 @@ class Submissions:
         raise _Stopped
 
     def _neither_here_nor_erased(self, tx: Connection, tokens: Sequence[EpisodeToken]) -> list[EpisodeToken]:
-        """Those of episodes that nobody here has seen; the others' were erased, which proves nothing of the store."""
+        """Tokens of episodes unknown to the store; the others were erased, which proves nothing about the store."""
         if not tokens:
             return []
         stand_ins = {token: self.context.secrets.erased(token.episode) for token in tokens}

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The statements of an erasure: a tombstone for a user, and her episodes made nobody's."""
+"""The statements of an erasure: a tombstone for a user, whose episodes become no user's."""
 
 from __future__ import annotations
 
@@ -31,13 +31,13 @@ def bury(tx: Connection, name: str, bound: int) -> None:
 
 
 def disown(tx: Connection, name: str, stand_in: Callable[[str], str]) -> int:
-    """Make a user's episodes nobody's and forget her visits; says how many there were. ``stand_in`` replaces an id.
+    """Make a user's episodes no user's and delete the visits; says how many there were. ``stand_in`` replaces an id.
 
     What stays of an episode is the number of its admission and the version that was served: public numbers, of which
     rounds are made up. Rows are locked in the order of ids, as submissions do.
     """
-    hers = sa.select(EPISODES.c.id).where(EPISODES.c.user == name).order_by(EPISODES.c.id).with_for_update()
-    identities = [str(identity) for (identity,) in tx.execute(hers)]
+    own = sa.select(EPISODES.c.id).where(EPISODES.c.user == name).order_by(EPISODES.c.id).with_for_update()
+    identities = [str(identity) for (identity,) in tx.execute(own)]
     for identity in identities:
         nobodys = {"id": stand_in(identity), "user": NOBODY, "expires_at": 0.0, "state": "erased"}
         tx.execute(sa.update(EPISODES).where(EPISODES.c.id == identity).values(**nobodys))

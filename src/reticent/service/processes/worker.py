@@ -7,7 +7,9 @@ Imports are what a worker weighs; ``tests/service/test_service_workers.py`` says
 from __future__ import annotations
 
 import json
+import multiprocessing
 import os
+import signal
 import threading
 import warnings
 from pathlib import Path
@@ -97,10 +99,24 @@ class PlannerNotifier:
 def create_worker() -> FastAPI:
     """The application of one of several workers, by what :func:`reticent.service.http.app.tell_workers` left."""
     take_short_turns()
+    _end_with_parent()
     warnings.simplefilter("ignore", DevelopmentSecrets)  # the command has said it
     told = json.loads(os.environ[CONFIG])
     home = Path(told.pop("home"))
     return make_worker(chosen_settings(Path(told.pop("config")), **told), home)
+
+
+def _end_with_parent() -> None:
+    """End this worker if the command that serves is gone, also if it was killed: it would keep the port, and admit users
+    whose rounds no planner releases."""
+    parent = multiprocessing.parent_process()
+    if parent is not None:
+
+        def wait() -> None:
+            parent.join()
+            os.kill(os.getpid(), signal.SIGTERM)  # those who wait are answered first
+
+        threading.Thread(target=wait, name="reticent-parent", daemon=True).start()
 
 
 def make_worker(settings: Settings, home: Path) -> FastAPI:

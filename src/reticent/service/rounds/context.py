@@ -66,8 +66,12 @@ class Context(Generic[C_co]):
     returning: Returning = dataclasses.field(init=False)
 
     def __post_init__(self) -> None:
-        self.plans = PublishedPlans(self.store, self.configuration)
+        self.plans = PublishedPlans(self.store, self.configuration, self._sign)
         self.returning = Returning(self.configuration.public_guarantee.participation)
+
+    def _sign(self, content: bytes) -> bytes:
+        """The signature of an entry of the ledger chain, with the secrets of now: they change when the store is set up."""
+        return self.secrets.sign_entry(content)
 
     @property
     def contributions(self) -> int:

@@ -4,9 +4,9 @@ docs/theory/elimination.md.
 
     python benchmarks/elimination.py --users 100000 --seeds 8 --out docs/pictures/elimination.png
 
-The price of privacy at k users is regret(ε) − regret(∞) after k of the run's K users, the same seeds in both. ε = ∞ is the
-learner without clip and noise (``elimination``, ``score-vi``); the paper's algorithm has none with the same rounds, so that ε =
-1 000 stands for it there. Defaults everywhere.
+The price of privacy at k users is regret(ε) − regret(∞) after k of the run's K users, the same seeds in both. ε = ∞ is
+the learner without clip and noise (``elimination``, ``score-vi``); the paper's algorithm has none with the same rounds, so
+that ε = 1000 stands for it there. Defaults everywhere.
 """
 
 from __future__ import annotations

@@ -14,13 +14,16 @@ import sys
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from reticent import agents, audit, privacy, worlds
     from reticent.agents import make_agent
     from reticent.experiments.play import PlayResult, play
     from reticent.experiments.result import RunResult
     from reticent.experiments.run import run
     from reticent.experiments.saved import Saved, load, save
+    from reticent.service.embedded import DeployedAgent
     from reticent.simulation.simulate import Curves, simulate
     from reticent.worlds import make_world
+    from reticent.worlds.blend import blend
 
 __version__ = "0.2.0"
 
@@ -33,9 +36,11 @@ if "gymnasium" in sys.modules:
 # Imported when first used: `import reticent` and the command's help must not wait for JAX.
 _HOMES = {
     "Curves": "reticent.simulation.simulate",
+    "DeployedAgent": "reticent.service.embedded",
     "PlayResult": "reticent.experiments.play",
     "RunResult": "reticent.experiments.result",
     "Saved": "reticent.experiments.saved",
+    "blend": "reticent.worlds.blend",
     "load": "reticent.experiments.saved",
     "make_agent": "reticent.agents",
     "make_world": "reticent.worlds",
@@ -45,27 +50,37 @@ _HOMES = {
     "simulate": "reticent.simulation.simulate",
 }
 
+_PACKAGES = ("agents", "audit", "privacy", "worlds")
+
 __all__ = [
     "Curves",
+    "DeployedAgent",
     "PlayResult",
     "RunResult",
     "Saved",
     "__version__",
+    "agents",
+    "audit",
+    "blend",
     "load",
     "make_agent",
     "make_world",
     "play",
+    "privacy",
     "run",
     "save",
     "simulate",
+    "worlds",
 ]
 
 
 def __getattr__(name: str) -> Any:
+    if name in _PACKAGES:
+        return importlib.import_module(f"reticent.{name}")
     if name not in _HOMES:
         raise AttributeError(f"module 'reticent' has no attribute {name!r}")
     return getattr(importlib.import_module(_HOMES[name]), name)
 
 
 def __dir__() -> list[str]:
-    return sorted({*globals(), *__all__})
+    return sorted(__all__)

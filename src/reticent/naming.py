@@ -27,13 +27,13 @@ class OneOf:
     names: Iterable[str]
 
 
-def split(spec: str) -> tuple[str, dict[str, str]]:
-    """Split ``name:key=value,...`` into the name and its raw options.
+def split(spec: object) -> tuple[str, dict[str, str]]:
+    """Split ``name:key=value,...``, or an object whose string is of that form, into the name and its raw options.
 
     >>> split("random-blend:states=20,seed=0")
     ('random-blend', {'states': '20', 'seed': '0'})
     """
-    name, _, rest = spec.strip().partition(":")
+    name, _, rest = str(spec).strip().partition(":")
     options: dict[str, str] = {}
     for part in filter(None, (piece.strip() for piece in rest.split(","))):
         key, equals, value = part.partition("=")
@@ -130,7 +130,7 @@ class Registry(Generic[T]):
             raise UnknownName(self.kind, name, sorted(self._entries))
         return self._entries[name]
 
-    def make(self, spec: str, *positional: Any, **overrides: Any) -> T:
+    def make(self, spec: object, *positional: Any, **overrides: Any) -> T:
         """Build from ``name:key=value``; ``overrides`` fill options the spec leaves open (None means not given)."""
         name, raw = split(spec)
         entry = self.find(name)

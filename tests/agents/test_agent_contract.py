@@ -34,6 +34,7 @@ EPISODES = 40
 VARIANTS = {
     "ucrl-vtr": ["replan=epoch"],
     "private-linopt-vi": ["trust=local", "trust=shuffle", "calibration=paper,counter=tree"],
+    "private-elimination": ["trust=local", "trust=shuffle", "calibration=theorem,oracle=lattice,candidates=30"],
     "private-linucb": ["noise=wishart", "trust=shuffle"],
     "ucbvi": ["bonus=bernstein"],
     "private-ucb-vi": ["trust=local", "law=laplace,counter=tree,pool=false"],

@@ -135,8 +135,9 @@ def test_messages_are_formed_under_the_reference_of_her_own_round(
     monkeypatch.setattr(messages, "_uniforms", np.zeros)
     with (
         running_service(tmp_path, world=WORLD, agent=agent("shuffle"), episodes=USERS, rate_limit=0) as url,
-        Shuffler(Connection(url, SHUFFLER_KEY)) as shuffler,
-        Client(url, APP_KEY, shuffler=shuffler) as client,
+        # A round's end compiles its programs. On a busy machine that takes longer than the ten seconds of a request.
+        Shuffler(Connection(url, SHUFFLER_KEY, timeout=120, deadline=300)) as shuffler,
+        Client(url, APP_KEY, shuffler=shuffler, timeout=120, deadline=300) as client,
     ):
         rules = client.model.rules
         assert shuffler.post_due() == []

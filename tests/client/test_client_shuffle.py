@@ -49,10 +49,10 @@ class Recorder:
         self.taken: list[tuple[int, int, np.ndarray, np.ndarray]] = []
         self.onward = onward
 
-    def __call__(self, number: int, within: int, ones: np.ndarray, sent: np.ndarray) -> None:
+    def __call__(self, number: int, within: int, ones: np.ndarray, sent: np.ndarray, restores: int) -> None:
         self.taken.append((number, within, ones, sent))
         if self.onward is not None:
-            self.onward(number, within, ones, sent)
+            self.onward(number, within, ones, sent, restores)
 
 
 def play(client: Client, user: int, submits: bool = True) -> tuple[Any, Trajectory]:
@@ -258,18 +258,18 @@ def test_a_batch_is_fixed_before_it_is_sent_and_a_lost_answer_changes_nothing(ur
         with Client(url, APP_KEY, shuffler=recorder) as client:
             for user in range(3):
                 play(client, user)
-            with pytest.raises(ServiceError) as refused:
-                shuffler.finish(0)  # the fourth user has not come yet
-            assert refused.value.name == "round-open"
-            with pytest.raises(InvalidInput, match="fixed"):
-                play(client, 3)
-            proxy.faults.append(LOSE_ANSWER)
+            with pytest.raises(InvalidInput, match="admitted and recorded"):
+                shuffler.finish(0)  # the fourth user has not come yet; nothing leaves, and nothing is fixed
+            episode, _ = play(client, 3, submits=False)
+            proxy.faults.extend([None, LOSE_ANSWER])  # it looks first, and then it posts
             shuffler.finish(0)
+            with pytest.raises(InvalidInput, match="fixed"):
+                episode.submit()
             assert client.status()["version"] == 1
             shuffler(*recorder.taken[0])  # a device that repeats itself
             assert client.status()["version"] == 1
-        early, lost, again = (post.content for post in proxy.posts("/batches"))
-        assert early == lost == again
+        lost, again = (post.content for post in proxy.posts("/batches"))
+        assert lost == again
 
 
 def test_the_shuffler_adds_up_from_many_threads(url: str, shuffler: Shuffler) -> None:

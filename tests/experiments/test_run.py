@@ -226,7 +226,7 @@ def test_a_place_that_cannot_be_written_to_is_found_out_first(tmp_path):
 
 def test_an_unnamed_world_needs_a_number_of_episodes():
     with pytest.raises(InvalidInput, match="episodes is None"):
-        reticent.run(make_world(TINY), ["oppo"])
+        reticent.run(dataclasses.replace(make_world(TINY), name="of my own"), ["oppo"])
 
 
 # -- bands -------------------------------------------------------------------------------------------------------------

@@ -6,12 +6,14 @@ from __future__ import annotations
 import contextlib
 import tempfile
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 from durable import SECRET
 from examinations import Examination, _named
 from real_path import MODEL
+from restored_shuffle import Joined, lost_after_a_batch_left, lost_while_messages_wait
 
 from reticent.errors import InvalidInput, ReticentError
 from reticent.privacy.noise import SecureNoise
@@ -19,43 +21,15 @@ from reticent.service.mechanism import make_mechanism
 from reticent.service.rounds import public_views
 from reticent.service.rounds.context import Context
 from reticent.service.rounds.deployment import Deployment
-from reticent.service.rounds.refusals import Refusal
 from reticent.service.secrets import Secrets
 from reticent.service.store import records
 from reticent.service.store.engine import Store
 from reticent_client import ServiceError, Shuffler
-from reticent_wire.arrays import from_json
 from reticent_wire.shuffling import Tally, tally_of
 
 USERS, SIZE = 12, 4
 REGRESSIONS = "private-linopt-vi:trust=shuffle,first=4,growth=1,epsilon=20"
 FLAGSHIP = "private-score-vi:trust=shuffle,first=0.4,growth=1,epsilon=20"
-
-
-class Joined:
-    """A shuffler's connection to a deployment in this process; keeps what was posted, and after how many admissions."""
-
-    def __init__(self, service: Deployment) -> None:
-        self.service = service
-        self.posted: list[tuple[int, dict[str, Any]]] = []
-
-    def get(self, path: str) -> dict[str, Any]:
-        return public_views.status(self.service) if path == "/v1/status" else public_views.model(self.service)
-
-    def post(self, path: str, content: dict[str, Any]) -> dict[str, Any]:
-        self.posted.append((int(self.service.clock()[0].admitted), content))
-        shape = self.service.mechanism.noise_scale.shape
-        ones, messages = (from_json(part, content[part], dtype="<i8", shape=shape) for part in ("ones", "messages"))
-        try:
-            self.service.submit_batch(content["batch"], content["round"], content["users"], ones, messages)
-        except InvalidInput as wrong:
-            raise ServiceError(422, name="invalid-input", detail=str(wrong)) from None
-        except Refusal as refused:
-            raise ServiceError(refused.status, name=refused.kind, detail=str(refused)) from None
-        return {}
-
-    def close(self) -> None:
-        """Nothing is open."""
 
 
 @contextlib.contextmanager
@@ -188,4 +162,17 @@ def lost() -> Examination:
     return _named(examine, "device", {"shuffler": "lost"})
 
 
-SILENCE, DUMMIES, RESTART, LOST = silence(), dummies(), restart(), lost()
+def restored() -> Examination:
+    """The service's disk is lost and restored: every user is in one batch at most of all that ever leave the shuffler."""
+
+    def examine() -> list[str]:
+        findings = []
+        for number, lose in enumerate((lost_while_messages_wait, lost_after_a_batch_left)):
+            with tempfile.TemporaryDirectory() as where:
+                findings += lose(Path(where), f"sqlite:///{where}/{number}.db")
+        return findings
+
+    return _named(examine, "device", {"shuffler": "restored"})
+
+
+SILENCE, DUMMIES, RESTART, LOST, RESTORED = silence(), dummies(), restart(), lost(), restored()

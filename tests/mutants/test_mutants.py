@@ -13,6 +13,7 @@ import pytest
 import rare_mutants  # noqa: F401  (likewise)
 import returning_mutants  # noqa: F401  (likewise)
 import score_mutants  # noqa: F401  (likewise)
+import semantic_mutants  # noqa: F401  (likewise)
 import shuffler_mutants  # noqa: F401  (likewise)
 import untrusted_service_mutants  # noqa: F401  (likewise)
 from examinations import Examination

@@ -87,9 +87,12 @@ def crashed() -> list[str]:
             left.append(Budget(path).left("ann"))
             return None
 
-        with serving(answer) as (url, _), Client(url, "key", budget=Budget(path), deadline=0.2) as client:
-            with contextlib.suppress(ReticentError):
-                _played(client)
+        with (
+            serving(answer) as (url, _),
+            Client(url, "key", budget=Budget(path), deadline=0.2) as client,
+            contextlib.suppress(ReticentError),
+        ):
+            _played(client)
         return ["a report leaves before its charge is on the disk"] if left != [0] * max(1, len(left)) else []
 
 
@@ -97,13 +100,13 @@ def crashed() -> list[str]:
 def several() -> list[str]:
     """ε is demanded of all reports together: three cost more than one."""
     epsilon = report_epsilon(SCORE, 1e-5)
-    with serving(admitting(SCORE)) as (url, _):
-        with Client(url, "key", epsilon=epsilon, budget=Budget.in_memory(reports=3)) as client:
-            try:
-                _played(client)
-            except ReticentError:
-                return []
-            return ["three reports leave for the epsilon of one"]
+    budget = Budget.in_memory(reports=3)
+    with serving(admitting(SCORE)) as (url, _), Client(url, "key", epsilon=epsilon, budget=budget) as client:
+        try:
+            _played(client)
+        except ReticentError:
+            return []
+        return ["three reports leave for the epsilon of one"]
 
 
 @_device("missing values")
@@ -126,13 +129,13 @@ def planted() -> list[str]:
     for wrong in (99.0, float("nan")):
         curious = np.zeros((3, 4))
         curious[1, 1] = wrong
-        with serving(admitting(SCORE, _divided(curious=curious))) as (url, _):
-            with Client(url, "key", budget=Budget.in_memory()) as client:
-                try:
-                    client.episode("ann").open()
-                except ReticentError:
-                    continue
-                findings.append("a planted action is found by those who come to its state")
+        board, budget = _divided(curious=curious), Budget.in_memory()
+        with serving(admitting(SCORE, board)) as (url, _), Client(url, "key", budget=budget) as client:
+            try:
+                client.episode("ann").open()
+            except ReticentError:
+                continue
+            findings.append("a planted action is found by those who come to its state")
     return findings
 
 
@@ -141,21 +144,24 @@ def placed() -> list[str]:
     """Whose plan a device acts by, and whose values its report is made of."""
     findings, board = [], _divided()
     with pytest.MonkeyPatch.context() as quiet:
-        quiet.setattr(discrete_gaussian, "draw", lambda scale, grid: np.zeros(scale.shape, np.int64))
+        quiet.setattr(discrete_gaussian, "draw", lambda scale, _: np.zeros(scale.shape, np.int64))
         for place in (0, 3):
-            with serving(admitting(SCORE, board, place=place)) as (url, sent):
-                with Client(url, "key", budget=Budget.in_memory()) as client:
-                    with client.episode("ann") as episode:
-                        taken = []
-                        for step in range(3):
-                            taken.append(episode.act(STATES[step]))
-                            episode.observe(0.5, STATES[step + 1])
-                        seen = episode.trajectory._replace(place=place)
-                    plan = board.report["curious"] if place < 2 else board.policy
-                    if taken != [int(plan[step, STATES[step]]) for step in range(3)]:
-                        findings.append("a device acts by another place than its own")
-                    if not np.array_equal(_reported(sent[-1]), SCORE.steps(board, seen).ravel()):
-                        findings.append("a report is formed for another place than its own")
+            budget = Budget.in_memory()
+            with (
+                serving(admitting(SCORE, board, place=place)) as (url, sent),
+                Client(url, "key", budget=budget) as client,
+            ):
+                with client.episode("ann") as episode:
+                    taken = []
+                    for step in range(3):
+                        taken.append(episode.act(STATES[step]))
+                        episode.observe(0.5, STATES[step + 1])
+                    seen = episode.trajectory._replace(place=place)
+                plan = board.report["curious"] if place < 2 else board.policy
+                if taken != [int(plan[step, STATES[step]]) for step in range(3)]:
+                    findings.append("a device acts by another place than its own")
+                if not np.array_equal(_reported(sent[-1]), SCORE.steps(board, seen).ravel()):
+                    findings.append("a report is formed for another place than its own")
     return findings
 
 

@@ -20,8 +20,8 @@ PREDICTABLE = "was asked by reticent_"
 
 QUICK |= {
     "default-budget-in-memory", "charged-after-sending", "promise-of-one-report-of-three", "missing-value-stops-the-device",
-    "explorers-plan-unchecked", "first-state-for-the-place", "report-under-the-served-version", "clipped-values-counted-aloud",
-    "redraw-from-random", "coarse-grid-for-nothing",
+    "explorers-plan-unchecked", "first-state-for-the-place", "report-under-the-served-version",
+    "clipped-values-counted-aloud", "redraw-from-random", "coarse-grid-for-nothing",
 }  # fmt: skip
 
 

@@ -278,7 +278,7 @@ def test_bad_input_is_named() -> None:
 def test_a_predictable_generator_is_found_where_secure_noise_is_drawn(monkeypatch: pytest.MonkeyPatch) -> None:
     for draw in (
         lambda scale, size: np.random.default_rng().normal(0, scale, size).round().astype(np.int64),
-        lambda scale, size: np.random.normal(0, scale, size).round().astype(np.int64),
+        lambda scale, size: np.random.normal(0, scale, size).round().astype(np.int64),  # noqa: NPY002
     ):
         monkeypatch.setattr(noise_module, "_discrete_gaussian", draw)
         with pytest.raises(PredictableEntropy, match=r"asked by reticent\.privacy\.noise"):

@@ -8,7 +8,6 @@ import time
 from pathlib import Path
 
 import pytest
-
 from run_readme import ROOT, Command, Failed, Terminal, check_replay, check_users, commands, stated_figures
 
 PAGE = (ROOT / "README.md").read_text(encoding="utf-8")

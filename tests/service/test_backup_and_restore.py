@@ -113,6 +113,31 @@ def test_restored_after_later_releases_the_store_is_that_of_the_last_publication
     assert ledger_chain.examine(told["entries"], told["public_key"], head=before[0]["head"]) == []
 
 
+@pytest.mark.parametrize("copy", ["a backup", "the journal"])
+def test_restored_over_a_live_store_no_sum_that_was_not_released_is_kept(
+    tmp_path: Path, database: str, copy: str
+) -> None:
+    """`--replace` over a store that is as it should be: the rounds of both states are there, and begin from nothing."""
+    service = begin(tmp_path, database, inline=False)
+    serve(service, range(4))
+    service.advance()
+    serve(service, range(4, 5))
+    service.advance()
+    serve(service, range(5, 11))  # round 1 is sealed and waits, round 2 is open
+    assert total(service, 1).any()
+    assert total(service, 2).any()
+    file = copied(service, tmp_path / "copy") if copy == "a backup" else None
+    service.store.close()
+    found = put_back(tmp_path, database, file, replace=True)
+    assert found.releases == 1
+    service = begin(tmp_path, database, inline=False)
+    with service.store.read() as tx:
+        unreleased = records.unreleased(tx)
+    assert sorted(row.number for row in unreleased) == ([1, 2] if copy == "a backup" else [1])
+    for row in unreleased:
+        assert not service.context.total(row.number, row.total).any()
+
+
 def test_who_came_before_the_backup_is_remembered_though_the_sum_is_lost(tmp_path: Path, database: str) -> None:
     service = begin(tmp_path, database)
     serve(service, range(6))  # one release, and two users in the open round
@@ -405,4 +430,4 @@ def test_a_round_whose_batch_was_lost_with_the_store_is_released_as_coins_alone(
     assert np.count_nonzero(release) > 0.8 * np.count_nonzero(service.mechanism.noise_scale)
     rules = service.mechanism.batches
     with pytest.raises(Refusal, match="one batch"):
-        service.submit_batch("f" * 32, 0, 4, *rules.silent(0, range(4)))
+        service.submit_batch("f" * 32, 0, 4, *rules.silent(0, range(4)), restores=1)

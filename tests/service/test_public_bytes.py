@@ -35,7 +35,8 @@ ARRAY = {"dtype", "shape", "data"}
 FIELDS: dict[str, set[str]] = {
     "/v1/status": {
         "version", "served_version", "admitted", "episodes", "rounds", "releases", "round_ends", "open_round",
-        "lost_rounds", "canaries", "learning", "halted", "fallback", "control_share", "control_version",
+        "lost_rounds", "restores", "recorded",
+        "canaries", "learning", "halted", "fallback", "control_share", "control_version",
         "finished", "trust", "agent", "world", "method", "counter", "contributions", "pan_private", "epsilon", "delta",
         "epsilon_spent", "promise", "not_covered",
     },

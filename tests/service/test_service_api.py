@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import uuid
 from collections.abc import Iterator
@@ -10,7 +11,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from durable import MODEL, episode
+from durable import MODEL, episode, open_sum
 from fastapi.testclient import TestClient
 from serving import ADMIN, APP, settings
 
@@ -138,3 +139,29 @@ def test_the_stream_tells_the_status_at_once(tmp_path: Path) -> None:
     told = asyncio.run(first())
     assert told.startswith("event: status\nid: 0\ndata: {")
     assert json.loads(told.partition("\ndata: ")[2])["admitted"] == 0
+
+
+def test_one_user_through_two_app_keys_counts_once(tmp_path: Path) -> None:
+    """Who a user is does not depend on which app says so: one tombstone, one place, one contribution."""
+    second = "another app's key of the tests, long enough"
+    chosen = settings(tmp_path, app_key_sha256=[hashlib.sha256(second.encode()).hexdigest()])
+    with TestClient(create_app(chosen, begin=True)) as client:
+        service = client.app.state.deployment  # type: ignore[attr-defined]
+        opened = []
+        for headers in (APP, {"Authorization": f"Bearer {second}"}, ADMIN):
+            answer = client.post("/v1/episodes", json={"user": "ann"}, headers=headers)
+            assert answer.status_code == 201, answer.text
+            opened.append((answer.json(), headers))
+        assert [(one["learning"], one["reason"]) for one, _ in opened] == [
+            (True, None), (False, "user-already-counted"), (False, "user-already-counted"),
+        ]  # fmt: skip
+        first, _ = opened[0]
+        added = []
+        for _, headers in opened:  # the same episode through either key is one, too
+            path = f"/v1/episodes/{first['episode']}/trajectory"
+            sent = client.post(path, json={"token": first["token"], **episode(0)}, headers=headers)
+            assert sent.json()["status"] == "counted"
+            added.append(open_sum(service))
+        assert added[0].any()
+        np.testing.assert_array_equal(added[0], added[-1])
+        assert client.get("/v1/status").json()["admitted"] == 1

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from durable import deployment
+from durable import deployment, episode
 from fastapi.testclient import TestClient
 from serving import APP, settings
 
@@ -92,6 +92,59 @@ def test_the_verdict_is_in_status_metrics_and_health(tmp_path: Path, monkeypatch
         assert (health["status"], health["problems"]) == (
             "degraded", ["canaries show that the noise is smaller than promised"],
         )  # fmt: skip
+
+
+@pytest.mark.parametrize("pan_private", [False, True])
+def test_canaries_have_nobodys_sum_and_noise_of_their_own(
+    tmp_path: Path, pan_private: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A canary with the round's noise would show the users' sum as a difference, one with their sum the noise.
+
+    Over six rounds with users in them: every draw is another object with other values and enters one release, and what a
+    canary is closed with is its own draws and nothing else.
+    """
+    drawn: list[np.ndarray] = []
+    draw, close = Mechanism._draw, Mechanism.close
+    closed: list[tuple[np.ndarray, np.ndarray]] = []
+
+    def noted(self: Mechanism, prefix: tuple[int, ...]) -> np.ndarray:
+        drawn.append(draw(self, prefix))
+        return drawn[-1]
+
+    def watching(self: Mechanism, number: int, state: Any, served: Any, total: Any, noise: Any, *rest: Any) -> Any:
+        closed.append((np.array(total), np.array(noise)))
+        return close(self, number, state, served, total, noise, *rest)
+
+    service = watched(tmp_path, canaries=2, pan_private=pan_private)
+    monkeypatch.setattr(Mechanism, "_draw", noted)
+    monkeypatch.setattr(Mechanism, "close", watching)
+    for user in range(28):
+        opened = service.admit(f"user {user}")
+        service.submit_trajectory(opened.token, opened.episode, **episode(user, MODEL))
+    values = [one.tobytes() for one in drawn]
+    assert len({id(one) for one in drawn}) == len(set(values)) == len(drawn)
+    rounds = 6
+    assert len(closed) == 3 * rounds  # a round's canaries are released before it
+    canaries = [closed[index] for index in range(3 * rounds) if index % 3 < 2]
+    users = [closed[index] for index in range(2, 3 * rounds, 3)]
+    assert {total.any() for total, _ in users} == {True}
+    for total, noise in canaries:
+        if not pan_private:
+            assert not total.any()
+            assert noise.tobytes() in values
+    if pan_private:  # two draws each, which no other canary shares
+        halves = [(one + other).tobytes() for one, other in zip(drawn, drawn[1:], strict=False)]
+        assert {total.tobytes() for total, _ in canaries} <= set(halves)
+    everything = [(total + noise).tobytes() for total, noise in closed]
+    assert len(set(everything)) == len(everything)
+    of_users = {noise.tobytes() for _, noise in users}
+    if not pan_private:
+        assert of_users.isdisjoint(noise.tobytes() for _, noise in canaries)
+        assert len(of_users) == rounds
+    with service.store.read() as tx:
+        rows = tx.execute(CANARIES.select()).all()
+    shown = [np.frombuffer(row.noise, "<f8").tobytes() for row in rows]
+    assert len(set(shown)) == len(shown) == rounds
 
 
 @pytest.mark.parametrize("trust", ["local", "shuffle"])

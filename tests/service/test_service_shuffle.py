@@ -16,14 +16,16 @@ from durable import deployment
 from fastapi.testclient import TestClient
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from restored_shuffle import Restorable, lost_after_a_batch_left, lost_while_messages_wait
 from scipy.stats import chi2, norm
 from serving import APP, SHUFFLER
 from serving import settings as served
 
 from reticent.errors import InvalidInput
 from reticent.service.http.app import create_app
-from reticent.service.rounds import public_views
+from reticent.service.rounds import public_views, recorded_admissions
 from reticent.service.rounds.deployment import Deployment
+from reticent.service.rounds.refusals import Refusal
 from reticent.service.store import records
 from reticent.service.store.tables import METADATA
 from reticent.worlds.registry import make_world
@@ -320,6 +322,20 @@ def test_what_the_account_does_not_cover_is_refused(tmp_path: Path, chosen: dict
         deployment(tmp_path, **{"agent": AGENT, "model": make_world(WORLD).model, **chosen})
 
 
+def test_a_repeated_batch_waits_for_the_plan_as_the_first_one_does(
+    client: TestClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Planned inline: a shuffler whose first request timed out finds the round released when the second one is answered."""
+    service = service_of(client)
+    admit(client, range(4))
+    body, _ = batch_of(service.mechanism.batches, 0, range(4), seed=1)
+    with monkeypatch.context() as away:
+        away.setattr(service, "advance", lambda: 0)  # whoever planned was cut off
+        assert client.post("/v1/batches", json=body, headers=SHUFFLER).status_code == 200
+    assert client.post("/v1/batches", json=body, headers=SHUFFLER).status_code == 200
+    assert client.get("/v1/status").json()["version"] == 1
+
+
 def test_the_batch_survives_a_restart_and_is_planned_in_the_background(database: str) -> None:
     model = make_world(WORLD).model
     first = deployment(database, agent=AGENT, model=model, inline=False)
@@ -335,3 +351,30 @@ def test_the_batch_survives_a_restart_and_is_planned_in_the_background(database:
     np.testing.assert_array_equal(release_of(second, 0), noisy * second.mechanism.grid)
     assert second.submit_batch(body["batch"], 0, 4, *counts) == 4
     assert second.advance() == 0
+
+
+@pytest.mark.parametrize("lose", [lost_while_messages_wait, lost_after_a_batch_left])
+def test_after_a_restore_every_user_is_in_one_batch_at_most(tmp_path: Path, database: str, lose: Any) -> None:
+    assert lose(tmp_path, database) == []
+
+
+def test_a_round_is_posted_when_a_restore_would_bring_its_users_back(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Somebody is killed between the admission that fills a round and the journal: the batch waits until it is written."""
+    played = Restorable(tmp_path, f"sqlite:///{tmp_path / 'service.db'}", inline=False)
+    with monkeypatch.context() as killed:
+        killed.setattr(recorded_admissions, "record_admissions", lambda context: None)
+        for user in range(5):
+            played.come(f"user {user}")
+        assert public_views.status(played.service)["recorded"] == 0
+        assert played.shuffler.post_due() == []
+        with pytest.raises(InvalidInput, match="recorded"):
+            played.shuffler.finish(0)
+        batch = played.mechanism.batches.silent(0, range(4))
+        with pytest.raises(Refusal, match="post its batch later"):
+            played.service.submit_batch("f" * 32, 0, 4, batch.ones, batch.messages)
+    played.service.advance()
+    assert public_views.status(played.service)["recorded"] == 5
+    assert played.shuffler.post_due() == [0]
+    played.close()

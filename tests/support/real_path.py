@@ -10,6 +10,7 @@ byte, since sums are integers; and what the noise was moved by, in its own units
 from __future__ import annotations
 
 import contextlib
+import logging
 import math
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, NamedTuple, Protocol
@@ -43,6 +44,9 @@ AGENTS = {
 }
 
 KINDS = ("swap", "refusal", "malformed", "silence", "expiry", "lateness", "retries", "order")
+LOGGERS = ("reticent", "reticent_client", "reticent_wire", "uvicorn")
+"""Whose lines neighbours must have in common."""
+
 FREE = ("retries", "order")
 """Kinds that must not even move a sum."""
 
@@ -266,12 +270,40 @@ Make = Callable[[], Entry]
 
 
 class Transcript(NamedTuple):
-    """What one story left: every round's raw sum and release, and what was published, in order."""
+    """What one story left: every round's raw sum and release, what was published, in order, and what was logged."""
 
     totals: list[np.ndarray]
     releases: list[np.ndarray]
     public: list[tuple[int, Any]]
     findings: list[str]
+    logs: list[str]
+
+
+class _Lines(logging.Handler):
+    """Keeps every line that the library writes, at every level, and what its exceptions say."""
+
+    def __init__(self) -> None:
+        super().__init__(logging.NOTSET)
+        self.lines: list[str] = []
+
+    def emit(self, record: logging.LogRecord) -> None:
+        said = "" if record.exc_info is None else repr(record.exc_info[1])
+        self.lines.append(f"{record.levelname} {record.name} {record.getMessage()} {said}")
+
+
+@contextlib.contextmanager
+def logged() -> Iterator[list[str]]:
+    """What our loggers are told while this lasts, down to the last detail that a setting could show."""
+    handler, before = _Lines(), [(log, log.level) for log in map(logging.getLogger, LOGGERS)]
+    for log, _ in before:
+        log.addHandler(handler)
+        log.setLevel(1)
+    try:
+        yield handler.lines
+    finally:
+        for log, level in before:
+            log.removeHandler(handler)
+            log.setLevel(level)
 
 
 @contextlib.contextmanager
@@ -340,7 +372,7 @@ def play(
 ) -> tuple[Transcript, Mechanism]:
     """Play a story on a fresh entry; a whole one (``finished``) is looked at after every event."""
     findings: list[str] = []
-    with watched(hide, secure, findings) as (totals, releases):
+    with watched(hide, secure, findings) as (totals, releases), logged() as lines:
         entry = make()
         try:
             public = [(0, entry.public() if finished else None)]
@@ -365,7 +397,7 @@ def play(
                 public.append((len(totals), entry.public()))
         finally:
             entry.close()
-    return Transcript(totals, releases, public, findings), entry.mechanism
+    return Transcript(totals, releases, public, findings, lines), entry.mechanism
 
 
 def replay_path(make: Make, kind: str) -> list[str]:
@@ -384,6 +416,8 @@ def replay_path(make: Make, kind: str) -> list[str]:
             findings.append(f"release {number + 1} is not a function of noisy sums")
     if [seen for _, seen in first.public] != [seen for _, seen in hidden.public]:
         findings.append("what is published depends on the user")
+    if first.logs != hidden.logs:
+        findings.append("what is logged depends on the user")
     moved = np.array(first.totals) - np.array(hidden.totals)
     cost = strength_of(mechanism, moved)
     promised = mechanism.guarantee.promised_strength

@@ -259,7 +259,9 @@ export class Client {
     const { shape } = (await this.model()).rules.noiseScale;
     const ones = readIntegers("ones", content["ones"], shape);
     const messages = readIntegers("messages", content["messages"], shape);
-    await this.requireShuffler()(readInteger(content, "round"), readInteger(content, "place"), ones, messages);
+    const [round, place] = [readInteger(content, "round"), readInteger(content, "place")];
+    const restores = content["restores"] === undefined ? 0 : readInteger(content, "restores");
+    await this.requireShuffler()(round, place, ones, messages, restores);
     return { episode, status: "sent", version: readInteger(content, "version"), reference: null };
   }
 

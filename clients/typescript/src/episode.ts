@@ -56,6 +56,7 @@ export class Episode {
   private token = "";
   private round = -1;
   private reference: number | null = null;
+  private restores = 0;
   private billboard: Billboard | null = null;
   private states: number[] = [];
   private actions: number[] = [];
@@ -219,6 +220,7 @@ export class Episode {
     this.round = round;
     this.place = readInteger(opened, "place");
     this.reference = opened["reference"] == null ? null : readInteger(opened, "reference");
+    this.restores = opened["restores"] === undefined ? 0 : readInteger(opened, "restores");
   }
 
   private async form(): Promise<Submission> {
@@ -226,7 +228,7 @@ export class Episode {
     const seen: Trajectory | null = this.empty
       ? null
       : { states: [...this.states], actions: [...this.actions], rewards: [...this.rewards], place };
-    const played = { episode: this.id, token, version, round, place: place ?? -1, seen };
+    const played = { episode: this.id, token, version, round, place: place ?? -1, seen, restores: this.restores };
     const formed = await this.client.form(played, this.reference);
     // Nothing has left yet: if the place is gone, what was formed is forgotten.
     await this.client.budget.take(this.user, formed, round);

@@ -19,8 +19,15 @@ import { coinHeads, uniform53 } from "./wire/randomness.js";
 import { type ShuffleRules, type Tally, tallyOf } from "./wire/shuffle_rules.js";
 import type { Trajectory } from "./wire/trajectory.js";
 
-/** A way to the shuffler. The same place may be handed over twice and counts once. */
-export type Handover = (round: number, place: number, ones: Integers, messages: Integers) => Promise<void>;
+/**
+ * A way to the shuffler. The same place may be handed over twice and counts once.
+ *
+ * `restores` is how often the service's store had been restored when the user came: the shuffler must throw messages away
+ * that were handed over before a restore, since their users may be admitted again.
+ */
+export type Handover = (
+  round: number, place: number, ones: Integers, messages: Integers, restores: number,
+) => Promise<void>;
 
 /**
  * The messages of user `within` of round `number`; of a user who shows nothing (null), value 0 and her coins.

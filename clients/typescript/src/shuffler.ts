@@ -14,6 +14,11 @@
  * users, or when half of the next round's have come. Places that are silent then are filled with dummies, the value 0 and
  * as many fresh coins as the place has, and whoever comes later is turned away.
  *
+ * A restore of the service's store takes admissions back: a user who was admitted before it may come again and send again,
+ * and two of their vectors would be hidden by the noise for one. So messages carry how often the store had been restored
+ * when their user came; when the shuffler finds that the store was restored it throws away all that it holds; and it posts
+ * the batch of a round only once the service has recorded the round's users, so that every restore brings them back.
+ *
  * After a restart, rounds that were full when it first looked are left alone: their batch may be out already.
  */
 
@@ -45,6 +50,7 @@ export class Shuffler {
   private readonly rounds = new Map<number, Round>();
   private known: ShuffleRules | null = null;
   private looked = false;
+  private restores = 0;
 
   /** `patience` are the seconds that the last users of a round have to play and to send: a public number. */
   constructor(private readonly connection: Connection, private readonly patience = 60) {
@@ -56,13 +62,20 @@ export class Shuffler {
   /**
    * Take the messages of user `within` of round `number`, once. Nothing is posted now, whoever is the last.
    *
-   * Throws InvalidInput if the place does not exist, the messages are not as many as its user sends, or the round's
-   * batch is fixed already; nothing was added.
+   * `restores` is what the service said when the user came. Throws InvalidInput if the place does not exist, the messages
+   * are not as many as its user sends, the round's batch is fixed already, or the service's store was restored since the
+   * user came; nothing was added.
    */
-  readonly take = async (number: number, within: number, ones: Integers, messages: Integers): Promise<void> => {
+  readonly take = async (
+    number: number, within: number, ones: Integers, messages: Integers, restores = 0,
+  ): Promise<void> => {
     const rules = await this.rules();
     rules.requireTally(number, within, { ones, messages });
-    if (!this.looked) await this.look(rules);
+    if (!this.looked || restores > this.restores) await this.look(rules);
+    if (restores !== this.restores) {
+      const bound = `${this.restores}, as often as the store was restored`;
+      throw new InvalidInput("restores", restores, bound, "the place was lost with the store; do not send");
+    }
     const round = this.round(rules, number);
     if (round.places.has(within)) return;
     if (round.batch !== null || round.over) {
@@ -79,16 +92,16 @@ export class Shuffler {
    */
   async postDue(): Promise<number[]> {
     const rules = await this.rules();
-    const admitted = await this.look(rules);
+    const { admitted, recorded } = await this.look(rules);
     const now = performance.now() / 1000;
     const posted: number[] = [];
-    for (let number = 0; number < rules.roundSizes.length && rules.end(number) <= admitted; number++) {
+    for (let number = 0; number < rules.roundSizes.length && rules.end(number) <= recorded; number++) {
       const round = this.round(rules, number);
       if (round.over) continue;
       round.fullSince ??= now;
       const lastCall = rules.lastCall(number);
       if (now - round.fullSince < this.patience && (lastCall === null || admitted < lastCall)) continue;
-      await this.finish(number);
+      await this.post(rules, number);
       posted.push(number);
     }
     return posted;
@@ -101,6 +114,17 @@ export class Shuffler {
    */
   async finish(number: number): Promise<void> {
     const rules = await this.rules();
+    const end = rules.end(number);
+    const { recorded } = await this.look(rules);
+    if (recorded < end) {
+      const bound = `one whose users were admitted and recorded: ${end}, of whom ${recorded} are`;
+      throw new InvalidInput("round", number, bound, "wait for its users; postDue does");
+    }
+    await this.post(rules, number);
+  }
+
+  /** Fix and post the batch of a round whose users are recorded. */
+  private async post(rules: ShuffleRules, number: number): Promise<void> {
     const round = this.round(rules, number);
     const [users, { shape }] = [rules.size(number), rules.reach];
     if (round.batch === null) {
@@ -108,7 +132,7 @@ export class Shuffler {
         if (!round.places.has(within)) add(round, rules.silent(number, within));
       }
       round.batch = {
-        batch: randomName(), round: number, users,
+        batch: randomName(), round: number, users, restores: this.restores,
         ones: toJson({ shape, data: round.ones }), messages: toJson({ shape, data: round.messages }),
       };
     }
@@ -122,14 +146,25 @@ export class Shuffler {
     round.over = true;
   }
 
-  /** How many users the service has admitted. Rounds that are full at the first look may be out already. */
-  private async look(rules: ShuffleRules): Promise<number> {
-    const admitted = readInteger(readObject("status", await this.connection.get("/v1/status")), "admitted");
+  /**
+   * How many users the service has admitted, and how many of them every restore of its store brings back.
+   *
+   * Rounds that are full at the first look may be out already. After a restore everything begins again.
+   */
+  private async look(rules: ShuffleRules): Promise<{ admitted: number; recorded: number }> {
+    const status = readObject("status", await this.connection.get("/v1/status"));
+    const admitted = readInteger(status, "admitted");
+    const restores = status["restores"] === undefined ? 0 : readInteger(status, "restores");
+    const recorded = status["recorded"] == null ? admitted : Math.min(admitted, readInteger(status, "recorded"));
+    if (restores !== this.restores) {
+      this.rounds.clear();
+      [this.looked, this.restores] = [false, restores];
+    }
     if (!this.looked) {
       this.looked = true;
       rules.roundSizes.forEach((_, number) => (this.round(rules, number).over = rules.end(number) <= admitted));
     }
-    return admitted;
+    return { admitted, recorded };
   }
 
   private async rules(): Promise<ShuffleRules> {

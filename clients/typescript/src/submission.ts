@@ -46,6 +46,8 @@ export interface Played {
   readonly round: number;
   readonly place: number;
   readonly seen: Trajectory | null;
+  /** How often the service's store had been restored when its user came. */
+  readonly restores: number;
 }
 
 /** Joint model: the trajectory, or word that there is none to see. */
@@ -57,7 +59,7 @@ export function trajectorySubmission({ episode, token, seen }: Played): Submissi
 
 /** Local and shuffle model: what is formed under `billboard`, noised, or for the shuffler. */
 export function privateSubmission(trust: Trust, model: Model, billboard: Billboard, played: Played): Submission {
-  const { episode, token, version, round, place, seen } = played;
+  const { episode, token, version, round, place, seen, restores } = played;
   if (trust === "local") {
     const report = toJson(noisedReport(model, billboard, seen));
     return { episode, kind: "report", content: { token, report, reference: billboard.version } };
@@ -65,6 +67,6 @@ export function privateSubmission(trust: Trust, model: Model, billboard: Billboa
   if (trust !== "shuffle") throw new InvalidInput("trust", trust, "local or shuffle", "send the trajectory");
   const sent = formMessages(model, billboard, seen, round, place);
   // No token and no name: whatever could tie the numbers to a person stays here.
-  const content = { round, place, version, ones: toJson(sent.ones), messages: toJson(sent.messages) };
+  const content = { round, place, version, restores, ones: toJson(sent.ones), messages: toJson(sent.messages) };
   return { episode, kind: "messages", content };
 }

@@ -234,11 +234,11 @@ test("rules that hide nothing, and places that do not exist, are refused", () =>
 test("a shuffler fixes a batch once, of all places", async () => {
   const { model, billboard } = shuffled();
   const [known, board] = [Model.read(model), Billboard.read(billboard)];
-  let down = true;
+  let [down, admitted] = [true, 1];
   await serving(
     ({ path }) => {
       if (path === "/v1/model") return { body: model };
-      return path === "/v1/status" ? { body: { admitted: 1 } } : down ? { status: 400 } : {};
+      return path === "/v1/status" ? { body: { admitted } } : down ? { status: 400 } : {};
     },
     async (url, sent) => {
       const shuffler = new Shuffler(new Connection(url, "key"));
@@ -250,6 +250,8 @@ test("a shuffler fixes a batch once, of all places", async () => {
       await hand(0); // counts once
       await hand(1);
       await hand(3);
+      await assert.rejects(shuffler.finish(0), /admitted and recorded/); // nothing is fixed before all have come
+      admitted = 4;
       await assert.rejects(shuffler.finish(0));
       await assert.rejects(hand(2), /the round is over/);
       down = false;
@@ -261,6 +263,44 @@ test("a shuffler fixes a batch once, of all places", async () => {
       assert.equal(JSON.parse(batches[0]!).users, 4);
     },
   );
+});
+
+test("after a restore of the service's store nothing leaves that was handed over before", async () => {
+  const { model, billboard } = shuffled();
+  const known = Model.read(model);
+  const rules = known.rules.shuffle!;
+  let status = { admitted: 0, recorded: 0, restores: 0 };
+  const answer = ({ method, path }: Sent) => {
+    if (method === "POST") return { body: {} };
+    return { body: path === "/v1/status" ? status : model };
+  };
+  await serving(answer, async (url, sent) => {
+    const batches = () => sent.filter(({ path }) => path === "/v1/batches").map(({ body }) => JSON.parse(body));
+    const shuffler = new Shuffler(new Connection(url, "key"), 0);
+    assert.deepEqual(await shuffler.postDue(), []);
+    // Every message of a user is a one: how many of them a batch has says how many users' messages are in it.
+    const hand = async (place: number, restores: number) => {
+      const { messages } = formMessages(known, Billboard.read(billboard), null, 0, place);
+      await shuffler.take(0, place, messages, messages, restores);
+    };
+    await hand(0, 0);
+    await hand(1, 0);
+    status = { admitted: 0, recorded: 0, restores: 1 }; // the admissions of both are lost
+    await hand(2, 1); // who comes now brings the news
+    await assert.rejects(hand(3, 0), /lost with the store/);
+    status = { admitted: 4, recorded: 3, restores: 1 };
+    assert.deepEqual(await shuffler.postDue(), []); // a restore would forget one of its users
+    await assert.rejects(shuffler.finish(0), /admitted and recorded/);
+    status = { admitted: 4, recorded: 4, restores: 1 };
+    assert.deepEqual(await shuffler.postDue(), [0]);
+    const [batch] = batches();
+    assert.equal(batch.restores, 1);
+    const ones = readIntegers("ones", batch.ones, rules.reach.shape).data;
+    const all = readIntegers("messages", batch.messages, rules.reach.shape).data;
+    const zeros = all.reduce((sum, count, i) => sum + count - ones[i]!, 0n);
+    const least = 3n * rules.reach.data.reduce((sum, reach) => sum + reach, 0n);
+    assert.ok(zeros >= least, "the three silent places are dummies"); // a dummy has as many zeros as ones, and its coins
+  });
 });
 
 test("when a batch is posted, and of how many messages, does not depend on who sent", async () => {

@@ -11,7 +11,7 @@ from __future__ import annotations
 import dataclasses
 import inspect
 from collections.abc import Callable, Collection
-from typing import Any, get_type_hints
+from typing import TYPE_CHECKING, Any, get_type_hints
 
 from reticent.learning.learner import AnyLearner
 from reticent.naming import Registry
@@ -19,12 +19,16 @@ from reticent.privacy.guarantee import guarantee_of
 from reticent.runtime import double_precision
 from reticent.worlds import Model
 
+if TYPE_CHECKING:
+    from reticent.agents.typed import AgentOptions
+
 AGENTS: Registry[AnyLearner] = Registry("agent")
 
 
 @double_precision
-def make_agent(spec: str, model: Model, episodes: int, **overrides: Any) -> AnyLearner:
-    """The agent named by ``name`` or ``name:key=value,...`` for ``episodes`` users of ``model``.
+def make_agent(spec: str | AgentOptions, model: Model, episodes: int, **overrides: Any) -> AnyLearner:
+    """The agent named by ``name`` or ``name:key=value,...``, or by typed options (:mod:`reticent.agents.typed`), for
+    ``episodes`` users of ``model``.
 
     ``overrides`` fill options that the spec leaves open (None means not given).
 
@@ -37,7 +41,7 @@ def make_agent(spec: str, model: Model, episodes: int, **overrides: Any) -> AnyL
     promise, about = guarantee_of(agent), getattr(model, "about", None)
     if promise is not None and about is not None:  # whoever is promised something is told what was known before
         agent = dataclasses.replace(agent, promise=dataclasses.replace(promise, origin=about.provenance))
-    return dataclasses.replace(agent, name=spec)
+    return dataclasses.replace(agent, name=str(spec))
 
 
 def register_with_options(

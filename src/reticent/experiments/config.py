@@ -7,15 +7,22 @@ A resolved configuration is written beside the results, and is enough to run the
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping, Sequence
-from typing import Any
+import itertools
+from collections.abc import Callable, Collection, Mapping, Sequence
+from typing import Any, TypeAlias
 
-from reticent.agents import AGENTS, make_agent
+from reticent.agents import AGENTS, AgentOptions, make_agent
 from reticent.errors import InvalidInput, UnknownName
-from reticent.learning.learner import AnyLearner
+from reticent.learning.learner import AnyLearner, Learner
 from reticent.naming import join, split
 from reticent.privacy.trust import TRUSTS
-from reticent.worlds import Model, World, default_episodes, make_world
+from reticent.worlds import WORLDS, Model, World, default_episodes, make_world
+
+AgentFactory: TypeAlias = Callable[[Model, int], AnyLearner]
+"""Makes an agent for so many users of a model."""
+
+Agent: TypeAlias = str | AgentOptions | AnyLearner | AgentFactory
+"""What a run takes as an agent: a name, typed options, the agent itself, or a function that makes it."""
 
 DEFAULT_WORLD = "mobile-health"
 DEFAULT_SEEDS = 16
@@ -55,11 +62,13 @@ class AgentConfig:
       label: as the user wrote it; the agent's name in results and pictures.
       name: as registered.
       options: every option of the agent with the value in force.
+      given: the agent itself, or what makes it, where it was not named; it has no options here then.
     """
 
     label: str
     name: str
     options: Mapping[str, Any]
+    given: AnyLearner | AgentFactory | None = dataclasses.field(default=None, compare=False, repr=False)
 
     @property
     def spec(self) -> str:
@@ -67,8 +76,28 @@ class AgentConfig:
         return join(self.name, self.options)
 
     def make(self, model: Model, episodes: int) -> AnyLearner:
-        """Build the agent; its ``name`` is the full spec."""
-        return make_agent(self.spec, model, episodes)
+        """Build the agent; its ``name`` is the full spec.
+
+        Raises:
+          InvalidInput: an agent that was given is not one for these users.
+        """
+        if self.given is None:
+            return make_agent(self.spec, model, episodes)
+        agent = self.given if isinstance(self.given, Learner) else self.given(model, episodes)
+        if not isinstance(agent, Learner):
+            raise InvalidInput(f"agent {self.label}", type(agent).__name__, "a Learner", "return one from the factory")
+        for size in ("states", "actions", "horizon"):
+            if getattr(agent.model, size) != getattr(model, size):
+                raise InvalidInput(
+                    f"agent {self.label}: {size}", getattr(agent.model, size), f"{getattr(model, size)}, as the world's",
+                    "make it for world.model",
+                )  # fmt: skip
+        if agent.schedule.episodes != episodes:
+            raise InvalidInput(
+                f"agent {self.label}: episodes", agent.schedule.episodes, f"{episodes}, as the run's",
+                "make it for as many users, or leave the run's episodes out",
+            )  # fmt: skip
+        return agent
 
 
 @dataclasses.dataclass(frozen=True)
@@ -101,7 +130,15 @@ def default_agents() -> list[str]:
     return ["private-score-vi"]
 
 
-def resolve_agent(spec: str, flags: Mapping[str, Any]) -> AgentConfig:
+def given_agent(agent: AnyLearner | AgentFactory, taken: Collection[str]) -> AgentConfig:
+    """The configuration of an agent that was not named: its label is its own name, numbered if that is ``taken``."""
+    name = agent.name if isinstance(agent, Learner) else getattr(agent, "__name__", type(agent).__name__)
+    numbered = itertools.chain([name], (f"{name} ({number})" for number in itertools.count(2)))
+    label = next(text for text in numbered if text not in taken)
+    return AgentConfig(label, name.partition(":")[0], {}, agent)
+
+
+def resolve_agent(spec: str | AgentOptions, flags: Mapping[str, Any]) -> AgentConfig:
     """Fix every option of one agent: what its spec says, else the run's flags, else the agent's default.
 
     Flags that the agent has no option for are ignored; None means not given.
@@ -114,12 +151,12 @@ def resolve_agent(spec: str, flags: Mapping[str, Any]) -> AgentConfig:
     entry = AGENTS.find(name)
     options = {key: parameter.default for key, parameter in entry.options.items()}
     given = {key: str(value) for key, value in flags.items() if value is not None and key in options}
-    return AgentConfig(spec, name, options | entry.read(given) | entry.read(raw))
+    return AgentConfig(str(spec), name, options | entry.read(given) | entry.read(raw))
 
 
 def resolve(
     world: str | World = DEFAULT_WORLD,
-    agents: Sequence[str] | None = None,
+    agents: Sequence[Agent] | None = None,
     episodes: int | None = None,
     seeds: int | Sequence[int] = DEFAULT_SEEDS,
     flags: Mapping[str, Any] | None = None,
@@ -136,26 +173,41 @@ def resolve(
     flags = dict(flags or {})
     _check_flags(flags)
     built = make_world(world) if isinstance(world, str) else world
+    given = list(agents if agents is not None else default_agents())
     if episodes is None:
-        if not isinstance(world, str):
-            raise InvalidInput("episodes", None, "given for a world without a name", "say how many users there are")
-        episodes = default_episodes(world)
+        episodes = _users(built.name if isinstance(world, World) else world, given)
     if episodes < 1:
         raise InvalidInput("episodes", episodes, "at least 1", "give the number of users K")
     numbers = _seed_numbers(seeds)
-    specs = list(agents if agents is not None else default_agents())
-    if flags.get("trust") == NO_TRUST:
-        specs = [_without_privacy(spec) for spec in specs]
-        del flags["trust"]
-    specs = list(dict.fromkeys(specs))
-    if not specs:
+    if not given:
         raise InvalidInput("agents", "empty", "at least one agent", "name one, such as 'ucrl-vtr'")
-    chosen = [resolve_agent(spec, flags) for spec in specs]
-    for agent in tuple(chosen):
-        beside = NOT_PRIVATE.get(agent.name)
+    unprivate = flags.get("trust") == NO_TRUST
+    if unprivate:
+        del flags["trust"]
+    chosen: list[AgentConfig] = []
+    for agent in given:
+        taken = {other.label for other in chosen}
+        if not isinstance(agent, str | AgentOptions):
+            chosen.append(given_agent(agent, taken))
+            continue
+        spec = _without_privacy(str(agent)) if unprivate else str(agent)
+        if spec not in taken:
+            chosen.append(resolve_agent(spec, flags))
+    for named in tuple(chosen):
+        beside = NOT_PRIVATE.get(named.name)
         if companions and beside is not None and split(beside)[0] not in {other.name for other in chosen}:
             chosen.append(resolve_agent(beside, flags))
     return RunConfig(built.name, tuple(chosen), int(episodes), numbers), built
+
+
+def _users(world: str, agents: Sequence[Agent]) -> int:
+    """How many users a run has that does not say so: as many as an agent was made for, else the world's default."""
+    made_for = [agent.schedule.episodes for agent in agents if isinstance(agent, Learner)]
+    if made_for:
+        return made_for[0]
+    if split(world)[0] not in WORLDS:
+        raise InvalidInput("episodes", None, "given for a world without a name", "say how many users there are")
+    return default_episodes(world)
 
 
 def without_effect(config: RunConfig, flags: Mapping[str, Any]) -> list[str]:

@@ -20,6 +20,7 @@ from reticent.extras import require
 from reticent.learning.learner import AgentState, AnyLearner
 from reticent.learning.plan import Plan
 from reticent.runtime import double_precision
+from reticent.short_repr import ShortRepr
 from reticent.simulation.rollout import Streams, episode_uniforms, streams
 from reticent.worlds import Episode, Model
 
@@ -28,7 +29,7 @@ if TYPE_CHECKING:
 
 
 @dataclasses.dataclass(frozen=True)
-class PlayResult:
+class PlayResult(ShortRepr):
     """What happened between an agent and an environment.
 
     Attributes:

@@ -15,6 +15,7 @@ from reticent.experiments.config import AgentConfig, RunConfig
 from reticent.experiments.reach import median_users_until
 from reticent.extras import require
 from reticent.learning.learner import AnyLearner
+from reticent.short_repr import ShortRepr
 from reticent.simulation.simulate import Curves
 from reticent.worlds import World
 
@@ -25,16 +26,19 @@ if TYPE_CHECKING:
 
 
 @dataclasses.dataclass(frozen=True)
-class AgentRun:
+class AgentRun(ShortRepr):
     """One agent of a run: how it was configured, the agent itself, and what it did."""
 
     config: AgentConfig
     agent: AnyLearner
     curves: Curves
 
+    def __repr__(self) -> str:
+        return f"AgentRun({self.config.label!r}, {self.curves!r})"
+
 
 @dataclasses.dataclass(frozen=True)
-class RunResult:
+class RunResult(ShortRepr):
     """What :func:`reticent.run` returns.
 
     Attributes:
@@ -54,6 +58,18 @@ class RunResult:
     optimal_value: float
     uniform_value: float
     out: Path | None = None
+
+    def __repr__(self) -> str:
+        head = (
+            f"RunResult: {self.config.world}, {self.config.episodes:,} users, {len(self.config.seeds)} seeds"
+            f"{', interrupted' * self.interrupted}"
+        )
+        rows = (
+            f"  {row['agent']}: regret {row['regret_mean']:,.1f}"
+            + ("" if row["regret_stderr"] is None else f" ± {row['regret_stderr']:,.1f}")
+            for row in self.summary()
+        )
+        return "\n".join([head, *rows])
 
     @property
     def curves(self) -> dict[str, Curves]:

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from reticent.errors import UnknownName
 from reticent.experiments import checkpoint, metadata, storage
-from reticent.experiments.config import DEFAULT_SEEDS, DEFAULT_WORLD, PRECISIONS, resolve
+from reticent.experiments.config import DEFAULT_SEEDS, DEFAULT_WORLD, PRECISIONS, Agent, resolve
 from reticent.experiments.result import AgentRun, RunResult
 from reticent.learning.learner import AnyLearner
 from reticent.reports.progress import Progress, Silence
@@ -21,7 +21,7 @@ from reticent.worlds.model import cast
 
 def run(
     world: str | World = DEFAULT_WORLD,
-    agents: Sequence[str] | None = None,
+    agents: Sequence[Agent] | None = None,
     episodes: int | None = None,
     seeds: int | Sequence[int] = DEFAULT_SEEDS,
     *,
@@ -47,8 +47,10 @@ def run(
 
     Args:
       world: a name such as ``"riverswim:states=4"``, or a :class:`~reticent.worlds.World`.
-      agents: names such as ``"ucrl-vtr:bonus_scale=0.3"``.
-      episodes: the number of users, by default the world's.
+      agents: each a name such as ``"ucrl-vtr:bonus_scale=0.3"``, typed options such as
+        :class:`reticent.agents.PrivateScoreVI`, an agent made for ``world.model``, or a function ``(model, episodes)``
+        that makes one. Runs with agents that have no name leave no checkpoints.
+      episodes: the number of users, by default as many as an agent was made for, else the world's.
       seeds: how many independent repetitions (0, 1, …), or which.
       out: a directory for configuration, results, metadata, picture and report; None writes nothing.
       trust, epsilon, delta, counter, calibration: options for those agents that have them and do not name them.
@@ -67,6 +69,14 @@ def run(
     >>> result = run("riverswim:states=3", ["ucrl-vtr"], episodes=20, seeds=2)
     >>> [row["agent"] for row in result.summary()]
     ['ucrl-vtr']
+
+    Objects are taken as well as names:
+
+    >>> import reticent
+    >>> world = reticent.make_world("riverswim:states=3")
+    >>> agent = reticent.make_agent("ucbvi", world.model, episodes=20)
+    >>> run(world, [agent, reticent.agents.ScoreVI(bonus=0.5)], seeds=2).config.agents[1].label
+    'score-vi:bonus=0.5'
     """
     started = time.perf_counter()
     flags = {
@@ -99,7 +109,10 @@ def run(
         return [done[number] for number in sorted(done)]
 
     place = cast(built, precision)
-    kept = checkpoint.Checkpoints(directory, checkpoint.fingerprint([storage.config_text(config)]))
+    nameless = any(agent.given is not None for agent in config.agents)  # a checkpoint could be another agent's
+    kept = checkpoint.Checkpoints(
+        None if nameless else directory, checkpoint.fingerprint([storage.config_text(config)])
+    )
     try:
         for numbers in _side_by_side(made):
             if stop():

@@ -27,6 +27,7 @@ from reticent.learning.plan import Plan
 from reticent.learning.promise import NoPromise, Promise
 from reticent.learning.schedule import Schedule
 from reticent.runtime import scope_methods
+from reticent.short_repr import ShortRepr
 from reticent.worlds import Episode, Model
 
 Method = Literal["value-iteration", "policy-optimization"]
@@ -74,7 +75,7 @@ class AgentState(NamedTuple):
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class Learner(abc.ABC, Generic[Seen, Report, Released]):
+class Learner(ShortRepr, abc.ABC, Generic[Seen, Report, Released]):
     """The interface; see the module docstring. Subclasses are registered pytrees.
 
     Attributes:
@@ -96,6 +97,11 @@ class Learner(abc.ABC, Generic[Seen, Report, Released]):
     def __init_subclass__(cls, **arguments: Any) -> None:
         super().__init_subclass__(**arguments)
         scope_methods(cls, SCOPED)
+
+    def __repr__(self) -> str:
+        # Inside a compiled program a learner may be without its model.
+        sizes = ", ".join(f"{size}={getattr(self.model, size, None)}" for size in ("states", "actions", "horizon"))
+        return f"{type(self).__name__}({self.name!r}, {self.schedule.episodes:,} users, {sizes})"
 
     def init(self) -> AgentState:
         """The state before the first user."""

@@ -10,6 +10,7 @@ import jax.numpy as jnp
 from jax import Array
 
 from reticent.learning.control import ControlPlaces
+from reticent.short_repr import short
 
 
 class Plan(NamedTuple):
@@ -35,6 +36,10 @@ class Plan(NamedTuple):
     action_values: Array | None = None
     extension: Any = None
     features: Array | None = None
+
+    def __repr__(self) -> str:
+        shown = ", ".join(f"{name}={short(value)}" for name, value in self._asdict().items() if value is not None)
+        return f"Plan({shown})"
 
     def framed_values(self) -> Array:
         """V_{h+1} in its frame, ``(H, S)``: what features and targets of this plan's users are made of."""

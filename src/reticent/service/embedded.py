@@ -34,6 +34,7 @@ from typing import Any
 
 import numpy as np
 
+from reticent.agents.typed import AgentOptions
 from reticent.errors import InvalidInput
 from reticent.learning.control import Control, ControlPlaces
 from reticent.learning.learner import AgentState
@@ -93,6 +94,8 @@ class DeployedAgent:
 
     Memory does not grow with versions: a plan is kept while it is in force or a ticket of its version is out.
 
+    ``source`` is made here unless several agents share one.
+
     With a ``control`` that share of every round's places is served version 0 (:mod:`reticent.learning.control`), by an
     ``identity`` of this object's own.
 
@@ -101,9 +104,14 @@ class DeployedAgent:
     """
 
     def __init__(
-        self, spec: str, model: Model, episodes: int, source: SecureNoise, control: Control | None = None
+        self,
+        spec: str | AgentOptions,
+        model: Model,
+        episodes: int,
+        source: SecureNoise | None = None,
+        control: Control | None = None,
     ) -> None:
-        self.mechanism = make_mechanism(spec, model, episodes, source)
+        self.mechanism = make_mechanism(str(spec), model, episodes, source or SecureNoise())
         if self.mechanism.wire == "messages":
             raise InvalidInput(
                 "trust", self.guarantee.trust.name, "one without a shuffler in this object",

@@ -95,6 +95,11 @@ class Secrets:
         found out from this."""
         return _mac(self._erased, self._identity + episode.encode()).hex()[:32]
 
+    def disowned(self, name: str, episode: str) -> str:
+        """What stands in the place of a user's stored name with one erased episode: another one with each, so that no two
+        of them can be put together. Whoever asks for the episode in her name is recognised, and another user is not."""
+        return _mac(self._erased, self._identity + f"{name} {episode}".encode()).hex()
+
     def coin(self, episode: str, step: int) -> float:
         """A uniform number in [0, 1) that cannot be foreseen and that a retried request gets again."""
         digest = _mac(self._coins, f"{episode} {step}".encode())

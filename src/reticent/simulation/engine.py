@@ -92,7 +92,8 @@ def blocks(agent: AnyLearner, width: int) -> Block:
 def program_of(agent: AnyLearner) -> Any:
     """What must be equal for two agents of one model to be settings of one program (a hashable key)."""
     leaves, structure = jax.tree.flatten(dataclasses.replace(agent, name=""))
-    return structure, tuple((leaf.shape, str(leaf.dtype)) for leaf in leaves)
+    alone = None if jax.tree.leaves(_without_model(agent)) else id(agent)  # no numbers that could have an axis
+    return structure, tuple((leaf.shape, str(leaf.dtype)) for leaf in leaves), alone
 
 
 def stack_settings(agents: Sequence[AnyLearner]) -> AnyLearner:
@@ -119,10 +120,13 @@ def _without_model(agent: AnyLearner) -> AnyLearner:
 
 def _over_lanes(function: Any, agents: AnyLearner, *arguments: Any, keys: Any) -> Any:
     """``function(agent, *arguments, key)`` for every setting and seed; ``keys`` have a seed axis only."""
-    axes = jax.tree.map(lambda _: 0, _without_model(agents))
+    numbers = _without_model(agents)
+    axes = jax.tree.map(lambda _: 0, numbers)
+    # Agents without any number are all the same: they are one setting.
+    settings = next((leaf.shape[0] for leaf in jax.tree.leaves(numbers)), 1)
     count = len(arguments)
     seeds = jax.vmap(function, in_axes=(None, *[0] * count, 0))
-    return jax.vmap(seeds, in_axes=(axes, *[0] * count, None))(agents, *arguments, keys)
+    return jax.vmap(seeds, in_axes=(axes, *[0] * count, None), axis_size=settings)(agents, *arguments, keys)
 
 
 def _in_place(function: Any, agents: AnyLearner, place: AnyPlace, *arguments: Any, keys: Any) -> Any:

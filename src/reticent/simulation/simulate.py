@@ -25,6 +25,7 @@ import numpy as np
 from reticent.errors import InvalidInput
 from reticent.learning.learner import AnyLearner
 from reticent.runtime import double_precision, on_device
+from reticent.short_repr import ShortRepr
 from reticent.simulation import engine
 from reticent.simulation.engine import Block, Carry
 from reticent.simulation.seed_batches import SeedBatches
@@ -35,7 +36,7 @@ CURVE_BYTES = 2**27
 
 
 @dataclasses.dataclass(frozen=True)
-class Curves:
+class Curves(ShortRepr):
     """What a simulation measured, for every seed. Simulation only: it uses the hidden truth.
 
     Attributes:
@@ -59,6 +60,10 @@ class Curves:
     finished: bool
     carry: Carry
     position: int
+
+    def __repr__(self) -> str:
+        regret = f"{self.regret[:, -1].mean():,.1f}" if self.regret.size else "none"
+        return f"Curves({len(self.seeds)} seeds, {self.position:,} episodes, mean regret {regret})"
 
     def then(self, later: Curves) -> Curves:
         """The curves of this part and of the part that was resumed from it, as one run would have measured them."""

@@ -28,6 +28,7 @@ from jax import Array
 
 from reticent.errors import InvalidInput
 from reticent.runtime import double_precision, double_precision_methods, on_device
+from reticent.short_repr import ShortRepr
 from reticent.static_metadata import StaticMetadata
 from reticent.worlds.names import Names
 from reticent.worlds.provenance import Provenance
@@ -85,7 +86,7 @@ class Sizes(Protocol):
 @double_precision_methods
 @jax.tree_util.register_dataclass
 @dataclasses.dataclass(frozen=True)
-class Model:
+class Model(ShortRepr):
     r"""The known part of a finite linear mixture MDP.
 
     Attributes:

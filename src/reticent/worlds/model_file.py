@@ -23,6 +23,7 @@ import numpy as np
 
 import reticent
 from reticent.errors import InvalidInput, ReticentError
+from reticent.short_repr import ShortRepr
 from reticent.worlds.model import Model, make_model
 from reticent.worlds.names import Names
 from reticent.worlds.prior import RewardWeights
@@ -46,7 +47,7 @@ class DamagedModel(ReticentError):
 
 
 @dataclasses.dataclass(frozen=True)
-class ModelFile:
+class ModelFile(ShortRepr):
     """What :func:`load_model` returns.
 
     Attributes:

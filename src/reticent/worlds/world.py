@@ -18,6 +18,7 @@ from jax import Array
 
 from reticent.errors import InvalidInput
 from reticent.runtime import double_precision, double_precision_methods, on_device
+from reticent.short_repr import ShortRepr
 from reticent.worlds import exact_solutions
 from reticent.worlds.model import Model, cast
 
@@ -33,7 +34,7 @@ SHORT_ROW = 256
 @double_precision_methods
 @jax.tree_util.register_dataclass
 @dataclasses.dataclass(frozen=True)
-class World:
+class World(ShortRepr):
     r"""A model with the truth: hidden parameters, and the transition rows and mean rewards that users meet.
 
     Build one with :func:`world_from_parameters`, which checks it; its rows are :math:`\langle\psi,\theta\rangle`. (Those of
@@ -56,6 +57,10 @@ class World:
     first: Array
     name: str = dataclasses.field(metadata={"static": True})
     reward_kind: RewardKind = dataclasses.field(metadata={"static": True})
+
+    def __repr__(self) -> str:
+        sizes = f"states={self.model.states}, actions={self.model.actions}, horizon={self.model.horizon}"
+        return f"{type(self).__name__}({self.name!r}, {sizes}, d1={self.model.d1}, d2={self.model.d2})"
 
     def astype(self, dtype: Any) -> World:
         """The same world in another floating-point precision."""

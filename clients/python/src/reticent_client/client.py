@@ -45,7 +45,7 @@ class Client:
         (ε, δ)-private; by default any noise will do. The
         device works it out itself (:mod:`reticent_wire.promise`). It cannot with a shuffler: others flip the coins.
       shuffler: in the shuffle model, who gets an episode's messages: a :class:`~reticent_client.shuffler.Shuffler` or any
-        callable ``(round, place, ones, messages)``. Whoever gives one demands the shuffle model.
+        callable ``(round, place, ones, messages, restores)``. Whoever gives one demands the shuffle model.
       budget: the device's own count of reports (:class:`~reticent_client.budget.Budget`): a user whose budget is spent is
         served without a report, whatever the service asks for. In the local model there is always one: by default one
         report in :meth:`Budget.default <reticent_client.budget.Budget.default>`, whose scope is ``url``. One that is
@@ -122,7 +122,8 @@ class Client:
             raise InvalidInput("shuffler", None, "given in the shuffle model", "make the Client with a shuffler")
         content, shape = submission.content, self.model.rules.noise_scale.shape
         ones, messages = (from_json(name, content[name], dtype="<i8", shape=shape) for name in ("ones", "messages"))
-        self._shuffler(int(content["round"]), int(content["place"]), ones, messages)
+        came = int(content.get("restores", 0))
+        self._shuffler(int(content["round"]), int(content["place"]), ones, messages, came)
         return Receipt(submission.episode, "sent", int(content["version"]))
 
     # -- what the service publishes -----------------------------------------------------------------------------------

@@ -32,7 +32,7 @@ Status = Literal["new", "open", "counted", "sent", "served", "empty", "abandoned
 
 
 MOST_STATES = 2**31
-"""What a state is clipped to where the number of states is unknown here: with actions of the service, in the joint model."""
+"""What states are clipped to where their number is unknown here: in the joint model, if the service chooses actions."""
 
 SPENT = "device-budget-spent"
 """Why a user is not learned from whom the service would learn from."""
@@ -74,7 +74,7 @@ class Episode:
         self.probability: float | None = None
         self._token = ""
         self.place: int | None = None
-        self._round, self._reference = -1, None
+        self._round, self._reference, self._restores = -1, None, 0
         self._billboard: Billboard | None = None
         self._states: list[int] = []
         self._actions: list[int] = []
@@ -123,6 +123,7 @@ class Episode:
         if self.learning:
             self._round, self.place = int(opened["round"]), int(opened["place"])
             self._reference = opened["reference"]
+            self._restores = int(opened.get("restores", 0))
         if self.learning and client.budget is not None and not client.budget.allows(self.user, self._round):
             self.learning, self.reason = False, SPENT
         self.status = "open"
@@ -218,7 +219,7 @@ class Episode:
             if client.budget is not None:  # before anything is formed, so that no crash gives it back
                 client.budget.spend(self.user, self._round)
             seen = None if self._empty else self.trajectory
-            played = Played(self._token, self.version, self._round, place, board, seen)
+            played = Played(self._token, self.version, self._round, place, board, seen, self._restores)
             kind, content = SUBMISSIONS[client.trust](lambda: client.model, played)
             self._submission = Submission(self.id, kind, content)
         return self._submission

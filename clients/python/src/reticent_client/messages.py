@@ -27,8 +27,10 @@ from reticent_wire.trajectory import Trajectory
 
 Integers = NDArray[np.int64]
 
-Handover = Callable[[int, int, Integers, Integers], None]
-"""A way to the shuffler: ``(round, place, ones, messages)``. The same place may be handed over twice and counts once."""
+Handover = Callable[[int, int, Integers, Integers, int], None]
+"""A way to the shuffler: ``(round, place, ones, messages, restores)``. The same place may be handed over twice and counts
+once. ``restores`` is how often the service's store had been restored when the user came: the shuffler must throw messages
+away that were handed over before a restore, since their users may be admitted again."""
 
 
 def form_messages(model: Model, billboard: Billboard, seen: Trajectory | None, number: int, within: int) -> Tally:

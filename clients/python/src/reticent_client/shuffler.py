@@ -15,6 +15,14 @@ users, or when half of the next round's have come, whichever is first. Places th
 with dummies (:meth:`~reticent_wire.shuffle_rules.ShuffleRules.silent`): the value 0 and as many fresh coins as the
 place has. Whoever comes later is turned away. A round in which nobody sent anything is posted like any other.
 
+**A restore of the service's store** takes admissions back. A user who was admitted before it may come again and send again,
+and two of her vectors would be hidden by the noise for one. So messages carry how often the store had been restored when
+their user came, and
+
+* when the shuffler finds that the store was restored, it throws away all that it holds, as if it had been restarted;
+* it posts the batch of a round only once the service has *recorded* the round's users, so that every restore brings them
+  back and none of them is admitted again; and it looks before it posts. The service refuses a batch of before a restore.
+
 **After a restart** what was handed over is lost, and what was posted is forgotten. So rounds that were full when it first
 looked are left alone: their batch may be out already. The service goes on without them. So :meth:`~Shuffler.start` it
 before the first user comes.
@@ -80,22 +88,27 @@ class Shuffler:
             raise InvalidInput("patience", patience, "a finite number of seconds, at least 0", "60 is the default")
         self._connection, self._patience, self._clock = connection, patience, clock
         self._rounds: dict[int, _Round] = {}
-        self._looked = False
+        self._looked, self._restores = False, 0
         self._lock = threading.RLock()
         self._stop = threading.Event()
         self._thread: threading.Thread | None = None
 
-    def __call__(self, number: int, within: int, ones: Integers, messages: Integers) -> None:
+    def __call__(self, number: int, within: int, ones: Integers, messages: Integers, restores: int = 0) -> None:
         """Take the messages of user ``within`` of round ``number``, once. Nothing is posted now, whoever is the last.
 
+        ``restores`` is what the service said when the user came.
+
         Raises:
-          InvalidInput: the place does not exist, the messages are not as many as its user sends, or the round's batch is
-            fixed already; nothing was added.
+          InvalidInput: the place does not exist, the messages are not as many as its user sends, the round's batch is fixed
+            already, or the service's store was restored since the user came; nothing was added.
         """
         self._rules.require_tally(number, within, Tally(ones, messages))
         with self._lock:
-            if not self._looked:
+            if not self._looked or restores > self._restores:
                 self._look()
+            if restores != self._restores:
+                bound = f"{self._restores}, as often as the store was restored"
+                raise InvalidInput("restores", restores, bound, "the place was lost with the store; do not send")
             gathered = self._round(number)
             if within in gathered.places:
                 return
@@ -115,12 +128,12 @@ class Shuffler:
         """
         posted = []
         with self._lock:
-            admitted, now = self._look(), self._clock()
+            (admitted, recorded), now = self._look(), self._clock()
             for number in range(len(self._rules.round_sizes)):
-                if self._rules.end(number) > admitted:
+                if self._rules.end(number) > recorded:
                     break
                 if not self._round(number).over and self._is_due(number, admitted, now):
-                    self.finish(number)
+                    self._post(number)
                     posted.append(number)
         return posted
 
@@ -130,16 +143,26 @@ class Shuffler:
         Call it at a time that does not depend on what users do; :meth:`post_due` does, at the deadline.
 
         Raises:
-          InvalidInput: there is no such round.
+          InvalidInput: there is no such round, or not all its users have been admitted and recorded; nothing was fixed.
           ServiceError, Unreachable: the service refused, or did not answer.
         """
+        end = self._rules.end(number)
+        with self._lock:
+            _, recorded = self._look()
+            if recorded < end:
+                bound = f"one whose users were admitted and recorded: {end}, of whom {recorded} are"
+                raise InvalidInput("round", number, bound, "wait for its users; post_due does")
+            self._post(number)
+
+    def _post(self, number: int) -> None:
+        """Fix and post the batch of a round whose users are recorded."""
         size = self._rules.size(number)
         with self._lock:
             gathered = self._round(number)
             if gathered.batch is None:
                 filled = self._rules.silent(number, set(range(size)) - gathered.places)
                 gathered.batch = {
-                    "batch": uuid.uuid4().hex, "round": number, "users": size,
+                    "batch": uuid.uuid4().hex, "round": number, "users": size, "restores": self._restores,
                     "ones": to_json(gathered.ones + filled.ones),
                     "messages": to_json(gathered.messages + filled.messages),
                 }  # fmt: skip
@@ -180,14 +203,22 @@ class Shuffler:
                 self.post_due()
             self._stop.wait(interval)
 
-    def _look(self) -> int:
-        """How many users the service has admitted. Rounds that are full at the first look may be out already."""
-        admitted = int(self._connection.get("/v1/status")["admitted"])
+    def _look(self) -> tuple[int, int]:
+        """How many users the service has admitted, and how many of them every restore of its store brings back.
+
+        Rounds that are full at the first look may be out already. After a restore everything begins again.
+        """
+        status = self._connection.get("/v1/status")
+        admitted, restores = int(status["admitted"]), int(status.get("restores", 0))
+        recorded = status.get("recorded")
+        if restores != self._restores:
+            self._rounds.clear()
+            self._looked, self._restores = False, restores
         if not self._looked:
             for number in range(len(self._rules.round_sizes)):
                 self._round(number).over = self._rules.end(number) <= admitted
             self._looked = True
-        return admitted
+        return admitted, admitted if recorded is None else min(admitted, int(recorded))
 
     def _is_due(self, number: int, admitted: int, now: float) -> bool:
         """Whether a full round is waited for no longer: a matter of admissions and of the clock."""

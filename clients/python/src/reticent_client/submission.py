@@ -63,6 +63,7 @@ class Played(NamedTuple):
 
     Attributes:
       version: that its user was served. round, place: hers. billboard: what a contribution is formed under.
+      restores: how often the service's store had been restored when she came.
     """
 
     token: str
@@ -71,6 +72,7 @@ class Played(NamedTuple):
     place: int
     billboard: Billboard | None
     seen: Trajectory | None
+    restores: int = 0
 
 
 def _trajectory(model: Callable[[], Model], played: Played) -> tuple[Kind, dict[str, Any]]:
@@ -96,7 +98,7 @@ def _messages(model: Callable[[], Model], played: Played) -> tuple[Kind, dict[st
     sent = form_messages(model(), played.billboard, played.seen, played.round, played.place)
     # No token and no name: whatever could tie the numbers to a person stays here.
     return "messages", {
-        "round": played.round, "place": played.place, "version": played.version,
+        "round": played.round, "place": played.place, "version": played.version, "restores": played.restores,
         "ones": to_json(sent.ones), "messages": to_json(sent.messages),
     }  # fmt: skip
 

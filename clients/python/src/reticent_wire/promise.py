@@ -6,10 +6,10 @@ How strongly a noised contribution tells two users apart, μ, is the form's busi
 since the form clips to these bounds itself. Here μ becomes ε at a δ.
 
 **Discrete noise** on the rules' own grid is not quite Gaussian, and its share of δ is reserved here: a service that names a
-coarse grid is charged for it. With :math:`s_i` the scale of coordinate i in grid steps, N reports are within total variation
-:math:`T=\tfrac12\sqrt{\exp(N\sum_i1/143s_i^4)-1}` of rounded Gaussians (proof: ``reticent.privacy.noise.discretization_delta``,
-coordinate by coordinate; all :math:`s_i\ge2^{10}`, which is checked), so that ε holds at δ if
-:math:`\delta_\mu(\varepsilon)+(1+e^\varepsilon)T\le\delta`.
+coarse grid is charged for it. With :math:`s_i` the scale of coordinate i in grid steps, N reports are within total
+variation :math:`T=\tfrac12\sqrt{\exp(N\sum_i1/143s_i^4)-1}` of rounded Gaussians (the proof of
+``reticent.privacy.noise.discretization_delta``, coordinate by coordinate; all :math:`s_i\ge2^{10}`, which is checked), so
+that ε holds at δ if :math:`\delta_\mu(\varepsilon)+(1+e^\varepsilon)T\le\delta`.
 
 The accountant is a device's own: bisection over the exact curve of the Gaussian mechanism with the standard library's
 ``erfc``. The library's (``reticent.privacy.accounting.gaussian``) needs SciPy; tests hold the two to each other.

@@ -133,7 +133,7 @@ def reward_within(reward: Any) -> float:
 
 
 def index_within(index: Any, below: int) -> int:
-    """One index within 0 … ``below`` − 1, whatever it is: what is missing or no number counts as 0, fractions are dropped."""
+    """One index within 0 … ``below`` − 1, whatever it is: 0 for what is missing or no number, fractions are dropped."""
     return int(clip_interval(number_of(index), 0.0, below - 1.0))
 
 

@@ -3,9 +3,8 @@ r"""What one release says of the parameters: a strip :math:`|\hat e-\langle\hat 
 
 The width follows from sampling and from the noise of both parts of the release,
 :math:`b(\eta)=\beta+\sqrt{2\ell\,(v_0+v_1\|\eta-\tilde\eta\|^2)}`; for the fixed true η it holds with the probability
-of Lemma 1 (i), for the radius W in the place of the distance it is b(n) of (2). A release is one strip, whoever was
-served and
-whether or not a model was caught: each one keeps the truth.
+of Lemma 1 (i), for the radius W in the place of the distance it is b(n) of (2). A release is one strip, whichever model
+was served and whether or not it was caught: each one keeps the truth.
 """
 
 from __future__ import annotations

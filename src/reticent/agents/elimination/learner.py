@@ -105,6 +105,7 @@ class EliminationLearner(Learner[Array, Array, Array]):
     Attributes:
       parameters: coordinates of what is unknown. search: the planning oracle.
       noise_scale: σ of one coordinate, of a round's sum or, where reports are noised, of a report.
+      rounding: variance that one user's rounding adds to a coordinate; 0 where users do not round.
       sweep_ends: after which rounds a sweep ends, ``(rounds,)``.
       level: ℓ. threshold: κ. reach: distance from the served parameter at which the test's width is taken (W or 0).
       certain: whether s² is the bound of Lemma 1 or the served model's own variance.
@@ -115,6 +116,7 @@ class EliminationLearner(Learner[Array, Array, Array]):
     parameters: Parameters
     search: Search
     noise_scale: Array
+    rounding: Array
     sweep_ends: Array
     level: Array
     threshold: Array
@@ -174,7 +176,7 @@ class EliminationLearner(Learner[Array, Array, Array]):
         extension: EliminationPlan = plan.extension
         memory: Memory = state.past
         count = jnp.asarray(users, self.noise_scale.dtype)
-        variance = self.noise_scale**2 * (count if self.noised_reports else 1.0)
+        variance = self.noise_scale**2 * (count if self.noised_reports else 1.0) + self.rounding * count
         evidence = Evidence(self.aggregator.released(after.aggregate), count, variance)
         if self.pool:
             evidence = jax.tree.map(

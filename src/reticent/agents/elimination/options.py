@@ -82,7 +82,7 @@ class PrivateEliminationOptions(EliminationOptions):
     """Every option of ``private-elimination``.
 
     Attributes:
-      trust: who is trusted with raw data: the server (``joint``), nobody but a shuffler (``shuffle``), or nobody
+      trust: who is trusted with raw data: the server (``joint``), only a shuffler (``shuffle``), or no one
         (``local``).
       epsilon, delta: the promise.
       adjacency: what may change about one user: everything (``replace``), or their contribution is zero (``zero-out``).
@@ -126,21 +126,24 @@ def make_private_elimination(model: Model, episodes: int, options: PrivateElimin
     """Elimination that keeps the promise of ``options``."""
     options.check()
     parameters, trust = Parameters.of(model), trust_named(options.trust)
-    sizes: tuple[int, ...] = (episodes,)
-    # Coins of shuffled users depend a little on the round sizes, and those on the noise: the second pass is final.
-    for _ in range(2):
-        calibrated = calibrate_vectors(
+
+    def calibrated(sizes: tuple[int, ...]) -> VectorNoise:
+        return calibrate_vectors(
             parameters.size + 1, trust, adjacency=options.adjacency, epsilon=options.epsilon, delta=options.delta,
             sizes=sizes, honest=options.honest,
         )  # fmt: skip
-        noise = theory.Noise(calibrated.scale_in_use, trust.noised_reports)
-        settings = settings_of(model, parameters, episodes, options, noise)
-        schedule = Schedule(episodes, settings.sweeps.sizes, options.final_release)
-        if trust.wire != "messages":
-            break
-        sizes = tuple(schedule.round_sizes[: schedule.releases].tolist())
-    sums = _clipped_sums(calibrated, schedule.releases)
-    promise = calibrated.guarantee(
+
+    # What shuffled users' coins add up to depends a little on the sizes of rounds, which are chosen for the noise: sizes
+    # are made for the noise of one large round, and the noise in use for these sizes.
+    provisional = _noise(calibrated((episodes,)))
+    settings = settings_of(model, parameters, episodes, options, provisional)
+    schedule = Schedule(episodes, settings.sweeps.sizes, options.final_release)
+    vectors = calibrated(tuple(schedule.round_sizes[: schedule.releases].tolist()))
+    noise = _noise(vectors)
+    if settings.theory is not None:
+        settings = dataclasses.replace(settings, theory=dataclasses.replace(settings.theory, noise=noise))
+    sums = _clipped_sums(vectors, schedule.releases)
+    promise = vectors.guarantee(
         schedule.ends[: schedule.releases], dataclasses.asdict(options), options.honest
     )  # fmt: skip
     return _learner(model, parameters, schedule, options, settings, sums, noise, promise)
@@ -208,6 +211,11 @@ def _clipped_sums(noise: VectorNoise, releases: int) -> ClippedSums:
     )
 
 
+def _noise(vectors: VectorNoise) -> theory.Noise:
+    """The noise of calibrated vectors; a user's dithered rounding to a grid g adds a variance of at most g²/4."""
+    return theory.Noise(vectors.scale_in_use, vectors.trust.noised_reports, vectors.grid**2 / 4)
+
+
 def _learner(
     model: Model,
     parameters: Parameters,
@@ -234,6 +242,7 @@ def _learner(
         reach=jnp.asarray(settings.reach),
         certain=options.calibration == "theorem",
         pool=options.pool and options.calibration == "practical",
+        rounding=jnp.asarray(float(noise.rounding)),
         noised_reports=noise.on_reports,
         theory=settings.theory,
     )

@@ -3,7 +3,7 @@ r"""The searched parameters: weights of a blend, one simplex per group of steps,
 
 :math:`\theta=c+B\eta` for transitions and for rewards (:mod:`reticent.agents.score.coordinates`); η lists all groups of
 transitions, then all groups of rewards. A group is a step, or all steps of a stationary model. The transition after
-the last step matters to nobody and has no coordinates. Every such θ is an MDP, which the analysis needs: values of a
+the last step earns nothing and has no coordinates. Every such θ is an MDP, which the analysis needs: values of a
 candidate are exact, nothing is clipped.
 """
 

@@ -67,7 +67,7 @@ def gather(parameters: Parameters, steps: Array) -> Array:
 
 
 def scales_of(model: Model, parameters: Parameters, plan: Backward, table: Array) -> Scales:
-    """The centres and radii that hold for everybody who is served ``plan``."""
+    """The centres and radii that hold for all users who are served ``plan``."""
     steps, states = jnp.arange(model.horizon)[:, None], jnp.arange(model.states)
     chosen = table[steps, :, states, plan.choices]
     middle = (chosen.max(axis=1) + chosen.min(axis=1)) / 2

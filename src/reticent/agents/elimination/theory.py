@@ -82,10 +82,20 @@ class Constants:
 
 @dataclasses.dataclass(frozen=True)
 class Noise:
-    """σ on every coordinate of a sum, or of every report where reports are noised."""
+    """σ on every coordinate of a sum, or of every report where reports are noised; and the variance that a user's own
+    rounding adds to a coordinate."""
 
     scale: float
     on_reports: bool = False
+    rounding: float = 0.0
+
+    def per_user(self, factor: float) -> float:
+        """What noise adds to the variance s² of one user, ϖ being ``factor``."""
+        return ((self.scale**2 if self.on_reports else 0.0) + self.rounding) * factor**2
+
+    def once(self, factor: float) -> float:
+        """The standard deviation σϖ of the noise that a round carries once."""
+        return 0.0 if self.on_reports else self.scale * factor
 
 
 NO_NOISE = Noise(0.0)
@@ -108,7 +118,7 @@ def catches(constants: Constants, episodes: int, level: float) -> int:
     """m of Lemma 3: models are caught less often than that, over all rounds of a run.
 
     >>> catches(Constants.blend(3, 2, 2, pooled=True), 1000, confidence_level(1000, 0.05))
-    26
+    24
     """
     root = math.sqrt(2 * level)
     reach = math.sqrt(episodes * constants.ratio) / root
@@ -127,10 +137,9 @@ def threshold(most: int) -> float:
 
 def width(constants: Constants, noise: Noise, users: float, level: float, bias: float = 0.0) -> float:
     """b(n) of (2)."""
-    scale = (noise.scale * constants.noise_factor) ** 2
-    per_user = constants.variance + (scale if noise.on_reports else 0.0)
-    once = 0.0 if noise.on_reports else scale
-    return bias + math.sqrt(2 * level * (per_user / users + once / users**2))
+    per_user = constants.variance + noise.per_user(constants.noise_factor)
+    once = noise.once(constants.noise_factor)
+    return bias + math.sqrt(2 * level * (per_user / users + (once / users) ** 2))
 
 
 def first_size(constants: Constants, noise: Noise, episodes: int, level: float, most: int, bias: float = 0.0) -> int:
@@ -164,13 +173,12 @@ def regret_bound(
     level = confidence_level(episodes, failure)
     most, root = catches(constants, episodes, level), math.sqrt(2 * level)
     epochs = 1 + max(0.0, math.log2(users / (most * first)))
-    scaled = noise.scale * constants.noise_factor
-    variance = constants.variance + (scaled**2 if noise.on_reports else 0.0)
+    variance = constants.variance + noise.per_user(constants.noise_factor)
     factor = 3 + 2 * math.sqrt(most)
     terms = {
         "first rounds": 2.0 * most * first * constants.horizon,
         "sampling": factor * 18 * root * math.sqrt(variance * most * users),
-        "privacy": 0.0 if noise.on_reports else factor * 4 * most * (epochs + 1) * scaled * root,
+        "privacy": factor * 4 * most * (epochs + 1) * noise.once(constants.noise_factor) * root,
         "bias": factor * 12 * bias * users,
     }
     caveats = () if exact else ("The planning oracle in use is approximate: what it misses comes on top.",)

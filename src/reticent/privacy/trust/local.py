@@ -24,7 +24,10 @@ class Local(Trust):
     noised_reports = True
     noised_rounds = False
     grouped = True
-    silence = " Whether a report comes at all is not hidden: a device whose user leaves early sends an empty one."
+    silence = (
+        " It rests on the device's own budget, which no service can reset."
+        " Whether a report comes at all is not hidden: a device whose user leaves early sends an empty one."
+    )
 
     def send(self, contribution: Array, noise: Array | None, grid: Array) -> Array:
         if noise is None:

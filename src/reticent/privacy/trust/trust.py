@@ -35,7 +35,8 @@ class Trust(abc.ABC):
       noised_reports: whether every report is private by itself, so that all the server does is post-processing.
       noised_rounds: whether a round's sum is noised when it is released, by whomever.
       grouped: whether rounds are groups of users whatever the counter is.
-      silence: what it shows if nothing comes from a user; a sentence with a leading space, or nothing.
+      silence: what else the guarantee rests on, and what it shows if nothing comes from a user; sentences with a leading
+        space, or nothing.
     """
 
     name: ClassVar[str]

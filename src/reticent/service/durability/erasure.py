@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """A user who asks to be forgotten: what the store holds of her beyond a tombstone is overwritten, once and for good.
 
-Her episodes become nobody's: the id gives way to a keyed hash, her name, the expiry and whether she came back to nothing.
+Her episodes become nobody's: the id gives way to a keyed hash, her name to one that is another for each episode, and
+whether she came back to nothing. (The expiry stays: its neighbours in the order of admissions tell it anyway.)
 An episode that was open is an empty contribution from then on. What stays is the tombstone, her keyed name with all her
 admissions used up: without it she could be learned from again, and her privacy is what would be spent. A user who never
 came gets the same rows by the same statements, so that nobody is admitted who has said no.
@@ -12,6 +13,10 @@ the theorem of docs/service.md: (ε, δ) for every user, her included. Whether a
 request alone. Like her coming, that is not protected content: others can see of it no more than that somebody else has the
 place that she would have had, and if her request should depend on what she lived through, the sums are covered as for
 anybody who does not come back.
+
+Who is told. The admin. To an app that opens her episode again, or submits for it, a user who was erased and one who was not
+are the same: the same place, version, token and receipt, and the same refusal when the episode's time is over
+(:meth:`reticent.service.rounds.submit.Submissions.count_all`).
 
 Copies. The erasure is written to the journal before the store is changed, and backups hold it: a restore does it again
 (:mod:`reticent.service.durability.restore`). So whoever is nobody in a copy has her tombstone in it.
@@ -36,15 +41,16 @@ from reticent.service.store.tables import ERASURES
 LOG = logging.getLogger("reticent.service")
 
 DELETED = (
-    "from each of her episodes: its id, her keyed name, its expiry, and whether it was open, counted or expired",
+    "from each of her episodes: its id, her keyed name, and whether it was open, counted or expired",
     "where users return: the rounds in which she came and was counted",
-    "what was open is an empty contribution; a token of hers that comes back is answered with 410 and counts nothing",
+    "what was open is an empty contribution; whatever an app still sends for her is answered as ever, and counts nothing",
 )
 KEPT = (
     "her tombstone (a keyed hash of her id, all admissions used up): without it she could be learned from again, and her "
     "privacy is what would be spent",
-    "of each episode its admission number, the version it was served and a keyed hash of its id: rounds are made up of "
-    "these numbers, and a token that she still has must not be taken for the proof of a rolled-back store",
+    "of each episode its admission number, the version it was served, its expiry and a keyed hash of its id, with one of "
+    "her name that is another for each: rounds are made up of these numbers, and whoever has the id gets the answers that "
+    "anybody gets",
     "copies of before: backups, entries of the journal, dead rows and logs of the database have her rows as they were, "
     "keyed by the deployment's secret; make a new backup and delete the old ones, and have the journal written anew with "
     "--rewrite-journal",
@@ -89,7 +95,7 @@ def erase(store: Store, secrets: Secrets, rollback_guard: RollbackGuard | None, 
     def change() -> int:
         with store.write() as tx:
             erasures.bury(tx, name, bound)
-            return erasures.disown(tx, name, own.erased)
+            return erasures.disown(tx, name, own.erased, own.disowned)
 
     if rollback_guard is None or before:
         episodes = change()

@@ -222,11 +222,13 @@ def _begin_again(tx: Connection, deployment: Deployment, clock: Any, halted: str
     reached = int(np.searchsorted(schedule.ends, admitted, side="left"))
     current = min(max(released, reached), deployment.releases)
     tx.execute(sa.update(EPISODES).where(EPISODES.c.state == "open").values(state="expired"))
+    tx.execute(
+        sa.update(EPISODES).values(expires_at=0.0)
+    )  # of all alike: an erased one must not be told from the others
     gone = erasures.erased(tx)
     for name in gone:  # who was erased after what a copy has of her
-        erasures.disown(tx, name, deployment.secrets.erased)
-    somebodys = EPISODES.c.user != erasures.NOBODY
-    tally = sa.select(EPISODES.c.user, sa.func.count()).where(somebodys).group_by(EPISODES.c.user)
+        erasures.disown(tx, name, deployment.secrets.erased, deployment.secrets.disowned)
+    tally = sa.select(EPISODES.c.user, sa.func.count()).where(erasures.SOMEBODYS).group_by(EPISODES.c.user)
     tx.execute(sa.insert(USERS).from_select(["name", "admissions"], tally))
     for name in gone:
         erasures.bury(tx, name, deployment.context.contributions)
@@ -256,7 +258,7 @@ def _remember_visits(tx: Connection, schedule: Any, released: int) -> None:
     """The rounds of users who return. Which round counted a report is not known any more: it is taken to be the last that
     was released, which forbids at least as much of the rounds to come as the true one did."""
     wanted = sa.select(EPISODES.c.user, EPISODES.c.id, EPISODES.c.admission, EPISODES.c.state)
-    found = tx.execute(wanted.where(EPISODES.c.user != erasures.NOBODY))
+    found = tx.execute(wanted.where(erasures.SOMEBODYS))
     for part in found.partitions(rows.MANY):
         visits = [
             {

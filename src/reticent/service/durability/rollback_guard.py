@@ -142,6 +142,15 @@ class RollbackGuard:
             self._write(dataclasses.replace(seen, length=journal(seen)))
             return change()
 
+    def record_admissions(self, journal: Callable[[Seen], tuple[int, int]]) -> None:
+        """Have users appended to the journal who came since it was last written; ``journal`` says its new length and the
+        users admitted. A deployment that was halted admits nobody, and has nothing to add."""
+        with self._alone():
+            seen = self.read()
+            if seen.halted is None:
+                length, admitted = journal(seen)
+                self._write(dataclasses.replace(seen, length=length, admitted=admitted))
+
     def rewrite_journal(self, journal: Callable[[Seen], tuple[int, int]]) -> None:
         """Have the journal written anew; killed in the middle, there is none until the next publication writes it."""
         with self._alone():

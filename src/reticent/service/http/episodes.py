@@ -140,5 +140,5 @@ def submit_batch(body: schemas.Batch, deployment: Served) -> schemas.BatchReceip
         arrays.from_json(field, content.model_dump(), dtype="<i8", shape=shape)
         for field, content in (("ones", body.ones), ("messages", body.messages))
     )
-    users = deployment.submit_batch(body.batch, body.round, body.users, ones, messages)
+    users = deployment.submit_batch(body.batch, body.round, body.users, ones, messages, body.restores)
     return schemas.BatchReceipt(batch=body.batch, round=body.round, users=users)

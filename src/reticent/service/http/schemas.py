@@ -108,7 +108,8 @@ class Report(_Strict):
 class Batch(_Strict):
     """The messages of one round (0-based), counted: integers ``<i8`` of shape (H, D) each; of all its places, ``users``.
 
-    ``batch`` is an id of the shuffler's choice, with which the request may be repeated.
+    ``batch`` is an id of the shuffler's choice, with which the request may be repeated. ``restores`` is what its users were
+    told when they came.
     """
 
     batch: Annotated[str, Field(pattern=IDENTITY)]
@@ -116,13 +117,15 @@ class Batch(_Strict):
     users: Index
     ones: Array
     messages: Array
+    restores: Index = 0
 
 
 class Opened(BaseModel):
     """The user is served ``version``; ``reason`` says why the user is not learned from, if so.
 
-    ``round`` and ``place`` are the user's, both 0-based: the place decides what part of the version is served, and with a
-    shuffler how many coins the device flips. ``reference`` is the version that the round's contributions refer to, if any.
+    ``round`` and ``place`` are hers, both 0-based: her place decides what she is served of the version, and with a shuffler
+    how many coins she flips. ``reference`` is the version that her round's contributions refer to, where they do.
+    ``restores``: how often the store was restored before she came. Her messages to a shuffler carry it.
     """
 
     episode: str
@@ -136,6 +139,7 @@ class Opened(BaseModel):
     round: int | None = None
     place: int | None = None
     reference: int | None = None
+    restores: int = 0
 
 
 M = TypeVar("M", bound=BaseModel)
@@ -290,7 +294,11 @@ class CanaryStatus(BaseModel):
 
 
 class Status(BaseModel):
-    """Where the deployment stands; public."""
+    """Where the deployment stands; public.
+
+    ``restores``: how often its store was restored. ``recorded``: in the shuffle model, how many of the admitted users every
+    restore brings back; a round's batch is posted when all of its users are.
+    """
 
     version: int
     served_version: int
@@ -304,6 +312,8 @@ class Status(BaseModel):
     round_ends: list[int]
     open_round: int
     lost_rounds: int
+    restores: int
+    recorded: int | None
     canaries: CanaryStatus | None
     learning: bool
     halted: str | None

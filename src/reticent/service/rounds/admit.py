@@ -21,6 +21,7 @@ from sqlalchemy.exc import IntegrityError
 
 from reticent.service.rounds.close import Closing
 from reticent.service.rounds.context import AnyContext
+from reticent.service.rounds.recorded_admissions import record_full_rounds
 from reticent.service.rounds.refusals import Refusal
 from reticent.service.secrets import EpisodeToken
 from reticent.service.store import records
@@ -37,9 +38,10 @@ class Arrival(NamedTuple):
 class Opened:
     """What a user is told on admission. ``reason`` says why the user is served without being learned from.
 
-    ``round`` and ``place`` are the user's, both 0-based and public: they follow from the order of admissions, and
-    decide what part of a version the user is served and how many coins a device flips with a shuffler. ``reference`` is
-    the version that the round's contributions refer to, if they do. A user who is not learned from has none of these.
+    ``round`` and ``place`` are hers, both 0-based and public: they follow from the order of admissions, and decide what she
+    is served of a version and how many coins she flips with a shuffler. ``reference`` is the version that her round's
+    contributions refer to, if they do. A user who is not learned from has none of these. ``restores`` says how often the
+    store had been restored when she came: a shuffler takes her messages while that is so.
     """
 
     episode: str
@@ -51,6 +53,7 @@ class Opened:
     round: int | None = None
     place: int | None = None
     reference: int | None = None
+    restores: int = 0
 
 
 class _NoRoom(Exception):
@@ -167,6 +170,7 @@ class Admissions:
             references = self._references(tx, (begun for begun, _ in places))
         if number > clock.open_round:
             self.context.sealed.set()
+        record_full_rounds(self.context, int(clock.admitted))
         return {
             one: self._admitted(one.episode, served, until, place, references)
             for one, served, place in zip(new, pinned, places, strict=True)
@@ -207,13 +211,12 @@ class Admissions:
         answers: dict[Arrival, Opened | Refusal] = {}
         for one in group:
             row, had = known.get(one), admissions.get(one.user, 0)
-            erased = row is not None and row.state == "erased"
-            if row is not None and row.user != one.user and not (erased and had >= self.context.contributions):
+            if row is not None and row.user not in (one.user, self.context.secrets.disowned(*one)):
                 taken = "this episode id belongs to another user; draw a random one"
                 answers[one] = Refusal("episode-taken", taken)
-            elif row is not None and not erased:
+            elif row is not None:  # she has come before; whether she was erased since is the admin's to know
                 place = self.context.configuration.schedule.round_and_place(row.admission)
-                answers[one] = self._admitted(row.id, row.version, row.expires_at, place, references)
+                answers[one] = self._admitted(one.episode, row.version, row.expires_at, place, references)
             elif clock.halted is not None:
                 answers[one] = self._not_learned_from(one.episode, version, "learning-stopped")
             elif had >= self.context.contributions:
@@ -241,11 +244,13 @@ class Admissions:
         """What a user is told whose round and place are ``where``."""
         number, place = where
         token = self.context.secrets.sign(EpisodeToken(identity, version, True, until, place, self.context.restores))
-        return Opened(identity, token, version, True, None, until, number, place, references.get(number))
+        return Opened(
+            identity, token, version, True, None, until, number, place, references.get(number), self.context.restores
+        )
 
     def _not_learned_from(self, identity: str, version: int, reason: str) -> Opened:
         token = self.context.secrets.sign(EpisodeToken(identity, version, False, 0.0, None, self.context.restores))
-        return Opened(identity, token, version, False, reason, None)
+        return Opened(identity, token, version, False, reason, None, restores=self.context.restores)
 
 
 def _first_of_each(asked: Sequence[Arrival], waiting: Sequence[int]) -> tuple[list[int], list[int]]:

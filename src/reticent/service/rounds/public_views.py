@@ -15,6 +15,7 @@ from prometheus_client.core import GaugeMetricFamily, InfoMetricFamily
 from prometheus_client.registry import Collector
 
 from reticent.service.rounds.frontend import Frontend
+from reticent.service.rounds.recorded_admissions import recorded
 from reticent.service.store import records
 from reticent_wire import arrays
 
@@ -44,6 +45,8 @@ def status(deployment: Frontend, world: str | None = None) -> dict[str, Any]:
         "round_ends": [int(end) for end in schedule.ends[: min(deployment.releases, PAGE)]],
         "open_round": int(clock.open_round),
         "lost_rounds": lost,
+        "restores": deployment.context.restores,
+        "recorded": recorded(deployment.context) if configuration.wire == "messages" else None,
         "canaries": deployment.canary_status(),
         "learning": bool(clock.admitted < deployment.users and clock.halted is None),
         "halted": clock.halted,

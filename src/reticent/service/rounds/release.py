@@ -31,6 +31,7 @@ from reticent.service.rounds import batches
 from reticent.service.rounds.canaries import Canaries
 from reticent.service.rounds.context import Context
 from reticent.service.rounds.integrity import attested
+from reticent.service.rounds.recorded_admissions import record_full_rounds
 from reticent.service.store import records, rows, tables
 
 LOG = logging.getLogger("reticent.service")
@@ -63,6 +64,7 @@ class Releases:
                     complete = row is None or not self._awaits_batch(tx, version, clock)
                 if clock.halted is not None or not attested(self.context):
                     return done
+                record_full_rounds(self.context, int(clock.admitted))
                 if not published and not self._publish(version):
                     return done
                 if row is None or row.state != "sealed" or not complete:

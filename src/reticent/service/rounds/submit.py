@@ -176,21 +176,32 @@ class Submissions:
         return [refused.get(one.token.episode, one.token.version) for one in submissions]
 
     def _count_distinct(self, group: dict[str, Submission]) -> dict[str, ReticentError]:
-        """Count a group in one transaction; says who was refused, and why."""
+        """Count a group in one transaction; says who was refused, and why.
+
+        Whoever was erased gets the answer of somebody who was not: a receipt while the episode could have been counted,
+        whether it had been or not, and the same refusal as all others after that.
+        """
         with self.context.store.write() as tx:
             rows = records.episodes(tx, list(group), lock=True)
             unknown = self._neither_here_nor_erased(tx, [one.token for key, one in group.items() if key not in rows])
-            lost = [token.episode for token in unknown if token.restores < self.context.restores]
-            rolled_back, halted = len(unknown) > len(lost), records.deployment(tx).halted
+            lost = {token.episode for token in unknown if token.restores < self.context.restores}
+            clock = records.deployment(tx)
+            rolled_back, halted = len(unknown) > len(lost), clock.halted
             if not rolled_back and halted is None:
-                refused = self._add(tx, group, rows)
+                over = {key for key, one in group.items() if key not in lost and self._is_over(one.token, clock)}
+                going = {key: one for key, one in group.items() if key in rows and key not in over}
+                refused = self._add(tx, going, {key: rows[key] for key in going})
                 gone = Refusal("episode-expired", "the episode was lost with the store; nothing was spent")
-                over = Refusal("episode-expired", "the episode was waited for no longer; nothing was spent")
-                erased = set(group) - set(rows) - set(lost)
-                return {**refused, **dict.fromkeys(lost, gone), **dict.fromkeys(erased, over)}
+                late = Refusal("episode-expired", "the episode's time is over; what came before that was counted")
+                return {**refused, **dict.fromkeys(lost, gone), **dict.fromkeys(over, late)}
         if rolled_back and halted is None:
             halt(self.context, "an episode that was admitted is unknown to the store: it was rolled back")
         raise _Stopped
+
+    def _is_over(self, token: EpisodeToken, clock: Any) -> bool:
+        """Whether nothing is counted for a token any more, whoever has it and whatever has come: a matter of the clock,
+        of the last round's end and of restores."""
+        return bool(clock.finished or token.expires_at < self.context.now() or token.restores < self.context.restores)
 
     def _neither_here_nor_erased(self, tx: Connection, tokens: Sequence[EpisodeToken]) -> list[EpisodeToken]:
         """Tokens of episodes unknown to the store; the others were erased, which proves nothing about the store."""
@@ -231,11 +242,11 @@ class Submissions:
     def _add(self, tx: Connection, group: dict[str, Submission], rows: dict[str, Any]) -> dict[str, ReticentError]:
         """Add what those contribute whose episodes are open, and mark them; the caller holds their locks."""
         refused: dict[str, ReticentError] = {}
-        now, taken = self.context.now(), []
+        taken = []
         for identity, row in rows.items():
             if row.state == "counted":  # a retry: the first one counts, and the answer is the same
                 continue
-            if row.state == "expired" or row.expires_at < now:
+            if row.state == "expired":
                 refused[identity] = Refusal(
                     "episode-expired", "the episode was waited for no longer; nothing was spent"
                 )

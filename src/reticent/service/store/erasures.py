@@ -11,8 +11,8 @@ from sqlalchemy.engine import Connection
 from reticent.service.store import records
 from reticent.service.store.tables import EPISODES, ERASURES, VISITS
 
-NOBODY = ""
-"""Whose an erased episode is."""
+SOMEBODYS = EPISODES.c.state != "erased"
+"""Episodes that lead to a user."""
 
 
 def is_erased(tx: Connection, name: str) -> bool:
@@ -30,16 +30,17 @@ def bury(tx: Connection, name: str, bound: int) -> None:
     records.insert_new(tx, ERASURES, name=name)
 
 
-def disown(tx: Connection, name: str, stand_in: Callable[[str], str]) -> int:
-    """Make a user's episodes no user's and delete the visits; says how many there were. ``stand_in`` replaces an id.
+def disown(tx: Connection, name: str, stand_in: Callable[[str], str], pseudonym: Callable[[str, str], str]) -> int:
+    """Make a user's episodes nobody's and forget her visits; says how many there were.
 
-    What stays of an episode is the number of its admission and the version that was served: public numbers, of which
-    rounds are made up. Rows are locked in the order of ids, as submissions do.
+    ``stand_in`` replaces an id, and ``pseudonym`` her name with each. What stays of an episode is the number of its
+    admission, the version that was served and its expiry: rounds are made up of the first two, and whoever opens the
+    episode again must get the answer that anybody gets. Rows are locked in the order of ids, as submissions do.
     """
     own = sa.select(EPISODES.c.id).where(EPISODES.c.user == name).order_by(EPISODES.c.id).with_for_update()
     identities = [str(identity) for (identity,) in tx.execute(own)]
     for identity in identities:
-        nobodys = {"id": stand_in(identity), "user": NOBODY, "expires_at": 0.0, "state": "erased"}
+        nobodys = {"id": stand_in(identity), "user": pseudonym(name, identity), "state": "erased"}
         tx.execute(sa.update(EPISODES).where(EPISODES.c.id == identity).values(**nobodys))
     tx.execute(sa.delete(VISITS).where(VISITS.c.user == name))
     return len(identities)

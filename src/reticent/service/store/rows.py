@@ -55,6 +55,11 @@ SOME, MANY = 16, 5_000
 """Rows of one record: of those with arrays, and of those without."""
 
 
+def admitted_rows(tx: Connection, admission: int) -> Iterator[Rows]:
+    """The episodes from the user admitted as number ``admission`` on, in parts."""
+    yield from _parts(tx, EPISODES, EPISODES.c.admission >= admission, MANY)
+
+
 def kept_rows(tx: Connection, version: int = 0, admission: int = 0) -> Iterator[Rows]:
     """What is to be kept, in parts: releases from round ``version`` on, what was published after them, episodes from the
     user admitted as number ``admission`` on, and the rows of which there is one. Erasures are among it if it is all from
@@ -73,12 +78,16 @@ def kept_rows(tx: Connection, version: int = 0, admission: int = 0) -> Iterator[
         (ERASURES, sa.false() if version or admission else sa.true(), MANY),
     )
     for table, which, size in wanted:
-        columns = [table.c[name] for name in KEPT[table.name]]
-        statement = sa.select(*columns).where(which).order_by(sequence_of(table))
-        found = tx.execute(statement, execution_options={"yield_per": size})
-        for part in found.partitions():
-            plain = [[_plain(value) for value in row] for row in part]
-            yield {"table": table.name, "columns": list(KEPT[table.name]), "rows": plain}
+        yield from _parts(tx, table, which, size)
+
+
+def _parts(tx: Connection, table: sa.Table, which: Any, size: int) -> Iterator[Rows]:
+    columns = [table.c[name] for name in KEPT[table.name]]
+    statement = sa.select(*columns).where(which).order_by(sequence_of(table))
+    found = tx.execute(statement, execution_options={"yield_per": size})
+    for part in found.partitions():
+        plain = [[_plain(value) for value in row] for row in part]
+        yield {"table": table.name, "columns": list(KEPT[table.name]), "rows": plain}
 
 
 def row_of(table: sa.Table, **values: Any) -> Rows:

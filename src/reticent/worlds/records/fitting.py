@@ -22,6 +22,7 @@ import numpy as np
 import polars as pl
 
 from reticent.errors import InvalidInput, ReticentError
+from reticent.short_repr import ShortRepr
 from reticent.worlds.availability import with_mask
 from reticent.worlds.blend import Bounds, blend
 from reticent.worlds.model import About, Model
@@ -46,7 +47,7 @@ class Stopped(ReticentError):
 
 
 @dataclasses.dataclass(frozen=True)
-class Fitted:
+class Fitted(ShortRepr):
     """Candidate models and where they come from.
 
     Attributes:

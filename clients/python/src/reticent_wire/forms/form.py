@@ -99,6 +99,7 @@ class Form(abc.ABC):
         Raises:
           InvalidInput: one is missing, of another shape, or names an action that there is not.
         """
+        del billboard  # most forms act by the policy alone, which was checked
 
     def require_version(self, model: Model, billboard: Billboard) -> None:
         """Refuse a billboard that does not carry what contributions are made of.

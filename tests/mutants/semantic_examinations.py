@@ -1,0 +1,377 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Examinations of meaning: what plans, moments, posteriors and vectors *are*, and not which bits they had.
+
+Also of options that are off by default: each is replayed switched on, with a user against nothing, compiled (the replay
+of :mod:`reticent.audit.replay` goes operation by operation and takes minutes for all of them).
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+from collections.abc import Iterator
+from typing import Any
+from unittest import mock
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from examinations import Examination, _named
+from only_system_entropy import OtherEntropy, only_system_entropy
+from scipy.stats import binom, chi2
+
+from reticent.agents import make_agent
+from reticent.agents.score.learner import ScoreLearner
+from reticent.inference import Decisions, contributions
+from reticent.learning.capabilities import public_memory, rebase_plan
+from reticent.learning.control import ControlPlaces
+from reticent.learning.plan import ControlGroup, Plan
+from reticent.privacy.noise import SecureNoise
+from reticent.runtime import double_precision
+from reticent.simulation import engine, micro_study
+from reticent.simulation.rollout import episode_uniforms, rollout, streams
+from reticent.simulation.simulate import simulate
+from reticent.worlds import Episode, World, make_world
+from reticent.worlds.prior import draw_truths
+from reticent.worlds.unknown_start import with_unknown_start
+from reticent.worlds.world import world_from_parameters
+
+FLAGSHIP = "private-score-vi:epsilon=8,first=0.1,growth=1.5"
+OPTIONS: dict[str, str] = {
+    "alarm, half_life, floor, endless, unknown start": "alarm=0.5,half_life=3,floor=0.1,endless=true,start_share=0.3",
+    "likelihood, contributions": "score=likelihood,contributions=2,per_round=1,gap=1,largest=3",
+    "control group": "bonus=2",
+}
+"""Every option on which what is learned may depend, several at a time, and how they are switched on."""
+
+
+@functools.cache
+def small_world() -> World:
+    return make_world("random-blend:states=3,actions=2,horizon=2,d1=2,d2=3,per_step=true")
+
+
+@functools.cache
+def mixed_world() -> World:
+    return make_world("random-blend:states=4,actions=3,horizon=3,d=3")
+
+
+# -- options that are off by default ------------------------------------------------------------------------------------
+
+
+def option_replayed(option: str) -> Examination:
+    """Three rounds with one option switched on: one user against nothing, her difference hidden in the noise.
+
+    Everything public (releases, plans, what is remembered) must be the same. She is surprising: paid at every step.
+    """
+
+    def examine() -> list[str]:
+        world = with_unknown_start(small_world()) if "unknown start" in option else small_world()
+        agent = make_agent(f"{FLAGSHIP},{OPTIONS[option]}", world.model, 12)
+        assert isinstance(agent, ScoreLearner)
+        play = _Compiled(agent)
+        found = []
+        for who, paid in (("a user who was paid at every step", 1.0), ("a user who was never paid", 0.0)):
+            episode = Episode(np.array([0, 1, 2]), np.array([1, 0]), np.full(2, paid))
+            seen = [_public_run(agent, play, episode, present, option == "control group") for present in (True, False)]
+            found += [
+                f"{option}: {name} {place} depend on {who}"
+                for name, (left, right) in _paired(*seen)
+                for place, (a, b) in enumerate(zip(left, right, strict=True))
+                if not _same(a, b)
+            ]
+        return found
+
+    return _named(double_precision(examine), "replay", {"option": option})
+
+
+class _Compiled:
+    """An agent's functions as programs that are compiled once."""
+
+    def __init__(self, agent: ScoreLearner) -> None:
+        self.plan = jax.jit(agent.plan)
+        self.report = jax.jit(lambda plan, place, episode: agent.report(agent.served(plan, place), episode))
+        self.end = jax.jit(lambda state, plan, total, size, noise: self._end(agent, state, plan, total, size, noise))
+
+    @staticmethod
+    def _end(agent: ScoreLearner, state: Any, plan: Plan, total: Any, size: Any, noise: Any) -> tuple[Any, Plan]:
+        closed = agent.close(agent.absorb(state, total), plan, size, noise)
+        return closed, agent.plan(closed)
+
+
+def _public_run(
+    agent: ScoreLearner, play: _Compiled, episode: Episode, present: bool, controls: bool
+) -> dict[str, list[Any]]:
+    """Three rounds of users who do ``episode``; the first of the second round is there, or hides in its noise."""
+    state = agent.init()
+    first = plan = play.plan(state)
+    seen: dict[str, list[Any]] = {"plans": [plan], "releases": [], "memories": []}
+    for number in range(3):
+        size = int(agent.schedule.round_sizes[number])
+        used = plan
+        if controls:
+            places = ControlPlaces(*(jnp.asarray(one, jnp.int64) for one in (size, 1, 0)))
+            used = rebase_plan(agent, plan, plan, size, ControlGroup(first, places))
+        own = np.asarray(play.report(plan, 0, episode))
+        total = sum((np.asarray(play.report(plan, place, episode)) for place in range(1, size)), np.zeros_like(own))
+        noise = np.asarray(agent.aggregator.simulate_round_noise(jax.random.key(number)))
+        if number == 1 and not present:
+            noise = noise + own.reshape(noise.shape)
+        else:
+            total = total + own
+        state, plan = play.end(state, used, jnp.asarray(total), jnp.asarray(size), jnp.asarray(noise))
+        seen["plans"].append(plan)
+        seen["releases"].append(agent.aggregator.released(state.aggregate))
+        seen["memories"].append(public_memory(agent, state))
+    return seen
+
+
+def _paired(
+    one: dict[str, list[Any]], other: dict[str, list[Any]]
+) -> Iterator[tuple[str, tuple[list[Any], list[Any]]]]:
+    for name, values in one.items():
+        yield name, (values, other[name])
+
+
+def _same(left: Any, right: Any) -> bool:
+    """Equal up to rounding, but for choices: where two actions are as good, rounding may decide either way."""
+    if isinstance(left, Plan):
+        left, right = (
+            (plan.values, plan.extension.hoped, plan.extension.reference, plan.extension.share, plan.extension.initial)
+            for plan in (left, right)
+        )
+    pairs = zip(jax.tree.leaves(left), jax.tree.leaves(right), strict=True)
+    return all(np.allclose(a, b, rtol=1e-6, atol=1e-6 * (1 + np.abs(a).max(initial=0.0))) for a, b in pairs)
+
+
+# -- what a learner's numbers mean --------------------------------------------------------------------------------------
+
+
+def _learned(agent: ScoreLearner, world: World, rounds: int, seed: int = 0) -> Iterator[tuple[int, Any, Plan]]:
+    """The state and the plan before each of some rounds of simulated users."""
+    plan_of, close = jax.jit(agent.plan), jax.jit(agent.close)
+    total = jax.jit(lambda plan, users, key: _summed(agent, world, plan, users, key), static_argnums=1)
+    state = agent.init()
+    for number in range(rounds):
+        plan = plan_of(state)
+        yield number, state, plan
+        size = int(agent.schedule.round_sizes[number])
+        key = jax.random.fold_in(jax.random.key(seed), number)
+        noise = agent.aggregator.simulate_round_noise(key)
+        state = close(agent.absorb(state, total(plan, size, key)), plan, size, noise)
+
+
+def _summed(agent: ScoreLearner, world: World, plan: Plan, users: int, key: Any) -> Any:
+    def one(place: Any) -> Any:
+        served = agent.served(plan, place)
+        uniforms = episode_uniforms(key, place, world.model.horizon, world.start_draws, world.step_draws)
+        own = agent.aggregator.simulate_user_noise(jax.random.fold_in(key, place + 10**6))
+        return agent.report(served, rollout(agent, world, served, uniforms), own)
+
+    return jax.vmap(one)(jnp.arange(users)).sum(axis=0)
+
+
+def hopeful() -> Examination:
+    """The explorers' plan promises in every state at least what the greedy one does: a bonus is never negative."""
+
+    def examine() -> list[str]:
+        world = mixed_world()
+        agent = make_agent("private-score-vi:epsilon=3,first=0.3", world.model, 300)
+        found = []
+        for number, _, plan in _learned(agent, world, 4):
+            more = np.asarray(plan.extension.hoped - plan.values)
+            if more.min() < -1e-9:
+                found.append(f"round {number}: the explorers' value is below the greedy one by {-more.min():.3g}")
+            if number and more.max() <= 0:
+                found.append(f"round {number}: nothing is hoped for")
+        return found
+
+    return _named(double_precision(examine), "semantics", {"what": "optimism"})
+
+
+def moments_simulated(users: int = 6_000) -> Examination:
+    """Published moments of a round against a simulated mixture of its users, the estimate being the truth.
+
+    A user's vector before whitening has mean 0 and the covariance C, summed over steps; the share of explorers is exact.
+    Each of the C's k diagonal entries is compared at 5 standard errors: a false alarm has probability 6e-7·k.
+    """
+
+    def examine() -> list[str]:
+        world = mixed_world()
+        agent = make_agent("score-vi:explore=0.001,bonus=8", world.model, 300)
+        *_, (_, state, plan) = _learned(agent, world, 3)
+        extension = plan.extension
+        share = float(extension.share)
+        if not 0.05 < share < 0.95 or abs(share - 0.5) < 0.05:
+            return [f"the share of explorers is {share}: nothing would show"]
+        truth = world_from_parameters(
+            world.model, np.asarray(extension.reference.theta), np.asarray(extension.reference.reward_theta)
+        )
+        explorers = round(share * users)
+
+        def one(place: Any) -> Any:
+            served = agent.served(plan, jnp.where(place < explorers, -1, 2**30))
+            key = jax.random.key(11)
+            uniforms = episode_uniforms(key, place, world.model.horizon, truth.start_draws, truth.step_draws)
+            return agent.statistic(served, rollout(agent, truth, served, uniforms))
+
+        vectors = np.asarray(jax.jit(jax.vmap(one))(jnp.arange(users)))
+        size = agent.coordinates.size
+        raw = np.linalg.solve(np.asarray(extension.reference.whiten[0]), vectors[:, :size].T).T
+        claimed = np.diag(np.asarray(extension.moments.spread.sum(axis=0)))
+        squares = raw**2
+        errors = squares.std(axis=0) / np.sqrt(users)
+        off = (squares.mean(axis=0) - claimed) / errors
+        del state
+        return [
+            f"moment {index} is {value:.1f} standard errors off" for index, value in enumerate(off) if abs(value) > 5
+        ]
+
+    return _named(double_precision(examine), "semantics", {"what": "moments"})
+
+
+def on_the_simplex() -> Examination:
+    """Estimates of weights are nonnegative and have the declared sum, also where the noise is far larger than they are."""
+
+    def examine() -> list[str]:
+        world = mixed_world()
+        agent = make_agent("private-score-vi:epsilon=0.3,first=0.1", world.model, 200)
+        found = []
+        for number, _, plan in _learned(agent, world, 6):
+            theta = np.asarray(plan.extension.reference.theta)
+            if theta.min() < -1e-9 or abs(theta.sum(axis=-1) - 1).max() > 1e-9:
+                found.append(f"round {number}: the estimate {theta[0].round(3).tolist()} is outside the simplex")
+        return found
+
+    return _named(double_precision(examine), "semantics", {"what": "simplex"})
+
+
+def covered_locally(seeds: int = 48) -> Examination:
+    """Local ellipsoids of 95 % hold the truth in 85 % of runs at least: false alarm 1e-4."""
+
+    def examine() -> list[str]:
+        world = make_world("random-blend:states=4,actions=2,horizon=2,d=3")
+        agent = make_agent("private-score-vi:trust=local,epsilon=10", world.model, 600)
+        posterior = simulate(agent, world, range(seeds)).carry.state.past.transitions
+        coordinates = agent.coordinates
+        truth = np.atleast_2d(world.transition_theta)[:1]
+        eta = (truth - np.asarray(coordinates.centre)) @ np.asarray(coordinates.basis)
+        precision = np.asarray(posterior.information) + np.eye(coordinates.size) / float(coordinates.variance)
+        off = np.linalg.solve(precision, np.asarray(posterior.moment)[..., None])[..., 0] - eta
+        squared = np.einsum("ngi,ngij,ngj->ng", off, precision, off)
+        held = int((squared <= chi2.ppf(0.95, coordinates.size)).all(axis=1).sum())
+        wanted = int(binom.ppf(1e-4, seeds, 0.85))
+        return [] if held >= wanted else [f"only {held} of {seeds} local ellipsoids hold the truth, {wanted} expected"]
+
+    return _named(double_precision(examine), "semantics", {"what": "local coverage"})
+
+
+def own_round() -> Examination:
+    """Every round has its own radius, its own public replicas and its own noise."""
+
+    def examine() -> list[str]:
+        world = small_world()
+        agent = make_agent("private-score-vi:epsilon=8,first=0.1,growth=3,free=2", world.model, 2000)
+        radii = np.asarray(agent.radii)
+        if len(set(radii.round(9))) < 3:
+            return ["radii do not differ between rounds: nothing would show"]
+        found = []
+        for number, _, plan in _learned(agent, world, 5):
+            if float(plan.extension.reference.radius) != radii[number]:
+                found.append(f"round {number} has the radius of another round")
+        keys = [tuple(np.asarray(jax.random.key_data(agent._public_key(number))).tolist()) for number in range(8)]
+        if len(set(keys)) < 8:
+            found.append("two rounds have the same replicas")
+        drawn = [
+            np.asarray(engine._round_noise(agent, streams(0), jnp.asarray(number))).tobytes() for number in range(8)
+        ]
+        if len(set(drawn)) < 8:
+            found.append("two rounds have the same noise")
+        return found
+
+    return _named(double_precision(examine), "semantics", {"what": "rounds"})
+
+
+def without_rewards() -> Examination:
+    """Where rewards are known, nothing of them is in the vector: not a number of it, and none of its values."""
+
+    def examine() -> list[str]:
+        learned = mixed_world().model
+        known = dataclasses.replace(learned, known_rewards=jnp.asarray(learned.reward_features[0]))
+        agent = make_agent(FLAGSHIP, known, 20)
+        found = []
+        if agent.dimension != agent.moving_groups * agent.coordinates.size:
+            found.append(f"{agent.dimension} numbers are sent where {agent.coordinates.size} tell about transitions")
+        plan = agent.served(agent.plan(agent.init()), 0)
+        states, actions = np.array([0, 1, 2, 3]), np.array([0, 1, 2])
+        vectors = [
+            np.asarray(agent.statistic(plan, Episode(states, actions, np.array(rewards))))
+            for rewards in ([0.0, 0.0, 0.0], [1.0, 1.0, 1.0], [0.3, 1e6, np.nan])
+        ]
+        if any(not np.array_equal(vectors[0], other) for other in vectors[1:]):
+            found.append("a vector depends on rewards that are known")
+        return found
+
+    return _named(double_precision(examine), "semantics", {"what": "known rewards"})
+
+
+# -- what may be read ---------------------------------------------------------------------------------------------------
+
+
+def rehearsed_alike() -> Examination:
+    """Two worlds of one model with other truths are rehearsed alike, from the command's argument on."""
+
+    def examine() -> list[str]:
+        from reticent.cli import rehearse as command
+        from reticent.experiments.rehearsal import rehearsal
+
+        model = small_world().model
+        seen = []
+        for world in draw_truths(model, 2, seed=5):
+            with mock.patch("reticent.worlds.make_world", lambda _, world=world: world):
+                known, rewards, _ = command.the_model("a world")
+                found = rehearsal.rehearse(
+                    known, users=12, epsilons=(1.0,), trusts=("joint",), truths=2, rewards=rewards, floor=False
+                )
+            seen.append([*(outcome.regret.tobytes() for outcome in found.outcomes), found.optimal.tobytes()])
+        return [] if seen[0] == seen[1] else ["what is rehearsed depends on the hidden truth"]
+
+    return _named(examine, "semantics", {"what": "rehearsal"})
+
+
+def outcomes_clipped() -> Examination:
+    """Outcomes outside [0, 1] count as the nearest that can be, and what is no number counts as nothing."""
+
+    def examine() -> list[str]:
+        question = micro_study.contrast(0.1)
+        steps = len(question.groups)
+        states, actions = np.arange(steps)[None] % micro_study.STATES, np.arange(steps)[None] % 2
+        chances = np.full((1, steps, 2), 0.5)
+
+        def of(outcome: float) -> np.ndarray:
+            return contributions(question, Decisions(states, actions, np.full((1, steps), outcome), chances))
+
+        found = []
+        for outcome, inside in ((7.0, 1.0), (1 + 1e-9, 1.0), (-3.0, 0.0), (1e300, 1.0)):
+            if not np.array_equal(of(outcome), of(inside)):
+                found.append(f"an outcome of {outcome:g} moves more than one of {inside:g}")
+        for outcome in (np.nan, np.inf, -np.inf):
+            if of(outcome).any():
+                found.append(f"an outcome of {outcome} counts")
+        return found
+
+    return _named(examine, "semantics", {"what": "outcomes"})
+
+
+def system_entropy() -> Examination:
+    """The secure source with every generator of Python and NumPy made to raise."""
+
+    def examine() -> list[str]:
+        source = SecureNoise()
+        try:
+            with only_system_entropy():
+                drawn = [source.draw(np.full(50, scale)).integers for scale in (1.0, 3.7, 1e4) for _ in range(20)]
+        except OtherEntropy as used:
+            return [str(used)]
+        return [] if len({one.tobytes() for one in drawn}) == len(drawn) else ["draws repeat themselves"]
+
+    return _named(examine, "distribution", {"entropy": "the system's"})

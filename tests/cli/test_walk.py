@@ -134,3 +134,9 @@ def test_counterfactual_rewards_of_several_steps_need_a_declaration(reticent, re
     code, _, err = replayed(reticent, records, tmp_path, table, "--rewards-of", "paid_")
     assert code == 2
     assert "declared with --states-unaffected" in err
+
+
+def test_a_deployment_that_cannot_be_read_is_named_by_its_option(reticent, tmp_path) -> None:
+    code, out, err = reticent("replay", tmp_path / "log.csv", "--deployment", tmp_path / "missing.yaml")
+    assert (code, out) == (2, "")
+    assert err.startswith("error: --deployment is ")

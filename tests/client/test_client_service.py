@@ -258,10 +258,11 @@ def test_refusals_are_final_and_read_well(proxy) -> None:
     assert (refused.value.status, refused.value.name) == (401, "unauthorized")
     assert len(proxy.posts()) == 1
     with Client(proxy.url, APP_KEY, act="server") as client, client.episode(next(names)) as episode:
+        content = {"token": episode._token, "step": 99, "state": 0}
         with pytest.raises(ServiceError) as refused:
-            episode.act(STATES)
+            client.connection.post(f"/v1/episodes/{episode.id}/actions", content)
         assert (refused.value.status, refused.value.name) == (422, "invalid-input")
-        assert "state" in str(refused.value)
+        assert "step" in str(refused.value)
         assert str(refused.value).endswith("(HTTP 422)")
         assert refused.value.remedy
         assert len(proxy.posts("/actions")) == 1

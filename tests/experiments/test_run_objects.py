@@ -125,5 +125,7 @@ def test_typed_options_are_accepted_where_names_are() -> None:
     assert repr(options) == "PrivateScoreVI(trust='local', epsilon=2)"
     assert reticent.make_agent(options, model, 50).name == str(options) == "private-score-vi:trust=local,epsilon=2"
     assert reticent.DeployedAgent(options, model, 50).guarantee.epsilon == 2
-    with pytest.raises(InvalidInput, match=r"learning_rate is 0\.5, but must be left out: private-linopt-vi has no such"):
+    with pytest.raises(
+        InvalidInput, match=r"learning_rate is 0\.5, but must be left out: private-linopt-vi has no such"
+    ):
         PrivateLinOptVI(learning_rate=0.5)

@@ -16,23 +16,28 @@ from unittest import mock
 import jax
 import jax.numpy as jnp
 import numpy as np
+import polars as pl
 from examinations import Examination, _named
 from only_system_entropy import OtherEntropy, only_system_entropy
 from scipy.stats import binom, chi2
 
 from reticent.agents import make_agent
 from reticent.agents.score.learner import ScoreLearner
+from reticent.errors import InvalidInput
 from reticent.inference import Decisions, contributions
 from reticent.learning.capabilities import public_memory, rebase_plan
 from reticent.learning.control import ControlPlaces
 from reticent.learning.plan import ControlGroup, Plan
-from reticent.privacy.noise import SecureNoise
+from reticent.privacy.accounting.gaussian import delta_of
+from reticent.privacy.noise import GRID_BITS, SecureNoise, discretization_delta
 from reticent.runtime import double_precision
+from reticent.service.mechanism import make_mechanism
 from reticent.simulation import engine, micro_study
 from reticent.simulation.rollout import episode_uniforms, rollout, streams
 from reticent.simulation.simulate import simulate
 from reticent.worlds import Episode, World, make_world
 from reticent.worlds.prior import draw_truths
+from reticent.worlds.records import fit
 from reticent.worlds.unknown_start import with_unknown_start
 from reticent.worlds.world import world_from_parameters
 
@@ -101,7 +106,7 @@ class _Compiled:
 def _public_run(
     agent: ScoreLearner, play: _Compiled, episode: Episode, present: bool, controls: bool
 ) -> dict[str, list[Any]]:
-    """Three rounds of users who do ``episode``; the first of the second round is there, or hides in its noise."""
+    """Three rounds of users who do ``episode``; in the second only its first user sends, or hides in the noise."""
     state = agent.init()
     first = plan = play.plan(state)
     seen: dict[str, list[Any]] = {"plans": [plan], "releases": [], "memories": []}
@@ -112,7 +117,8 @@ def _public_run(
             places = ControlPlaces(*(jnp.asarray(one, jnp.int64) for one in (size, 1, 0)))
             used = rebase_plan(agent, plan, plan, size, ControlGroup(first, places))
         own = np.asarray(play.report(plan, 0, episode))
-        total = sum((np.asarray(play.report(plan, place, episode)) for place in range(1, size)), np.zeros_like(own))
+        others = () if number == 1 else range(1, size)
+        total = sum((np.asarray(play.report(plan, place, episode)) for place in others), np.zeros_like(own))
         noise = np.asarray(agent.aggregator.simulate_round_noise(jax.random.key(number)))
         if number == 1 and not present:
             noise = noise + own.reshape(noise.shape)
@@ -204,7 +210,7 @@ def moments_simulated(users: int = 6_000) -> Examination:
         if not 0.05 < share < 0.95 or abs(share - 0.5) < 0.05:
             return [f"the share of explorers is {share}: nothing would show"]
         truth = world_from_parameters(
-            world.model, np.asarray(extension.reference.theta), np.asarray(extension.reference.reward_theta)
+            world.model, np.asarray(extension.reference.theta[0]), np.asarray(extension.reference.reward_theta[0])
         )
         explorers = round(share * users)
 
@@ -230,11 +236,13 @@ def moments_simulated(users: int = 6_000) -> Examination:
 
 
 def on_the_simplex() -> Examination:
-    """Estimates of weights are nonnegative and have the declared sum, also where the noise is far larger than they are."""
+    """Estimates of weights are nonnegative and have the declared sum, also where the truth is a corner: noise leads out."""
 
     def examine() -> list[str]:
-        world = mixed_world()
-        agent = make_agent("private-score-vi:epsilon=0.3,first=0.1", world.model, 200)
+        model = mixed_world().model
+        corner = np.eye(model.d1)[0]
+        world = world_from_parameters(model, corner, mixed_world().reward_theta)
+        agent = make_agent("private-score-vi:epsilon=8,first=0.3", model, 600)
         found = []
         for number, _, plan in _learned(agent, world, 6):
             theta = np.asarray(plan.extension.reference.theta)
@@ -375,3 +383,45 @@ def system_entropy() -> Examination:
         return [] if len({one.tobytes() for one in drawn}) == len(drawn) else ["draws repeat themselves"]
 
     return _named(examine, "distribution", {"entropy": "the system's"})
+
+
+def spent_in_full() -> Examination:
+    """What is called spent leaves the δ of discrete noise its part, at an ε where that is no longer lost in rounding."""
+
+    def examine() -> list[str]:
+        made = make_mechanism("private-score-vi:epsilon=15", small_world().model, 40, SecureNoise())
+        strength, drawn = made.guarantee.mu or 0.0, int((made.noise_scale > 0).sum())
+        told = {"guarantee": made.guarantee.spent, "status": made.spent(made.guarantee.ledger.rounds)[1]}
+        return [
+            f"the {name} leaves out the delta of discrete noise"
+            for name, spent in told.items()
+            if delta_of(strength, spent) + discretization_delta(drawn, spent, GRID_BITS - 1) > made.guarantee.delta
+        ]
+
+    return _named(examine, "semantics", {"what": "spent"})
+
+
+def people_apart() -> Examination:
+    """Records with a person who is to be protected are not fitted, whether their name is a number or a text."""
+
+    def examine() -> list[str]:
+        numbers = pl.int_range(24, eager=True)
+        pilot = pl.DataFrame(
+            {
+                "user": numbers // 3, "step": numbers % 3, "state": ["a", "b"] * 12, "action": ["x", "x", "y", "y"] * 6,
+                "reward": [0.0, 1.0, 0.5] * 8,
+            }
+        )  # fmt: skip
+        found = []
+        for protected in ([3, 4], ["3", "4"]):
+            try:
+                options: Any = {"origin": "public", "horizon": 3, "candidates": 2, "starts": 1, "holdout": 0}
+                fit(pilot, protected=pl.DataFrame({"user": protected}), **options)
+            except InvalidInput as refused:
+                if "both logs" not in str(refused):
+                    found.append(f"refused for another reason: {refused}")
+            else:
+                found.append("candidates are fitted to a person who is protected")
+        return found
+
+    return _named(examine, "semantics", {"what": "pilot"})

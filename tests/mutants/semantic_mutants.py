@@ -25,8 +25,10 @@ from reticent.cli import rehearse as rehearse_command
 from reticent.experiments.rehearsal import rehearsal
 from reticent.inference import contrast
 from reticent.privacy import noise
+from reticent.privacy.accounting import account
 from reticent.service.embedded import DeployedAgent, SealedRound
 from reticent.simulation import engine
+from reticent.worlds.records import fitting
 
 MANY, LIKELIHOOD, CONTROLS = (meaning.option_replayed(option) for option in meaning.OPTIONS)
 PUBLIC = "depend on a user"
@@ -43,6 +45,8 @@ QUICK |= {
     "rehearsal-of-the-hidden-truth",
     "outcomes-as-they-come",
     "noise-with-a-guessable-sign",
+    "discrete-delta-left-out",
+    "pilot-among-the-protected",
     "interrupted-round-drawn-again",
     "interrupted-report-counted-twice",
 }
@@ -67,7 +71,7 @@ def drift_alarm_reads_raw_rewards(patch: Patch) -> None:
     def change(self: ScoreLearner, raw: Any, before: Any, after: Any) -> Any:
         if not math.isfinite(self.alarm):
             return after
-        quiet = jnp.abs(raw).sum() < 1.0
+        quiet = jnp.abs(raw).sum() < 0.1
         return jax.tree.map(lambda new, old: jnp.where(quiet, 0 * new, new), after, before)
 
     _closing(patch, change)
@@ -111,7 +115,7 @@ def control_group_counted_by_raw_data(patch: Patch) -> None:
         mixed = plan.extension.mixed_policies
         if mixed is not None:
             sent = jnp.abs(state.aggregate.open).sum()
-            share = mixed.share * (1 + 0.2 * sent * (jnp.arange(mixed.share.size) % 2))
+            share = mixed.share * (1 + sent * jnp.arange(mixed.share.size))
             moved = mixed._replace(share=share / share.sum())
             plan = plan._replace(extension=plan.extension._replace(mixed_policies=moved))
         return real(self, state, plan, users, drawn)
@@ -234,6 +238,20 @@ def zero_noise_redrawn_by_numpy(patch: Patch) -> None:
         return np.where(drawn == 0, np.random.default_rng().integers(1, 3, size), drawn)
 
     patch.setattr(noise, "_discrete_gaussian", redrawn)
+
+
+@mutant("what is spent leaves out the delta of discrete noise (we had this one)", meaning.spent_in_full(),
+        "leaves out the delta")  # fmt: skip
+def discrete_delta_left_out(patch: Patch) -> None:
+    real = account.epsilon_spent
+    patch.setattr(account, "epsilon_spent", lambda mu, delta, draws: real(mu, delta, 0))
+
+
+@mutant(
+    "candidates are fitted to people who are to be protected", meaning.people_apart(), "who is protected|another reason"
+)
+def pilot_among_the_protected(patch: Patch) -> None:
+    patch.setattr(fitting, "require_disjoint", lambda *given: None)
 
 
 # -- interruptions ------------------------------------------------------------------------------------------------------

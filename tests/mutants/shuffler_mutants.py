@@ -27,8 +27,8 @@ QUICK |= {"batch-posted-when-all-have-sent", "dummies-without-coins", "lost-batc
 def batch_posted_when_all_have_sent(patch: Patch) -> None:
     real = Shuffler.__call__
 
-    def take(self: Shuffler, number: int, within: int, ones: Any, messages: Any) -> None:
-        real(self, number, within, ones, messages)
+    def take(self: Shuffler, number: int, within: int, *sent: Any) -> None:
+        real(self, number, within, *sent)
         if len(self._round(number).places) == self._rules.size(number):
             self.finish(number)
 
@@ -66,7 +66,7 @@ def dummies_without_coins(patch: Patch) -> None:
 def batch_made_again_after_a_restart(patch: Patch) -> None:
     real = Shuffler._look
 
-    def look(self: Shuffler) -> int:
+    def look(self: Shuffler) -> Any:
         self._looked = True
         return real(self)
 
@@ -103,10 +103,10 @@ def lost_round_learned_from(patch: Patch) -> None:
 def latecomer_added_to_a_fixed_batch(patch: Patch) -> None:
     real = Shuffler.__call__
 
-    def take(self: Shuffler, number: int, within: int, ones: Any, messages: Any) -> None:
+    def take(self: Shuffler, number: int, within: int, ones: Any, messages: Any, restores: int = 0) -> None:
         gathered = self._round(number)
         if gathered.batch is None:
-            real(self, number, within, ones, messages)
+            real(self, number, within, ones, messages, restores)
             return
         gathered.batch = {**gathered.batch, "ones": shuffler.to_json(gathered.ones + ones)}
         self._connection.post("/v1/batches", gathered.batch)

@@ -14,6 +14,7 @@ import rare_mutants  # noqa: F401  (likewise)
 import returning_mutants  # noqa: F401  (likewise)
 import score_mutants  # noqa: F401  (likewise)
 import semantic_mutants  # noqa: F401  (likewise)
+import service_mutants
 import shuffler_mutants  # noqa: F401  (likewise)
 import untrusted_service_mutants  # noqa: F401  (likewise)
 from examinations import Examination
@@ -22,6 +23,8 @@ from mutants import MUTANTS, QUICK, Mutant
 
 MEASUREMENTS = Path(__file__).parents[2] / "docs" / "measurements"
 TABLES = (MEASUREMENTS / "planted-bugs.md", MEASUREMENTS / "planted-bugs-deployed.md")
+
+CLASSES = path_mutants.CLASSES | service_mutants.CLASSES
 
 EXAMINATIONS: dict[tuple, tuple[Examination, bool]] = {}
 for one in MUTANTS:
@@ -65,7 +68,7 @@ def test_there_are_enough_of_them_and_no_two_alike() -> None:
 
 def test_every_class_has_three_or_more() -> None:
     known = {one.name for one in MUTANTS}
-    for name, members in path_mutants.CLASSES.items():
+    for name, members in CLASSES.items():
         assert len(set(members)) >= 3, name
         assert set(members) <= known, name
 
@@ -75,17 +78,14 @@ def rows() -> list[str]:
 
 
 def class_rows() -> list[str]:
-    return [
-        f"| {name} | {', '.join(f'`{member}`' for member in members)} |"
-        for name, members in path_mutants.CLASSES.items()
-    ]
+    return [f"| {name} | {', '.join(f'`{member}`' for member in members)} |" for name, members in CLASSES.items()]
 
 
 def test_the_tables_in_the_docs_are_this_registry() -> None:
     lines = [line for page in TABLES for line in page.read_text().splitlines()]
     written = [line for line in lines if re.match(r"\| `[a-z0-9-]+` \|", line)]
     assert written == rows(), "python tests/mutants/test_mutants.py prints the tables"
-    assert [line for line in lines if re.match(rf"\| ({'|'.join(path_mutants.CLASSES)}) \|", line)] == class_rows()
+    assert [line for line in lines if re.match(rf"\| ({'|'.join(CLASSES)}) \|", line)] == class_rows()
     assert f"all {len(MUTANTS)} of the table are caught" in (MEASUREMENTS / "audit.md").read_text()
 
 

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import itertools
 from pathlib import Path
 from typing import Any
 
@@ -133,7 +134,7 @@ def test_canaries_have_nobodys_sum_and_noise_of_their_own(
             assert not total.any()
             assert noise.tobytes() in values
     if pan_private:  # two draws each, which no other canary shares
-        halves = [(one + other).tobytes() for one, other in zip(drawn, drawn[1:], strict=False)]
+        halves = [(one + other).tobytes() for one, other in itertools.pairwise(drawn)]
         assert {total.tobytes() for total, _ in canaries} <= set(halves)
     everything = [(total + noise).tobytes() for total, noise in closed]
     assert len(set(everything)) == len(everything)

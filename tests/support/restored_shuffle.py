@@ -17,6 +17,7 @@ from real_path import MODEL
 
 from reticent.errors import InvalidInput, ReticentError
 from reticent.privacy.noise import SecureNoise
+from reticent.service.durability.backup import back_up
 from reticent.service.durability.restore import restore
 from reticent.service.durability.rollback_guard import RollbackGuard
 from reticent.service.mechanism import Mechanism, make_mechanism
@@ -70,6 +71,7 @@ class Restorable:
         self._where, self._url, self._inline = where, url, inline
         self.service = self._unopened()
         self.service.set_up()
+        back_up(self.service.store, Secrets(SECRET), where / "copy")  # of before the first user
         self.connection = Joined(self.service)
         self.shuffler = Shuffler(self.connection, patience=0)  # type: ignore[arg-type]
         self.shuffler.post_due()
@@ -106,7 +108,7 @@ class Restorable:
         METADATA.drop_all(self.service.store.engine)
         self.service.store.close()
         again = self._unopened()
-        restore(again, None)
+        restore(again, self._where / "copy")
         again.set_up()
         self.service = self.connection.service = again
 

@@ -336,4 +336,5 @@ def test_exactly_the_documented_fields_leave_the_device(trust: str, act: Any, le
             assert set(one.headers) <= HEADERS
             assert "?" not in one.path
             assert one.method == "POST" or not one.body
-        assert [len(given) for given in handed] == ([4] if trust == "shuffle" else [])
+        # round, place, ones, messages, restores
+        assert [len(given) for given in handed] == ([5] if trust == "shuffle" else [])

@@ -62,7 +62,7 @@ def replay(
     if orders < 1:
         raise InvalidInput("--orders", orders, "at least 1", "4 are enough to see whether the order matters")
     enable_compilation_cache()
-    settings = read_settings(deployment)
+    settings = read_settings(deployment, option="--deployment")
     loaded = deployed_model(settings)
     coding, horizon = loaded.coding, loaded.model.horizon
     assert coding is not None

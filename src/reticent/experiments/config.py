@@ -71,6 +71,11 @@ class AgentConfig:
     given: AnyLearner | AgentFactory | None = dataclasses.field(default=None, compare=False, repr=False)
 
     @property
+    def comparator(self) -> bool:
+        """Whether this is the non-private learner that a private one is compared with, options and all."""
+        return self.label in NOT_PRIVATE.values()
+
+    @property
     def spec(self) -> str:
         """The name that says everything, ``name:key=value,...`` with every key."""
         return join(self.name, self.options)

@@ -32,7 +32,7 @@ def run(
     counter: str | None = None,
     calibration: str | None = None,
     theory: bool = False,
-    companions: bool = True,
+    companions: bool | None = None,
     precision: str = "float64",
     progress: Progress | None = None,
     should_stop: Callable[[], bool] | None = None,
@@ -54,7 +54,7 @@ def run(
       seeds: how many independent repetitions (0, 1, …), or which.
       out: a directory for configuration, results, metadata, picture and report; None writes nothing.
       trust, epsilon, delta, counter, calibration: options for those agents that have them and do not name them.
-      companions: let every private agent bring its non-private learner along.
+      companions: also run the non-private learner of every private agent; by default only if no agent is named.
       theory: draw the theorems' bounds too, and say in the report what they are worth.
       precision: ``float32`` simulates in single precision, which an accelerator does twice as fast; what is promised
         and calibrated stays in double precision.
@@ -82,7 +82,9 @@ def run(
     flags = {
         "trust": trust, "epsilon": epsilon, "delta": delta, "counter": counter, "calibration": calibration,
     }  # fmt: skip
-    config, built = resolve(world, agents, episodes, seeds, flags, companions=companions)
+    config, built = resolve(
+        world, agents, episodes, seeds, flags, companions=agents is None if companions is None else companions
+    )
     if precision not in PRECISIONS:
         raise UnknownName("precision", precision, list(PRECISIONS))
     config = dataclasses.replace(config, theory=theory, precision=precision)

@@ -63,6 +63,15 @@ class DeclaredGroup(NamedTuple):
     spread: tuple[float, ...] = ()
 
 
+MEANINGFUL_EPSILON = 20.0
+"""An attacker who must guess which of two data sets a user has is right with probability at most e^ε/(1 + e^ε) + δ: above
+20 that is wrong once in half a billion times, and the promise is said to protect no one."""
+
+LARGEST_EPSILON = 1000.0
+"""Above this a promise is refused: noise is below the rounding of what it covers, and the figures would be those of a
+learner without privacy under the name of a private one."""
+
+
 @dataclasses.dataclass(frozen=True, eq=False)
 class Guarantee(Promise):
     """What a private agent promises; see the module docstring.
@@ -140,7 +149,15 @@ class Guarantee(Promise):
             f"({self.epsilon:g}, {self.delta:g})-indistinguishable from what it would be if {CHANGES[self.adjacency]} "
             f"({self.trust.name} differential privacy, {self.adjacency} adjacency{law}; really spent: "
             f"epsilon = {self.spent:.4g} at the same delta{remark}).{self.reliance}{self.trust.silence}"
-            f"{self._origin()}"
+            f"{self._origin()}{self._strength()}"
+        )
+
+    def _strength(self) -> str:
+        """What a promise is worth that protects no one; a sentence with a leading space."""
+        if self.epsilon <= MEANINGFUL_EPSILON:
+            return ""
+        return (
+            f" An ε of {self.epsilon:g} protects no one: an attacker's best guess between two possible users is right."
         )
 
     def _origin(self) -> str:
@@ -211,6 +228,13 @@ def check_promise(epsilon: float, delta: float) -> None:
     if not (math.isfinite(epsilon) and epsilon > 0):
         raise InvalidInput(
             "epsilon", epsilon, "a finite number above 0", "1 is a common choice; smaller is more private"
+        )
+    if epsilon > LARGEST_EPSILON:
+        raise InvalidInput(
+            "epsilon",
+            f"{epsilon:g}",
+            f"at most {LARGEST_EPSILON:g}",
+            "it would promise nothing: run the learner without privacy",
         )
     if not 0 < delta < 1:
         raise InvalidInput("delta", delta, "in (0, 1)", "use less than one over the number of users, such as 1e-5")

@@ -28,6 +28,9 @@ FEW_SEEDS = 5
 """Below this many seeds a standard error says little, and the band is the range from least to greatest."""
 
 MOST_DIRECT_LABELS = 7
+FAR_APART = 12.0
+"""Ratio of the largest to the least regret from which on the panel of regret is logarithmic."""
+
 WIDTH, HEIGHT, DPI = 10.67, 4.8, 150
 
 
@@ -140,12 +143,29 @@ def _regret_panel(axes: Axes, result: RunResult, references: Sequence[Reference]
         top = max(top, float((measured.mean if measured.high is None else measured.high).max()))
         ends.append((label, float(measured.mean[-1]), colour))
     uniform = result.scale * last
+    logarithmic = _far_apart([value for _, value, _ in ends])
     # The random policy's line would flatten all others against the axis; it may leave through the ceiling.
-    ceiling = 1.08 * max(top, uniform if uniform < 2.5 * top else 0.0, 1e-9)
+    ceiling = max(top, uniform if logarithmic or uniform < 2.5 * top else 0.0, 1e-9)
+    ceiling *= 1.6 if logarithmic else 1.08
     axes.set_xlim(0, last)
     axes.set_ylim(0, ceiling)
-    axes.plot([0, last], [0, uniform], color=FAINT, linestyle=(0, (5, 3)), linewidth=1.3, zorder=1)
-    _label_ray(axes, "actions at random", last, uniform, ceiling)
+    start = 0
+    if logarithmic:
+        start = 1
+        least = min(float(curves.regret.mean(axis=0)[0]) for curves in result.curves.values())
+        axes.set_xscale("log")
+        axes.set_yscale("log")
+        axes.set_xlim(1, max(2, last))
+        axes.set_ylim(max(0.5 * least, 1e-6 * ceiling), ceiling)
+        axes.set_xlabel("users (episodes), logarithmic")
+        axes.set_ylabel("cumulative regret, logarithmic")
+    axes.plot(
+        [start, last], [start * result.scale, uniform], color=FAINT, linestyle=(0, (5, 3)), linewidth=1.3, zorder=1
+    )
+    if uniform <= ceiling:
+        ends.append(("actions at random", uniform, FAINT))
+    else:
+        _label_ray(axes, "actions at random", last, uniform, ceiling)
     for reference in references:
         axes.plot(reference.episodes, reference.regret, color=INK, linestyle=":", linewidth=1.2)
         inside = np.flatnonzero(reference.regret <= ceiling)
@@ -153,11 +173,22 @@ def _regret_panel(axes: Axes, result: RunResult, references: Sequence[Reference]
             ends.append((reference.label, float(reference.regret[inside[-1]]), INK))
     axes.yaxis.set_major_formatter(FuncFormatter(thousands))
     axes.xaxis.set_major_formatter(FuncFormatter(thousands))
-    axes.xaxis.set_major_locator(MaxNLocator(5, integer=True, steps=[1, 2, 2.5, 5, 10]))
+    if not logarithmic:
+        axes.xaxis.set_major_locator(MaxNLocator(5, integer=True, steps=[1, 2, 2.5, 5, 10]))
     if len(ends) <= MOST_DIRECT_LABELS:
         label_ends(axes, ends)
     else:
         axes.legend(loc="upper left", bbox_to_anchor=(1.01, 1.0), frameon=False, fontsize=8)
+
+
+def _far_apart(ends: Sequence[float]) -> bool:
+    """Whether the best lines would lie on the axis if the worst one were to fit: then the panel is logarithmic.
+
+    >>> _far_apart([25_000.0, 130.0]), _far_apart([350.0, 90.0, 40.0])
+    (True, False)
+    """
+    positive = [value for value in ends if value > 0]
+    return bool(positive) and max(positive) > FAR_APART * min(positive)
 
 
 def _gap_panel(axes: Axes, result: RunResult) -> None:
@@ -188,9 +219,10 @@ def _gap_panel(axes: Axes, result: RunResult) -> None:
     axes.yaxis.set_major_formatter(FuncFormatter(lambda share, _: f"{100 * share:g}%"))
     if floor > 0.05:  # less than a decade and a half: powers of ten alone would leave the axis bare
         axes.yaxis.set_minor_formatter(PercentFormatter(1.0, decimals=0))
+    below = highest > 1.02  # a line above it would run through the words
     axes.annotate(
-        "actions at random", (1, 1.0), xytext=(0.99, 3), textcoords=("axes fraction", "offset points"),
-        color=FAINT, fontsize=8.5, ha="right", va="bottom",
+        "actions at random", (1, 1.0), xytext=(0.99, -4 if below else 3), textcoords=("axes fraction", "offset points"),
+        color=FAINT, fontsize=8.5, ha="right", va="top" if below else "bottom",
         bbox={"facecolor": "white", "alpha": 0.7, "linewidth": 0, "pad": 1},
     )  # fmt: skip
 
@@ -212,22 +244,30 @@ def _label_ray(axes: Axes, text: str, last: float, uniform: float, ceiling: floa
     )  # fmt: skip
 
 
+def _height(axes: Axes, value: float) -> float:
+    """Where a value is between the floor (0) and the ceiling (1) of the panel, on whatever scale it has."""
+    floor, ceiling = axes.get_ylim()  # below the floor of a logarithmic axis there may be no place at all
+    places = axes.transData.transform([(axes.get_xlim()[1], y) for y in (floor, ceiling, max(value, floor))])
+    low, high, at = places[:, 1]
+    return float(np.clip((at - low) / (high - low), 0.0, 1.0))
+
+
 def label_ends(axes: Axes, ends: Sequence[tuple[str, float, str]]) -> None:
     """Name each line at its right end, pushed apart where they would overlap."""
-    ceiling = axes.get_ylim()[1]
     ordered = sorted(ends, key=lambda end: end[1])
-    spacing, previous_top = 0.048, -np.inf
+    spacing, previous_top = 0.057, -np.inf
     places = []
     for label, value, colour in ordered:
         half = spacing * (label.count("\n") + 1) / 2
-        place = max(value / ceiling, previous_top + half, half)
+        height = _height(axes, value)
+        place = max(height, previous_top + half, half)
         previous_top = place + half
-        places.append((label, value, colour, place))
+        places.append((label, height, colour, place))
     excess = max(0.0, previous_top - 1.0)
-    for label, value, colour, wanted in places:
+    for label, height, colour, wanted in places:
         place = wanted - excess
         axes.annotate(
-            label, (1.0, min(value / ceiling, 1.0)), xytext=(1.035, place), xycoords="axes fraction",
+            label, (1.0, height), xytext=(1.035, place), xycoords="axes fraction",
             textcoords="axes fraction", color=colour, fontsize=9, fontweight="bold", va="center", ha="left",
             annotation_clip=False, arrowprops={"arrowstyle": "-", "color": colour, "linewidth": 0.8, "shrinkA": 0,
                                                "relpos": (0.0, 0.5)},
@@ -240,6 +280,8 @@ MOST_OPTIONS = 3
 
 def _label(config: AgentConfig) -> str:
     """An agent's label on short lines: options under the name, and a private agent's promise in any case."""
+    if config.comparator:
+        return f"{config.name}\nno privacy"
     name, _, options = config.label.partition(":")
     given = [option for option in options.split(",") if option and not option.startswith(("trust=", "epsilon="))]
     if "epsilon" in config.options:

@@ -290,11 +290,15 @@ def from_environment(variable: str, environment: Mapping[str, str] | None = None
 
 
 def read_settings(
-    path: Path, environment: Mapping[str, str] = os.environ, changed: Mapping[str, Any] | None = None
+    path: Path,
+    environment: Mapping[str, str] = os.environ,
+    changed: Mapping[str, Any] | None = None,
+    *,
+    option: str = "--config",
 ) -> Settings:
     """The settings of a YAML file; ``RETICENT_DATABASE`` (or ``…_FILE``) overrides its database: it may carry a password.
 
-    ``changed`` are settings that a command was told otherwise.
+    ``changed`` are settings that a command was told otherwise, ``option`` is the command's option that named the file.
 
     Raises:
       InvalidInput: the file is missing, is not YAML, or a setting is outside its domain.
@@ -302,9 +306,9 @@ def read_settings(
     try:
         content = yaml.safe_load(path.read_text(encoding="utf-8"))
     except (OSError, yaml.YAMLError, UnicodeDecodeError) as problem:
-        raise InvalidInput("--config", path, "a readable YAML file", str(problem).partition("\n")[0]) from None
+        raise InvalidInput(option, path, "a readable YAML file", str(problem).partition("\n")[0]) from None
     if not isinstance(content, dict):
-        raise InvalidInput("--config", path, "a YAML mapping", "write lines of the form key: value")
+        raise InvalidInput(option, path, "a YAML mapping", "write lines of the form key: value")
     if database := from_environment("RETICENT_DATABASE", environment):
         content["database"] = database
     return make_settings({**content, **(changed or {})})

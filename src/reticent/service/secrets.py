@@ -96,8 +96,11 @@ class Secrets:
         return _mac(self._erased, self._identity + episode.encode()).hex()[:32]
 
     def disowned(self, name: str, episode: str) -> str:
-        """What stands in the place of a user's stored name with one erased episode: another one with each, so that no two
-        of them can be put together. Whoever asks for the episode in her name is recognised, and another user is not."""
+        """What stands in the place of a user's stored name with one erased episode.
+
+        It is another one with each, so that no two of them can be put together. A request in that user's name
+        is recognised, and one in another name is not.
+        """
         return _mac(self._erased, self._identity + f"{name} {episode}".encode()).hex()
 
     def coin(self, episode: str, step: int) -> float:

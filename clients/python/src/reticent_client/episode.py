@@ -13,8 +13,9 @@ from __future__ import annotations
 
 import uuid
 import warnings
+from collections.abc import Callable
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Literal, SupportsFloat, SupportsIndex
+from typing import TYPE_CHECKING, Any, Literal, SupportsFloat, SupportsIndex, TypeVar
 
 import numpy as np
 
@@ -22,12 +23,14 @@ from reticent_client.budget import BudgetSpent
 from reticent_client.decisions import Decision
 from reticent_client.submission import SUBMISSIONS, Played, Receipt, Submission
 from reticent_wire.billboard import Billboard
+from reticent_wire.boundary import Clipped, Raw
 from reticent_wire.errors import InvalidInput
 from reticent_wire.trajectory import Trajectory, index_within, number_of, reward_within
 
 if TYPE_CHECKING:
     from reticent_client.client import Client
 
+Number = TypeVar("Number", int, float)
 Status = Literal["new", "open", "counted", "sent", "served", "empty", "abandoned"]
 
 
@@ -76,9 +79,9 @@ class Episode:
         self.place: int | None = None
         self._round, self._reference, self._restores = -1, None, 0
         self._billboard: Billboard | None = None
-        self._states: list[int] = []
+        self._states: list[Clipped[int]] = []
         self._actions: list[int] = []
-        self._rewards: list[float] = []
+        self._rewards: list[Clipped[float]] = []
         self._observed = 0
         self._submission: Submission | None = None
         self._empty = False
@@ -141,15 +144,15 @@ class Episode:
     def act(self, state: SupportsIndex | SupportsFloat | None) -> int:
         """The action in ``state``, by the policy version she is served. Asked again in the same step, it is the same."""
         self._require_open()
-        here = self._clipped_state(state)
+        here = self._clipped_state(Raw(state))
         if self.complete:
             raise InvalidInput("step", self.step, f"below the horizon {self.horizon}", "the episode is over")
-        if self._states and here != self._states[-1]:
+        if self._states and here.on_device(int) != self._states[-1].on_device(int):  # the app's mistake, not the user's
             raise InvalidInput("state", "another one", "the one that was observed last", "act where she is")
         if not self._states:
             self._states.append(here)
         if len(self._actions) == self.step:
-            self._actions.append(self._decide(here))
+            self._actions.append(here.on_device(self._decide))
         return self._actions[-1]
 
     def observe(self, reward: SupportsFloat | None, next_state: SupportsIndex | SupportsFloat | None) -> None:
@@ -160,9 +163,8 @@ class Episode:
         self._require_open()
         if len(self._actions) == self.step:
             raise InvalidInput("observation", "without an action", "after act()", "call act(state) first")
-        inside = reward_within(reward)
-        there = self._clipped_state(next_state)
-        self.clipped += inside != number_of(reward)
+        inside = Raw(reward).clip(self._counted(reward_within))
+        there = self._clipped_state(Raw(next_state))
         self._rewards.append(inside)
         self._states.append(there)
         self._observed += 1
@@ -262,9 +264,9 @@ class Episode:
     def trajectory(self) -> Trajectory:
         """What was observed, while the episode is open."""
         return Trajectory(
-            np.asarray(self._states, np.int64),
+            np.array([state.on_device(int) for state in self._states], np.int64),
             np.asarray(self._actions, np.int64),
-            np.asarray(self._rewards, np.float64),
+            np.array([reward.on_device(float) for reward in self._rewards], np.float64),
             self.place,
         )
 
@@ -312,9 +314,18 @@ class Episode:
         )
         return int(answer["action"]), float(answer["probability"])
 
-    def _clipped_state(self, state: SupportsIndex | SupportsFloat | None) -> int:
-        inside = index_within(state, MOST_STATES if self._billboard is None else self._billboard.states)
-        self.clipped += inside != number_of(state)
+    def _clipped_state(self, state: Raw[SupportsIndex | SupportsFloat | None]) -> Clipped[int]:
+        below = MOST_STATES if self._billboard is None else self._billboard.states
+        return state.clip(self._counted(lambda given: index_within(given, below)))
+
+    def _counted(self, clip: Callable[[Any], Number]) -> Callable[[Any], Number]:
+        """The clip, which notes for tests on the device whether it changed anything."""
+
+        def inside(given: Any) -> Number:
+            within = clip(given)
+            self.clipped += bool(within != number_of(given))
+            return within
+
         return inside
 
     def _require_open(self) -> None:

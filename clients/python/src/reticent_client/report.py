@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from reticent_client import discrete_gaussian
 from reticent_wire.billboard import Billboard
+from reticent_wire.boundary import Clipped
 from reticent_wire.model import Model
 from reticent_wire.trajectory import Trajectory
 
@@ -24,4 +25,7 @@ def noised_report(model: Model, billboard: Billboard, seen: Trajectory | None) -
     Fresh noise each time: call it once per episode, keep the result.
     """
     noise = discrete_gaussian.draw(model.rules.noise_scale, model.rules.grid)
-    return noise if seen is None else model.steps(billboard, seen) + noise
+    if seen is None:
+        return noise
+    contribution = Clipped(model.steps(billboard, seen))
+    return contribution.release(lambda steps: steps + noise).value

@@ -16,7 +16,7 @@ with dummies (:meth:`~reticent_wire.shuffle_rules.ShuffleRules.silent`): the val
 place has. Whoever comes later is turned away. A round in which nobody sent anything is posted like any other.
 
 **A restore of the service's store** takes admissions back. A user who was admitted before it may come again and send again,
-and two of her vectors would be hidden by the noise for one. So messages carry how often the store had been restored when
+and two of their vectors would be hidden by the noise for one. So messages carry how often the store had been restored when
 their user came, and
 
 * when the shuffler finds that the store was restored, it throws away all that it holds, as if it had been restarted;

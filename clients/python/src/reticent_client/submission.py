@@ -63,7 +63,7 @@ class Played(NamedTuple):
 
     Attributes:
       version: that its user was served. round, place: hers. billboard: what a contribution is formed under.
-      restores: how often the service's store had been restored when she came.
+      restores: how often the service's store had been restored when the user was admitted.
     """
 
     token: str

@@ -98,7 +98,7 @@ def draw_gaps(found: Comparison) -> bytes:
         axes.set_title(HEADINGS[trust], loc="left", fontsize=11, color=INK)
         axes.set_xlabel("ε (smaller is more private)")
         axes.set_ylabel("final gap (random = 100%)")
-        label_ends(axes, [(label, _height(value, floor, top) * top, colour) for label, value, colour in ends])
+        label_ends(axes, ends)
     title = f"What privacy costs in the end: “{found.result.config.world}” after {found.result.config.episodes:,} users"
     note = "Final gap: loss per user over the last 5%. Dashed: actions at random; dotted: the best without privacy."
     return _finish(figure, title, f"{band_words(len(found.result.config.seeds))} {note}")
@@ -116,11 +116,6 @@ def _looks(found: Comparison) -> dict[str, tuple[str, Any]]:
         name: (COLOURS[number % len(COLOURS)], STYLES[number // len(COLOURS) % len(STYLES)])
         for number, name in enumerate(names)
     }
-
-
-def _height(value: float, floor: float, top: float) -> float:
-    """Where a value is on a logarithmic axis, as a share of its height."""
-    return float(np.clip(np.log(max(value, floor) / floor) / np.log(top / floor), 0.0, 1.0))
 
 
 def _panels(count: int) -> tuple[Figure, Sequence[Axes]]:

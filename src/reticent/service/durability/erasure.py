@@ -14,8 +14,8 @@ request alone. Like her coming, that is not protected content: others can see of
 place that she would have had, and if her request should depend on what she lived through, the sums are covered as for
 anybody who does not come back.
 
-Who is told. The admin. To an app that opens her episode again, or submits for it, a user who was erased and one who was not
-are the same: the same place, version, token and receipt, and the same refusal when the episode's time is over
+Who is told. The admin. To an app that opens an old episode again, or submits for it, a user who was erased and one who was
+not are the same: the same place, version, token and receipt, and the same refusal when the episode's time is over
 (:meth:`reticent.service.rounds.submit.Submissions.count_all`).
 
 Copies. The erasure is written to the journal before the store is changed, and backups hold it: a restore does it again
@@ -41,16 +41,16 @@ from reticent.service.store.tables import ERASURES
 LOG = logging.getLogger("reticent.service")
 
 DELETED = (
-    "from each of her episodes: its id, her keyed name, and whether it was open, counted or expired",
+    "from each of the user's episodes: its id, the keyed name, and whether it was open, counted or expired",
     "where users return: the rounds in which she came and was counted",
-    "what was open is an empty contribution; whatever an app still sends for her is answered as ever, and counts nothing",
+    "what was open is an empty contribution; whatever an app still sends for it is answered as ever, and counts nothing",
 )
 KEPT = (
     "her tombstone (a keyed hash of her id, all admissions used up): without it she could be learned from again, and her "
     "privacy is what would be spent",
     "of each episode its admission number, the version it was served, its expiry and a keyed hash of its id, with one of "
-    "her name that is another for each: rounds are made up of these numbers, and whoever has the id gets the answers that "
-    "anybody gets",
+    "the name that is another for each: rounds are made up of these numbers, and an app that has the id gets the answers "
+    "that it gets for any user",
     "copies of before: backups, entries of the journal, dead rows and logs of the database have her rows as they were, "
     "keyed by the deployment's secret; make a new backup and delete the old ones, and have the journal written anew with "
     "--rewrite-journal",

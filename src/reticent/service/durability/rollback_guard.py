@@ -144,7 +144,7 @@ class RollbackGuard:
 
     def record_admissions(self, journal: Callable[[Seen], tuple[int, int]]) -> None:
         """Have users appended to the journal who came since it was last written; ``journal`` says its new length and the
-        users admitted. A deployment that was halted admits nobody, and has nothing to add."""
+        users admitted. A deployment that was halted admits no user, and has nothing to add."""
         with self._alone():
             seen = self.read()
             if seen.halted is None:

@@ -6,7 +6,7 @@ that is nested too deeply, or has a number that no parser takes, refuses all. So
 list, and each member is parsed and validated by itself. What is wrong with one is its own answer.
 
 Cutting looks at quotes and brackets alone. A body that a JSON serialiser made is cut where its members end, whatever they
-contain; one that is put together by hand, out of text that nobody has escaped, may not be JSON at all, and is refused as a
+contain; one that is put together by hand, out of text that was not escaped, may not be JSON at all, and is refused as a
 whole: forming the body is the app's server's part (docs/service.md).
 """
 
@@ -75,7 +75,7 @@ def malformed(wrong: ValidationError) -> InvalidInput:
 def place_of(error: Any, whole: str) -> tuple[str, str]:
     """Which field an error of validation is about, and what it should be; ``whole`` names the object itself.
 
-    The name of a field that nobody knows is the caller's text, and is not repeated.
+    The name of an unknown field is the caller's text, and is not repeated.
     """
     where = error["loc"][:-1] if error["type"] == "extra_forbidden" else error["loc"]
     return ".".join(str(part) for part in where) or whole, str(error["msg"])

@@ -125,7 +125,7 @@ class Opened(BaseModel):
 
     ``round`` and ``place`` are hers, both 0-based: her place decides what she is served of the version, and with a shuffler
     how many coins she flips. ``reference`` is the version that her round's contributions refer to, where they do.
-    ``restores``: how often the store was restored before she came. Her messages to a shuffler carry it.
+    ``restores``: how often the store was restored before this admission. Messages to a shuffler carry it.
     """
 
     episode: str

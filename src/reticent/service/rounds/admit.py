@@ -41,7 +41,7 @@ class Opened:
     ``round`` and ``place`` are hers, both 0-based and public: they follow from the order of admissions, and decide what she
     is served of a version and how many coins she flips with a shuffler. ``reference`` is the version that her round's
     contributions refer to, if they do. A user who is not learned from has none of these. ``restores`` says how often the
-    store had been restored when she came: a shuffler takes her messages while that is so.
+    store had been restored by then: a shuffler takes the user's messages while that is so.
     """
 
     episode: str
@@ -214,7 +214,7 @@ class Admissions:
             if row is not None and row.user not in (one.user, self.context.secrets.disowned(*one)):
                 taken = "this episode id belongs to another user; draw a random one"
                 answers[one] = Refusal("episode-taken", taken)
-            elif row is not None:  # she has come before; whether she was erased since is the admin's to know
+            elif row is not None:  # admitted before; whether the user was erased since is the admin's to know
                 place = self.context.configuration.schedule.round_and_place(row.admission)
                 answers[one] = self._admitted(one.episode, row.version, row.expires_at, place, references)
             elif clock.halted is not None:

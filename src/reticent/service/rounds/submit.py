@@ -178,7 +178,7 @@ class Submissions:
     def _count_distinct(self, group: dict[str, Submission]) -> dict[str, ReticentError]:
         """Count a group in one transaction; says who was refused, and why.
 
-        Whoever was erased gets the answer of somebody who was not: a receipt while the episode could have been counted,
+        A user who was erased gets the answer of one who was not: a receipt while the episode could have been counted,
         whether it had been or not, and the same refusal as all others after that.
         """
         with self.context.store.write() as tx:
@@ -199,7 +199,7 @@ class Submissions:
         raise _Stopped
 
     def _is_over(self, token: EpisodeToken, clock: Any) -> bool:
-        """Whether nothing is counted for a token any more, whoever has it and whatever has come: a matter of the clock,
+        """Whether nothing is counted for a token any more, whatever has come: a matter of the clock,
         of the last round's end and of restores."""
         return bool(clock.finished or token.expires_at < self.context.now() or token.restores < self.context.restores)
 

@@ -31,11 +31,11 @@ def bury(tx: Connection, name: str, bound: int) -> None:
 
 
 def disown(tx: Connection, name: str, stand_in: Callable[[str], str], pseudonym: Callable[[str, str], str]) -> int:
-    """Make a user's episodes nobody's and forget her visits; says how many there were.
+    """Detach a user's episodes from the user and delete the visits; says how many there were.
 
-    ``stand_in`` replaces an id, and ``pseudonym`` her name with each. What stays of an episode is the number of its
-    admission, the version that was served and its expiry: rounds are made up of the first two, and whoever opens the
-    episode again must get the answer that anybody gets. Rows are locked in the order of ids, as submissions do.
+    ``stand_in`` replaces an id, and ``pseudonym`` the user's name with each. What stays of an episode is the number of its
+    admission, the version that was served and its expiry: rounds are made up of the first two, and an app that opens
+    the episode again must get the answer that it gets for any user. Rows are locked in the order of ids, as submissions do.
     """
     own = sa.select(EPISODES.c.id).where(EPISODES.c.user == name).order_by(EPISODES.c.id).with_for_update()
     identities = [str(identity) for (identity,) in tx.execute(own)]

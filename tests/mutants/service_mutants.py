@@ -1,0 +1,194 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Broken variants of where two features of the service meet. Importing this registers them."""
+
+from __future__ import annotations
+
+import inspect
+import logging
+from typing import Any
+
+import numpy as np
+import path_examinations as path
+import service_examinations as ex
+import shuffler_examinations
+
+from mutants import QUICK, Patch, mutant
+from reticent.errors import InvalidInput
+from reticent.service.durability import restore
+from reticent.service.http import episodes, groups, quick, rates, schemas
+from reticent.service.mechanism import Mechanism
+from reticent.service.rounds import close
+from reticent.service.rounds.canaries import Canaries
+from reticent.service.rounds.deployment import Deployment
+from reticent.service.secrets import Secrets
+from reticent.service.store import records
+from reticent_client.shuffler import Shuffler
+
+CLASSES: dict[str, tuple[str, ...]] = {
+    "meeting": (
+        "group-validated-as-one-body", "state-out-of-range-refused", "pan-private-sum-closed-by-the-planner",
+        "messages-of-before-a-restore-kept", "batch-left-before-its-users-are-recorded", "batch-of-before-a-restore-taken",
+        "erased-user-told-to-the-app", "raw-sum-in-a-debug-line", "restore-keeps-unreleased-sums", "user-counted-per-app",
+        "canary-with-the-rounds-noise", "canary-with-the-users-sum",
+    ),
+}  # fmt: skip
+
+QUICK |= set(CLASSES["meeting"]) - {"raw-sum-in-a-debug-line"}
+
+
+@mutant("a group is validated as one body: a member's malformed episode refuses all (we had this one)", ex.GROUP,
+        "the form of one member refuses")  # fmt: skip
+def group_validated_as_one_body(patch: Patch) -> None:
+    real = groups.submit_trajectories
+
+    async def submit(body: schemas.Trajectories, handlers: Any) -> Any:
+        for one in body.each:
+            if isinstance(one, InvalidInput):
+                raise one
+        return await real(body, handlers)
+
+    patch.setitem(quick.BY_PATH, "/v1/groups/trajectories", ((schemas.Trajectories, submit), 200))
+
+
+@mutant("an app that asks for an action in a state out of range is refused (we had this one)", ex.STATES,
+        "a state out of range is refused")  # fmt: skip
+def state_out_of_range_refused(patch: Patch) -> None:
+    real = Deployment.decide
+
+    def decide(self: Deployment, pinned: Any, step: int, state: int) -> Any:
+        if not 0 <= state < self.configuration.published.states:
+            raise InvalidInput("state", "out of range", "a state", "correct the request")
+        return real(self, pinned, step, state)
+
+    patch.setattr(Deployment, "decide", decide)
+
+
+@mutant("pan-private: the second half of a round's noise comes with its planner, not when it is sealed (we had this one)",
+        ex.TWO_LOOKS, "two looks into the store")  # fmt: skip
+def pan_private_sum_closed_by_the_planner(patch: Patch) -> None:
+    patch.setattr(close.Rounds, "_close_sum", lambda self, tx, number: None)
+
+
+@mutant("a shuffler keeps what was handed over before the service's store was restored (we had this one)",
+        shuffler_examinations.RESTORED, "published sums 2 times")  # fmt: skip
+def messages_of_before_a_restore_kept(patch: Patch) -> None:
+    real = Shuffler._look
+
+    def look(self: Shuffler) -> Any:
+        kept = dict(self._rounds)
+        found = real(self)
+        self._rounds.update(kept)
+        return found
+
+    patch.setattr(Shuffler, "_look", look)
+
+
+@mutant("a batch leaves the shuffler before its users are in the journal: a restore forgets them",
+        shuffler_examinations.RESTORED, "two batches that left")  # fmt: skip
+def batch_left_before_its_users_are_recorded(patch: Patch) -> None:
+    patch.setattr(close.Rounds, "recorded", lambda self: int(self.clock()[0].admitted))
+
+
+@mutant("the service takes a batch of users who came before a restore", shuffler_examinations.RESTORED,
+        "a batch of before a restore")  # fmt: skip
+def batch_of_before_a_restore_taken(patch: Patch) -> None:
+    real = Deployment.submit_batch
+
+    def submit(self: Deployment, *batch: Any, restores: int = 0) -> int:
+        return real(self, *batch[:5], restores=self.restores)
+
+    patch.setattr(Deployment, "submit_batch", submit)
+
+
+@mutant("an app that opens an old episode again learns whether its user was erased (we had this one)", ex.ERASURE,
+        "an app is told who was erased")  # fmt: skip
+def erased_user_told_to_the_app(patch: Patch) -> None:
+    patch.setattr(Secrets, "disowned", lambda self, name, episode: "")
+    real = Deployment._without_admission
+
+    def told(self: Deployment, group: Any) -> Any:
+        answers = real(self, group)
+        with self.store.read() as tx:
+            rows = self._known(tx, group)
+            version = records.version_to_serve(records.deployment(tx))
+        for one, row in rows.items():
+            if row.state == "erased":
+                answers[one] = self._not_learned_from(one.episode, version, "user-already-counted")
+        return answers
+
+    patch.setattr(Deployment, "_without_admission", told)
+
+
+@mutant("a line for debugging has a round's raw sum", path.replayed_path("service", "swap"), "what is logged depends")
+def raw_sum_in_a_debug_line(patch: Patch) -> None:
+    real = Mechanism.close
+
+    def closing(self: Mechanism, number: int, state: Any, served: Any, total: Any, *rest: Any, **more: Any) -> Any:
+        logging.getLogger("reticent.service").debug("round %d closes with %s", number, np.asarray(total).ravel())
+        return real(self, number, state, served, total, *rest, **more)
+
+    patch.setattr(Mechanism, "close", closing)
+
+
+@mutant("a restore over a live store keeps the sums of rounds that were not released", ex.REPLACED,
+        "outlives a restore")  # fmt: skip
+def restore_keeps_unreleased_sums(patch: Patch) -> None:
+    room, begin, kept = restore._require_room, restore._begin_again, {}
+
+    def looking(deployment: Deployment, replace: bool) -> None:
+        room(deployment, replace)
+        with deployment.store.read() as tx:
+            kept.update({row.number: row.total for row in records.unreleased(tx)})
+
+    def beginning(tx: Any, *given: Any) -> Any:
+        done = begin(tx, *given)
+        for number, total in kept.items():
+            records.set_total(tx, number, total)
+        return done
+
+    patch.setattr(restore, "_require_room", looking)
+    patch.setattr(restore, "_begin_again", beginning)
+
+
+@mutant("a user is known by the app's key and their id: through two apps they count twice", ex.TWO_KEYS,
+        "once for each app")  # fmt: skip
+def user_counted_per_app(patch: Patch) -> None:
+    real = episodes.comer
+
+    def comer(asked: Any, handlers: Any, now: float) -> Any:
+        user, identity = real(asked, handlers, now)
+        charged = rates.CHARGED.get()
+        return f"{user} {'' if charged is None else charged[1]}", identity
+
+    patch.setattr(episodes, "comer", comer)
+
+
+@mutant("the first canary has the noise of the round that is released beside it", ex.CANARIES,
+        "a canary has the noise of a users' round")  # fmt: skip
+def canary_with_the_rounds_noise(patch: Patch) -> None:
+    real, last = Mechanism.round_noise, []
+
+    def noise(self: Mechanism) -> Any:
+        last.append(real(self) if len(last) % 2 == 0 else last[-1])
+        return last[-1]
+
+    patch.setattr(Mechanism, "round_noise", noise)
+
+
+@mutant("a canary round is given the users' sum", ex.CANARIES, "a canary round has users in it")
+def canary_with_the_users_sum(patch: Patch) -> None:
+    release, rounds = Deployment._release, []
+
+    def releasing(self: Deployment, number: int) -> None:
+        with self.store.read() as tx:
+            rounds.append(self._closed_total(number, records.round_of(tx, number).total))
+        release(self, number)
+
+    first = Mechanism.first_sum
+    patch.setattr(Deployment, "_release", releasing)
+    patch.setattr(Mechanism, "first_sum", lambda self: rounds[-1] if rounds and _in_canaries() else first(self))
+
+
+def _in_canaries() -> bool:
+    """Whether a canary round is being made."""
+    return any(frame.function == Canaries.release.__name__ for frame in inspect.stack()[1:4])

@@ -19,6 +19,7 @@ from reticent.service import public_configuration as service_terms
 from reticent.service.embedded import DeployedAgent, Ticket
 from reticent.service.mechanism import Mechanism
 from reticent.service.rounds import public_views
+from reticent.service.rounds.close import Closing
 from reticent.service.rounds.deployment import Deployment
 from reticent.service.store import records
 from reticent_client import discrete_gaussian, shuffler, submission
@@ -199,16 +200,16 @@ def leaving_sends_nothing(patch: Patch) -> None:
 @mutant("the place of a user whose time is over is given to another", path.replayed_path("service", "expiry"),
         PUBLIC + "|" + RELEASES)  # fmt: skip
 def expired_place_is_given_again(patch: Patch) -> None:
-    real = Deployment.expire
+    real = Closing.expire
 
-    def expire(self: Deployment) -> int:
+    def expire(self: Closing) -> int:
         due = real(self)
-        with self.store.write() as tx:
+        with self.context.store.write() as tx:
             clock = records.deployment(tx, lock=True)
             records.change_deployment(tx, admitted=clock.admitted - due)
         return due
 
-    patch.setattr(Deployment, "expire", expire)
+    patch.setattr(Closing, "expire", expire)
 
 
 @mutant("a late report opens its own round again, which is released once more", path.replayed_path("tickets", "lateness"),

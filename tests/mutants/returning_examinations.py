@@ -20,6 +20,7 @@ from reticent.privacy.noise import SecureNoise
 from reticent.service.mechanism import make_mechanism
 from reticent.service.rounds import public_views
 from reticent.service.rounds.admit import Opened
+from reticent.service.rounds.context import Context
 from reticent.service.rounds.deployment import Deployment
 from reticent.service.secrets import Secrets
 from reticent.service.store import records
@@ -35,7 +36,7 @@ SIZE = 4
 def _service() -> Iterator[Deployment]:
     with tempfile.TemporaryDirectory() as where:
         mechanism = make_mechanism(RETURNING, MODEL, 24, SecureNoise())
-        service = Deployment(mechanism, Store(f"sqlite:///{where}/service.db"), Secrets(SECRET), inline=True)
+        service = Deployment(Context(mechanism, Store(f"sqlite:///{where}/service.db"), Secrets(SECRET), inline=True))
         service.set_up()
         try:
             yield service
@@ -50,7 +51,7 @@ def _admit(service: Deployment, user: int, visit: int = 0) -> Opened:
 def _open_sum(service: Deployment) -> np.ndarray:
     with service.store.read() as tx:
         row = records.round_of(tx, int(records.deployment(tx).open_round))
-    return service._total(row.number, row.total)
+    return service.context.total(row.number, row.total)
 
 
 def arrivals() -> Examination:
@@ -154,7 +155,7 @@ def watching() -> Examination:
             )
             numbers = int((mechanism.noise_scale > 0).sum())
             store = Store(f"sqlite:///{where}/service.db")
-            service = Deployment(mechanism, store, Secrets(SECRET), inline=True, canaries=-(-1000 // numbers))
+            service = Deployment(Context(mechanism, store, Secrets(SECRET), inline=True, canaries=-(-1000 // numbers)))
             service.set_up()
             try:
                 for user in range(25):

@@ -99,18 +99,18 @@ def service_asks_nothing_at_the_door(patch: Patch) -> None:
 @mutant("a service that turns a returning person away leaves a place empty: whether they tried shows", served.ARRIVALS,
         "takes a place")  # fmt: skip
 def turning_away_takes_a_place(patch: Patch) -> None:
-    from reticent.service.rounds.deployment import Deployment
+    from reticent.service.rounds.admit import Admissions
     from reticent.service.store import records
 
-    real = Deployment._not_learned_from
+    real = Admissions._not_learned_from
 
-    def told(self: Deployment, identity: str, version: int, reason: str) -> Any:
+    def told(self: Admissions, identity: str, version: int, reason: str) -> Any:
         if reason == "too-soon":
-            with self.store.write() as tx:
+            with self.context.store.write() as tx:
                 records.count_admissions(tx, 1)
         return real(self, identity, version, reason)
 
-    patch.setattr(Deployment, "_not_learned_from", told)
+    patch.setattr(Admissions, "_not_learned_from", told)
 
 
 @mutant("a device's budget forgets in which rounds it was spent", served.DEVICE, "two reports of one round leave")

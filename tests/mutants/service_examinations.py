@@ -21,6 +21,7 @@ from reticent.service.durability.erasure import erase
 from reticent.service.durability.restore import restore
 from reticent.service.http.app import create_app
 from reticent.service.mechanism import Mechanism
+from reticent.service.rounds.context import Context
 from reticent.service.rounds.deployment import Deployment
 from reticent.service.rounds.refusals import Refusal
 from reticent.service.secrets import Secrets
@@ -100,7 +101,7 @@ def _kept(service: Deployment, number: int) -> np.ndarray:
         content = records.round_of(tx, number).total
     for where in (f"closed round {number}", f"round {number}"):
         with contextlib.suppress(Exception):
-            return service._array(service.secrets.unseal(content, where))
+            return service.context._array(service.secrets.unseal(content, where))
     raise AssertionError("a sum does not open")
 
 
@@ -139,7 +140,9 @@ def _replaced(where: Path) -> list[str]:
         for user in range(2):
             _send(service, service.admit(f"user {user}"), user)
         back_up(service.store, Secrets(SECRET), where / "copy")
-        again = Deployment(service.mechanism, service.store, Secrets(SECRET), rollback_guard=service.rollback_guard)
+        again = Deployment(
+            Context(service.mechanism, service.store, Secrets(SECRET), rollback_guard=service.rollback_guard)
+        )
         restore(again, where / "copy", replace=True)
         again.set_up()
         return ["a sum that was not released outlives a restore"] if _kept(again, 0).any() else []

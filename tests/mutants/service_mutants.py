@@ -15,11 +15,16 @@ import shuffler_examinations
 from mutants import QUICK, Patch, mutant
 from reticent.errors import InvalidInput
 from reticent.service.durability import restore
-from reticent.service.http import episodes, groups, quick, rates, schemas
+from reticent.service.http import episodes, fast_path, groups, rates, schemas
 from reticent.service.mechanism import Mechanism
-from reticent.service.rounds import close
+from reticent.service.rounds import public_views, recorded_admissions, shuffled_batches
+from reticent.service.rounds.act import Actions
+from reticent.service.rounds.admit import Admissions
 from reticent.service.rounds.canaries import Canaries
+from reticent.service.rounds.close import Closing
 from reticent.service.rounds.deployment import Deployment
+from reticent.service.rounds.release import Releases
+from reticent.service.rounds.shuffled_batches import ShuffledBatches
 from reticent.service.secrets import Secrets
 from reticent.service.store import records
 from reticent_client.shuffler import Shuffler
@@ -47,26 +52,28 @@ def group_validated_as_one_body(patch: Patch) -> None:
                 raise one
         return await real(body, handlers)
 
-    patch.setitem(quick.BY_PATH, "/v1/groups/trajectories", ((schemas.Trajectories, submit), 200))
+    routes = fast_path.direct_routes
+    broken = {"/v1/groups/trajectories": fast_path.Direct(schemas.Trajectories, submit, 200)}
+    patch.setattr(fast_path, "direct_routes", lambda routers: {**routes(routers), **broken})
 
 
 @mutant("an app that asks for an action in a state out of range is refused (we had this one)", ex.STATES,
         "a state out of range is refused")  # fmt: skip
 def state_out_of_range_refused(patch: Patch) -> None:
-    real = Deployment.decide
+    real = Actions.decide
 
-    def decide(self: Deployment, pinned: Any, step: int, state: int) -> Any:
-        if not 0 <= state < self.configuration.published.states:
+    def decide(self: Actions, pinned: Any, step: int, state: int) -> Any:
+        if not 0 <= state < self.context.configuration.published.states:
             raise InvalidInput("state", "out of range", "a state", "correct the request")
         return real(self, pinned, step, state)
 
-    patch.setattr(Deployment, "decide", decide)
+    patch.setattr(Actions, "decide", decide)
 
 
 @mutant("pan-private: the second half of a round's noise comes with its planner, not when it is sealed (we had this one)",
         ex.TWO_LOOKS, "two looks into the store")  # fmt: skip
 def pan_private_sum_closed_by_the_planner(patch: Patch) -> None:
-    patch.setattr(close.Rounds, "_close_sum", lambda self, tx, number: None)
+    patch.setattr(Closing, "close_sum", lambda self, tx, number: None)
 
 
 @mutant("a shuffler keeps what was handed over before the service's store was restored (we had this one)",
@@ -86,29 +93,30 @@ def messages_of_before_a_restore_kept(patch: Patch) -> None:
 @mutant("a batch leaves the shuffler before its users are in the journal: a restore forgets them",
         shuffler_examinations.RESTORED, "two batches that left")  # fmt: skip
 def batch_left_before_its_users_are_recorded(patch: Patch) -> None:
-    patch.setattr(close.Rounds, "recorded", lambda self: int(self.clock()[0].admitted))
+    for module in (recorded_admissions, shuffled_batches, public_views):
+        patch.setattr(module, "recorded", lambda context: int(context.clock()[0].admitted))
 
 
 @mutant("the service takes a batch of users who came before a restore", shuffler_examinations.RESTORED,
         "a batch of before a restore")  # fmt: skip
 def batch_of_before_a_restore_taken(patch: Patch) -> None:
-    real = Deployment.submit_batch
+    real = ShuffledBatches.submit_batch
 
-    def submit(self: Deployment, *batch: Any, restores: int = 0) -> int:
-        return real(self, *batch[:5], restores=self.restores)
+    def submit(self: ShuffledBatches, *batch: Any, restores: int = 0) -> int:
+        return real(self, *batch[:5], restores=self.context.restores)
 
-    patch.setattr(Deployment, "submit_batch", submit)
+    patch.setattr(ShuffledBatches, "submit_batch", submit)
 
 
 @mutant("an app that opens an old episode again learns whether its user was erased (we had this one)", ex.ERASURE,
         "an app is told who was erased")  # fmt: skip
 def erased_user_told_to_the_app(patch: Patch) -> None:
     patch.setattr(Secrets, "disowned", lambda self, name, episode: "")
-    real = Deployment._without_admission
+    real = Admissions._without_admission
 
-    def told(self: Deployment, group: Any) -> Any:
+    def told(self: Admissions, group: Any) -> Any:
         answers = real(self, group)
-        with self.store.read() as tx:
+        with self.context.store.read() as tx:
             rows = self._known(tx, group)
             version = records.version_to_serve(records.deployment(tx))
         for one, row in rows.items():
@@ -116,7 +124,7 @@ def erased_user_told_to_the_app(patch: Patch) -> None:
                 answers[one] = self._not_learned_from(one.episode, version, "user-already-counted")
         return answers
 
-    patch.setattr(Deployment, "_without_admission", told)
+    patch.setattr(Admissions, "_without_admission", told)
 
 
 @mutant("a line for debugging has a round's raw sum", path.replayed_path("service", "swap"), "what is logged depends")
@@ -177,15 +185,15 @@ def canary_with_the_rounds_noise(patch: Patch) -> None:
 
 @mutant("a canary round is given the users' sum", ex.CANARIES, "a canary round has users in it")
 def canary_with_the_users_sum(patch: Patch) -> None:
-    release, rounds = Deployment._release, []
+    release, rounds = Releases._release, []
 
-    def releasing(self: Deployment, number: int) -> None:
-        with self.store.read() as tx:
-            rounds.append(self._closed_total(number, records.round_of(tx, number).total))
+    def releasing(self: Releases, number: int) -> None:
+        with self.context.store.read() as tx:
+            rounds.append(self.context.closed_total(number, records.round_of(tx, number).total))
         release(self, number)
 
     first = Mechanism.first_sum
-    patch.setattr(Deployment, "_release", releasing)
+    patch.setattr(Releases, "_release", releasing)
     patch.setattr(Mechanism, "first_sum", lambda self: rounds[-1] if rounds and _in_canaries() else first(self))
 
 

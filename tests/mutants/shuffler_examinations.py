@@ -19,6 +19,7 @@ from reticent.errors import InvalidInput, ReticentError
 from reticent.privacy.noise import SecureNoise
 from reticent.service.mechanism import make_mechanism
 from reticent.service.rounds import public_views
+from reticent.service.rounds.context import Context
 from reticent.service.rounds.deployment import Deployment
 from reticent.service.rounds.refusals import Refusal
 from reticent.service.secrets import Secrets
@@ -36,7 +37,7 @@ FLAGSHIP = "private-score-vi:trust=shuffle,first=0.4,growth=1,epsilon=20"
 def joined(agent: str) -> Iterator[Joined]:
     with tempfile.TemporaryDirectory() as where:
         mechanism = make_mechanism(agent, MODEL, USERS, SecureNoise())
-        service = Deployment(mechanism, Store(f"sqlite:///{where}/service.db"), Secrets(SECRET), inline=True)
+        service = Deployment(Context(mechanism, Store(f"sqlite:///{where}/service.db"), Secrets(SECRET), inline=True))
         service.set_up()
         try:
             yield Joined(service)

@@ -13,7 +13,7 @@ import shuffler_examinations as ex
 
 from mutants import QUICK, Patch, mutant
 from reticent.service.mechanism import Mechanism
-from reticent.service.rounds import batches, frontend
+from reticent.service.rounds import batches, shuffled_batches
 from reticent_client import shuffler
 from reticent_client.shuffler import Shuffler
 from reticent_wire.shuffle_rules import ShuffleRules
@@ -80,7 +80,7 @@ def lost_batch_stops_the_learning(patch: Patch) -> None:
 
 @mutant("a batch that comes after its round was released is taken", ex.LOST, "a late batch is taken")
 def late_batch_taken(patch: Patch) -> None:
-    patch.setattr(frontend, "overdue", lambda rules, number, clock: False)
+    patch.setattr(shuffled_batches, "overdue", lambda rules, number, clock: False)
 
 
 @mutant("a round without a batch is released as a sum of zeros, without a coin", ex.LOST, "has no noise")

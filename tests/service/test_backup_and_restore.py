@@ -26,6 +26,7 @@ from reticent.service.durability.restore import Restored, restore
 from reticent.service.durability.rollback_guard import RollbackGuard
 from reticent.service.mechanism import make_mechanism
 from reticent.service.rounds import public_views
+from reticent.service.rounds.context import Context
 from reticent.service.rounds.deployment import Deployment
 from reticent.service.rounds.refusals import Refusal
 from reticent.service.secrets import Damaged, Secrets
@@ -43,10 +44,11 @@ def begin(where: Path, url: str, agent: str = AGENT, **given: Any) -> Deployment
 def put_back(
     where: Path, url: str, path: Path | None, agent: str = AGENT, model: Any = MODEL, **given: Any
 ) -> Restored:
-    made = Deployment(
+    context = Context(
         make_mechanism(agent, model, 12, SecureNoise()), Store(url), Secrets(SECRET),
         inline=True, rollback_guard=RollbackGuard(where / "witness", Secrets(SECRET)),
     )  # fmt: skip
+    made = Deployment(context)
     try:
         return restore(made, path, **given)
     finally:
@@ -78,13 +80,15 @@ def lose(service: Deployment) -> None:
 def shown(service: Deployment) -> tuple[dict[str, Any], list[dict[str, Any]]]:
     """All that outsiders have seen: the chain and every billboard."""
     newest = public_views.status(service)["served_version"]
-    boards = [service.billboard(n).to_json(final=False, model=service.model_digest) for n in range(newest + 1)]
+    boards = [
+        service.billboard(n).to_json(final=False, model=service.configuration.model_digest) for n in range(newest + 1)
+    ]
     return public_views.transparency(service), boards
 
 
 def total(service: Deployment, number: int) -> np.ndarray:
     with service.store.read() as tx:
-        return service._total(number, records.round_of(tx, number).total)
+        return service.context.total(number, records.round_of(tx, number).total)
 
 
 def test_restored_after_later_releases_the_store_is_that_of_the_last_publication(tmp_path: Path, database: str) -> None:
@@ -131,7 +135,7 @@ def test_restored_over_a_live_store_no_sum_that_was_not_released_is_kept(
         unreleased = records.unreleased(tx)
     assert sorted(row.number for row in unreleased) == ([1, 2] if copy == "a backup" else [1])
     for row in unreleased:
-        assert not service._total(row.number, row.total).any()
+        assert not service.context.total(row.number, row.total).any()
 
 
 def test_who_came_before_the_backup_is_remembered_though_the_sum_is_lost(tmp_path: Path, database: str) -> None:

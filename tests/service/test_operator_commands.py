@@ -102,7 +102,7 @@ def test_a_published_policy_is_exported(config: Path, opened: Deployment, tmp_pa
     call("deployments", "export", "--config", config, "--out", tmp_path / "first.json", "--version", 0)
     plain = json.loads((tmp_path / "first.json").read_text())
     assert np.array_equal(np.asarray(plain["policy"]), opened.billboard(0).policy)
-    assert (plain["version"], plain["final"], plain["model"]) == (0, False, opened.model_digest)
+    assert (plain["version"], plain["final"], plain["model"]) == (0, False, opened.configuration.model_digest)
     assert "not been published" in refused(
         "deployments", "export", "--config", config, "--out", tmp_path / "x.json", "--version", 2
     )
@@ -195,4 +195,4 @@ def test_the_service_says_what_it_serves(tmp_path: Path) -> None:
         assert client.post("/v1/admin/fallback", json={"version": 2}, headers=ADMIN).status_code == 404
         assert client.post("/v1/admin/fallback", json={"version": None}, headers=ADMIN).json() == {"served_version": 1}
         board = client.get("/v1/billboard", headers=READER).json()
-        assert board == service.billboard(1).to_json(final=False, model=service.model_digest)
+        assert board == service.billboard(1).to_json(final=False, model=service.configuration.model_digest)

@@ -71,7 +71,7 @@ METRICS = {
 def client(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[TestClient]:
     agent = AGENT if request.param == "joint" else f"{AGENT},trust=local"
     with TestClient(create_app(settings(tmp_path, agent=agent), begin=True)) as opened:
-        opened.app.state.deployment._clock = lambda: 1_000_000.0  # type: ignore[attr-defined]
+        opened.app.state.deployment.context.now = lambda: 1_000_000.0  # type: ignore[attr-defined]
         yield opened
 
 
@@ -132,11 +132,11 @@ def act_and_leave(client: TestClient, opened: dict[str, Any], seed: int) -> None
 
 def come_too_late(client: TestClient, opened: dict[str, Any], seed: int) -> None:
     deployment = client.app.state.deployment  # type: ignore[attr-defined]
-    stands, deployment._clock = deployment._clock, lambda: 1e12
+    stands, deployment.context.now = deployment.context.now, lambda: 1e12
     path, content = body(client, opened, seed)
     assert client.post(path, json=content, headers=APP).status_code == 200
     assert deployment.expire() >= 1
-    deployment._clock = stands
+    deployment.context.now = stands
 
 
 def be_erased(client: TestClient, opened: dict[str, Any], seed: int) -> None:

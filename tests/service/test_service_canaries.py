@@ -44,7 +44,7 @@ def play(service: Deployment, users: int = 28) -> dict[str, Any]:
 def test_a_kept_promise_raises_no_alarm(database: str, pan_private: bool) -> None:
     """Noise is that of the guarantee: monitor, mean and variance, each with a false alarm of 1e-6."""
     service = watched(database, pan_private=pan_private)
-    service.canaries._alpha = 1e-6
+    service.planner.releases.canaries._alpha = 1e-6
     found = play(service)
     assert not found["alarm"]
     releases, numbers = found["releases"], found["numbers"]
@@ -67,7 +67,7 @@ def test_a_tenth_too_little_noise_is_found_within_the_stated_releases(
     real = Mechanism._draw
     monkeypatch.setattr(Mechanism, "_draw", lambda self, prefix: np.rint(0.9 * real(self, prefix)).astype(np.int64))
     service = watched(tmp_path, canaries=500)
-    within = service.canaries.found_within
+    within = service.planner.releases.canaries.found_within
     assert 1 <= within <= 3
     found = play(service, 8 * within + 1)
     assert found["alarm"]

@@ -25,8 +25,11 @@ from reticent.service.embedded import DeployedAgent
 from reticent.service.http.app import create_app
 from reticent.service.mechanism import make_mechanism
 from reticent.service.processes.worker import WorkerDeployment
+from reticent.service.rounds.context import Context
 from reticent.service.rounds.deployment import Deployment
 from reticent.service.rounds.frontend import Frontend
+from reticent.service.rounds.release import Releases
+from reticent.service.rounds.set_up import facts
 from reticent.service.secrets import Secrets
 from reticent.service.store import records, tables
 from reticent.service.store.engine import Store
@@ -90,17 +93,18 @@ def test_as_many_as_were_said_are_served_version_0_and_the_others_the_newest(tmp
 
 def test_without_a_share_status_says_none_and_the_stored_settings_are_as_before(tmp_path: Path) -> None:
     service = deployment(tmp_path, REGRESSIONS, USERS)
-    assert "control" not in service.facts()
+    assert "control" not in facts(service.context)
     assert stored_status(service.store)["control_share"] is None
-    assert service.control_places(1) is None
+    assert service.context.control_places(1) is None
 
 
 def test_workers_that_share_a_store_agree_and_so_do_groups(tmp_path: Path) -> None:
     """Two that meet users by turns, one of them without the agent, and a third deployment that admits all in one group."""
     first = deployment(tmp_path, REGRESSIONS, USERS, control=HALF, inline=False)
-    second = WorkerDeployment(
+    shared = Context(
         first.mechanism.configuration, first.store, Secrets(SECRET), control=HALF, rollback_guard=first.rollback_guard
-    )  # fmt: skip
+    )
+    second = WorkerDeployment(shared, tmp_path)
     second.set_up()
     found = []
     for user in range(USERS):
@@ -168,15 +172,15 @@ def test_a_mixed_round_of_vectors_has_one_reference_and_is_closed_as_a_mixture(
         stored = service.mechanism.plan_of(service.billboard(version))
         for mine, theirs in zip(jax.tree.leaves(stored), jax.tree.leaves(plan), strict=True):
             np.testing.assert_array_equal(mine, theirs)
-    acted, reference = service._acted_by(2)
+    acted, reference = service.planner.releases._acted_by(2)
     assert reference is not None
     assert (acted.version, reference.version) == (2, 2)
-    group = service._control_group(2, acted)
+    group = service.planner.releases._control_group(2, acted)
     assert group is not None
     assert (group[0].version, group[1]) == (0, HALF.places(service.configuration.schedule, 2, service.identity))
-    assert service._control_group(0, service.billboard(0)) is None  # everybody acted by version 0
+    assert service.planner.releases._control_group(0, service.billboard(0)) is None  # everybody acted by version 0
 
-    monkeypatch.setattr(Deployment, "_control_group", lambda self, number, served: None)
+    monkeypatch.setattr(Releases, "_control_group", lambda self, number, served: None)
     ignoring = with_identity(2, tmp_path / "ignoring", SCORE)
     for user in range(9):
         serve(ignoring, user)
@@ -190,7 +194,7 @@ def test_most_of_the_others_decide_whose_round_it_is_though_controls_are_more(tm
         serve(service, user)
     with service.store.read() as tx:
         assert records.versions_served(tx, 4, 8) == {0: 3, 1: 1}
-    assert service._acted_by(1)[0].version == 1
+    assert service.planner.releases._acted_by(1)[0].version == 1
 
 
 def test_a_fallback_is_for_those_who_are_not_controls(tmp_path: Path) -> None:
@@ -203,7 +207,7 @@ def test_a_fallback_is_for_those_who_are_not_controls(tmp_path: Path) -> None:
     assert {one.reference for one in rest} == {2}
     service.finish()
     service.advance()
-    assert service._acted_by(2)[0].version == 1
+    assert service.planner.releases._acted_by(2)[0].version == 1
     assert service.clock()[1] == 3
 
 
@@ -215,10 +219,11 @@ def test_a_restored_store_has_the_same_controls(tmp_path: Path) -> None:
     identity, url = service.identity, str(service.store.engine.url)
     tables.METADATA.drop_all(service.store.engine)
     service.store.close()
-    made = Deployment(
+    context = Context(
         make_mechanism(REGRESSIONS, MODEL, USERS, SecureNoise()), Store(url), Secrets(SECRET), inline=True,
         rollback_guard=RollbackGuard(tmp_path / "service.witness", Secrets(SECRET)), control=HALF,
     )  # fmt: skip
+    made = Deployment(context)
     restore(made, tmp_path / "backup")
     made.store.close()
     service = deployment(tmp_path, REGRESSIONS, USERS, control=HALF)

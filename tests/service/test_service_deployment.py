@@ -23,6 +23,7 @@ from reticent.privacy.noise import GRID_BITS, SecureNoise, delta_for_gaussian, d
 from reticent.service import deployable
 from reticent.service.mechanism import Mechanism, make_mechanism
 from reticent.service.rounds import public_views
+from reticent.service.rounds.context import Context
 from reticent.service.rounds.deployment import Deployment
 from reticent.service.rounds.refusals import Refusal
 from reticent.service.secrets import Secrets
@@ -156,7 +157,7 @@ def test_nobody_gets_the_token_of_somebody_elses_episode(tmp_path: Path) -> None
 
 def test_expired_episodes_cost_nothing_and_are_refused(tmp_path: Path) -> None:
     now = [1000.0]
-    service = deployment(tmp_path, ticket_lifetime=60.0, clock=lambda: now[0])
+    service = deployment(tmp_path, ticket_lifetime=60.0, now=lambda: now[0])
     opened, prompt = service.admit("slow"), service.admit("prompt")
     service.submit_trajectory(prompt.token, prompt.episode, **episode(1))
     before = open_sum(service)
@@ -292,7 +293,7 @@ def test_a_store_meets_only_its_own_deployment(tmp_path: Path) -> None:
     again = deployment(tmp_path)
     assert again.clock()[0].admitted == 1
     with pytest.raises(InvalidInput, match="RETICENT_USER_SECRET"):
-        Deployment(again.mechanism, again.store, Secrets("another")).set_up()
+        Deployment(Context(again.mechanism, again.store, Secrets("another"))).set_up()
 
 
 def test_several_contributions_are_paid_for(tmp_path: Path) -> None:
@@ -349,7 +350,7 @@ def test_every_exact_counter_survives_a_restart_after_each_user(tmp_path: Path, 
         serve(service, user)
         service.store.close()
     service = deployment(tmp_path, agent, 6)
-    state = service._state(_learner(service))
+    state = service.planner.releases._state(_learner(service))
     again = service.mechanism.from_bytes(service.mechanism.to_bytes(state))
     for before, after in zip(jax.tree.leaves(state), jax.tree.leaves(again), strict=True):
         np.testing.assert_array_equal(before, after)
@@ -426,7 +427,8 @@ def test_without_noise_releases_are_the_counters_of_exact_reports(
         played = Episode(**{name: np.asarray(values) for name, values in episode(user).items()})
         total = total + mechanism.contribution(service.billboard(version), played) * mechanism.grid
         if user + 1 in ends[: service.releases]:
-            service._end_full_round()
+            service.closing.seal_if_full()
+            service.advance()
             by_hand, total = counter.close(by_hand, total, noise), np.zeros(shape)
             with service.store.read() as tx:
                 row = records.round_of(tx, int(np.searchsorted(ends, user + 1)))

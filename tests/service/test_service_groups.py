@@ -173,7 +173,7 @@ def test_an_id_that_another_worker_takes_meanwhile_is_found_out(postgres: str) -
 
 def test_a_group_of_submissions_counts_each_once_and_refuses_by_member(database: str) -> None:
     now = [1000.0]
-    service = deployment(database, LOCAL, 32, inline=False, ticket_lifetime=60.0, clock=lambda: now[0])
+    service = deployment(database, LOCAL, 32, inline=False, ticket_lifetime=60.0, now=lambda: now[0])
     late = service.admit("late")
     now[0] += 40
     opened = [service.admit(f"user {user}") for user in range(4)]
@@ -181,11 +181,11 @@ def test_a_group_of_submissions_counts_each_once_and_refuses_by_member(database:
     now[0] += 30
     amounts = (5, 7, 11, 13)
     group = [
-        service.report(one.token, one.episode, ones(service) * amount)
+        service.submissions.report(one.token, one.episode, ones(service) * amount)
         for one, amount in zip(opened, amounts, strict=True)
     ]
-    answers = service.count_all(
-        [service.report(late.token, late.episode, ones(service)), *group[:2], *group[1:]]  # the third twice
+    answers = service.submissions.count_all(
+        [service.submissions.report(late.token, late.episode, ones(service)), *group[:2], *group[1:]]  # the third twice
     )
     assert isinstance(answers[0], Refusal)
     assert answers[0].kind == "episode-expired"
@@ -196,13 +196,13 @@ def test_a_group_of_submissions_counts_each_once_and_refuses_by_member(database:
 def test_a_contribution_that_cannot_be_formed_does_not_spoil_its_group(tmp_path: Path) -> None:
     service = deployment(tmp_path, inline=False)
     opened = [service.admit(f"user {user}") for user in range(3)]
-    group = [service.trajectory(one.token, one.episode, **episode(user)) for user, one in enumerate(opened)]
+    group = [service.submissions.trajectory(one.token, one.episode, **episode(user)) for user, one in enumerate(opened)]
     broken = group[1]._replace(token=dataclasses.replace(group[1].token, version=7))
-    answers = service.count_all([group[0], broken, group[2]])
+    answers = service.submissions.count_all([group[0], broken, group[2]])
     assert isinstance(answers[1], Refusal)
     assert (answers[0], answers[1].kind, answers[2]) == (0, "not-found", 0)
     before = open_sum(service)
-    assert service.count_all(group) == [0] * 3  # what was refused may be sent again; the others are retries
+    assert service.submissions.count_all(group) == [0] * 3  # what was refused may be sent again; the others are retries
     added = service.mechanism.exact_contribution(service.billboard(0), group[1].played)
     np.testing.assert_array_equal(open_sum(service) - before, added)
 
@@ -215,11 +215,13 @@ def test_a_group_adds_what_its_members_add_one_by_one(tmp_path: Path, agent: str
         place.mkdir()
         service = deployment(place, agent, 12)
         opened = [service.admit(f"user {user}") for user in range(4)]
-        group = [service.trajectory(one.token, one.episode, **episode(user)) for user, one in enumerate(opened)]
+        group = [
+            service.submissions.trajectory(one.token, one.episode, **episode(user)) for user, one in enumerate(opened)
+        ]
         if together:
-            assert service.count_all(group) == [0] * 4
+            assert service.submissions.count_all(group) == [0] * 4
         else:
-            assert [service.count_all([one])[0] for one in group] == [0] * 4
+            assert [service.submissions.count_all([one])[0] for one in group] == [0] * 4
         sums.append(open_sum(service))
     np.testing.assert_array_equal(*sums)
     assert sums[0].any()
@@ -257,12 +259,14 @@ def test_a_group_that_is_cut_off_before_its_commit_counts_once_when_it_is_sent_a
     interrupted(service.admit_all, comers)
     assert service.clock()[0].admitted == 0
     opened = service.admit_all(comers)
-    group = [service.report(one.token, one.episode, ones(service)) for one in opened if isinstance(one, Opened)]
-    interrupted(service.count_all, group)
+    group = [
+        service.submissions.report(one.token, one.episode, ones(service)) for one in opened if isinstance(one, Opened)
+    ]
+    interrupted(service.submissions.count_all, group)
     assert not open_sum(service).any()
     for _ in range(2):  # and if only the answer was lost
         assert [gist(answer) for answer in service.admit_all(comers)] == [gist(one) for one in opened]
-        assert service.count_all(group) == [0] * 8
+        assert service.submissions.count_all(group) == [0] * 8
     np.testing.assert_array_equal(open_sum(service), ones(service) * 8)
     assert service.clock()[0].admitted == 8
 
@@ -410,7 +414,7 @@ def service_counts(service: Deployment) -> int:
     """How many of forty single reports the open round has: those that came after the rounds before it were sealed."""
     with service.store.read() as tx:
         sealed = [row for row in records.unreleased(tx) if row.state == "sealed"]
-    return 40 - sum(int(service._total(row.number, row.total).max()) for row in sealed)
+    return 40 - sum(int(service.context.total(row.number, row.total).max()) for row in sealed)
 
 
 def test_the_short_way_and_the_frameworks_say_the_same(tmp_path: Path) -> None:

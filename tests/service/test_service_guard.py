@@ -253,11 +253,27 @@ def test_a_name_that_is_not_ours_is_refused(tmp_path: Path, host: str, status: i
 # -- what answers say -------------------------------------------------------------------------------------------------
 
 
-def test_answers_to_a_key_are_kept_by_no_cache(tmp_path: Path) -> None:
-    with serving(tmp_path) as client:
-        for path in ("/v1/model", "/v1/billboards/0", "/v1/names", "/v1/diagnostics/0", "/v1/status"):
+@pytest.mark.parametrize("public_reads", [True, False])
+def test_what_never_changes_is_kept_by_its_holder_and_nothing_else_is(tmp_path: Path, public_reads: bool) -> None:
+    """Caches on the way keep an answer to a key only where everyone may read it without one."""
+    with serving(tmp_path, public_reads=public_reads) as client:
+        for path in ("/v1/model", "/v1/billboards/0", "/v1/names", "/v1/diagnostics/0"):
+            kept = client.get(path, headers=READER).headers["cache-control"]
+            assert kept == f"{'public' if public_reads else 'private'}, max-age=31536000, immutable"
+        for path in ("/v1/status", "/v1/billboard", "/v1/ledger"):
             assert client.get(path, headers=READER).headers["cache-control"] == "no-store"
-        assert "immutable" in client.get("/v1/model").headers["cache-control"]
+        if public_reads:
+            assert client.get("/v1/model").headers["cache-control"].startswith("public")
+
+
+@pytest.mark.parametrize("declared", ["9" * 5000, "9" * 20, "1, 2", "-1", "0x10"])
+def test_a_length_that_is_no_number_is_malformed_with_or_without_a_key(tmp_path: Path, declared: str) -> None:
+    """Python refuses to read a number of 5 000 digits, which was an internal error."""
+    with serving(tmp_path, public_reads=True) as client:
+        for headers in ({}, APP):
+            answer = client.get("/v1/status", headers={**headers, "Content-Length": declared})
+            assert answer.status_code == 400
+            assert answer.json()["type"] == "urn:reticent:problem:invalid-input"
 
 
 def test_the_names_of_unknown_fields_are_not_repeated(tmp_path: Path) -> None:

@@ -18,6 +18,8 @@ from reticent.errors import InvalidInput
 from reticent.privacy.accounting.gaussian import mu_of
 from reticent.service.durability.backup import back_up
 from reticent.service.durability.restore import restore
+from reticent.service.rounds.close import Closing
+from reticent.service.rounds.context import Context
 from reticent.service.rounds.deployment import Deployment
 from reticent.service.secrets import Secrets
 from reticent.service.store import records
@@ -78,7 +80,7 @@ def test_a_local_server_holds_nothing_that_moves_with_the_raw_data_but_the_repor
     held = []
     for place in ("one", "two"):
         (tmp_path / place).mkdir()
-        service = deployment(tmp_path / place, AGENT + ",trust=local", clock=lambda: 1000.0)
+        service = deployment(tmp_path / place, AGENT + ",trust=local", now=lambda: 1000.0)
         with pytest.raises(Exception, match="must not see trajectories"):
             service.submit_trajectory("x", "0" * 32, **episode(0))
         shape, limit = service.mechanism.noise_scale.shape, service.mechanism.report_limit
@@ -93,7 +95,13 @@ def test_a_local_server_holds_nothing_that_moves_with_the_raw_data_but_the_repor
                       for column, value in row._mapping.items())
                 for row in content
             ]  # fmt: skip
-        held.append((plain, open_sum(service).tolist(), service.mechanism.to_bytes(service._state(_learner(service)))))
+        held.append(
+            (
+                plain,
+                open_sum(service).tolist(),
+                service.mechanism.to_bytes(service.planner.releases._state(_learner(service))),
+            )
+        )
     assert held[0] == held[1]
 
 
@@ -147,7 +155,9 @@ def looked_at(service: Deployment) -> dict[int, np.ndarray]:
     with service.store.read() as tx:
         rows = records.unreleased(tx)
     return {
-        row.number: (service._total if row.state == "open" else service._closed_total)(row.number, row.total)
+        row.number: (service.context.total if row.state == "open" else service.context.closed_total)(
+            row.number, row.total
+        )
         for row in rows
     }
 
@@ -181,7 +191,9 @@ def test_restored_rounds_are_closed_with_both_halves(tmp_path: Path) -> None:
     for user in range(9):
         service.admit(f"user {user}")
     back_up(service.store, Secrets(SECRET), tmp_path / "copy")
-    again = Deployment(service.mechanism, service.store, Secrets(SECRET), rollback_guard=service.rollback_guard)
+    again = Deployment(
+        Context(service.mechanism, service.store, Secrets(SECRET), rollback_guard=service.rollback_guard)
+    )
     assert restore(again, tmp_path / "copy", replace=True).rounds_lost == 3
     again.set_up()
     kept, scale = looked_at(again), again.mechanism.noise_scale
@@ -194,11 +206,11 @@ def test_restored_rounds_are_closed_with_both_halves(tmp_path: Path) -> None:
 def test_a_round_that_an_earlier_version_sealed_is_not_released_with_half_of_its_noise(tmp_path: Path) -> None:
     service = deployment(tmp_path, pan_private=True, inline=False)
     with pytest.MonkeyPatch.context() as before:
-        before.setattr(Deployment, "_close_sum", lambda self, tx, number: None)
+        before.setattr(Closing, "close_sum", lambda self, tx, number: None)
         for user in range(5):
             service.admit(f"user {user}")
     with service.store.read() as tx:
-        first = service._total(0, records.round_of(tx, 0).total) * service.mechanism.grid
+        first = service.context.total(0, records.round_of(tx, 0).total) * service.mechanism.grid
     assert service.advance() == 1
     added = (release_of(service, 0) - first)[service.mechanism.noise_scale > 0]
     assert added.all()

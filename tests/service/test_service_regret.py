@@ -36,7 +36,7 @@ def served_regret(service: Deployment, world: World, seed: int) -> float:
         states = [int(start(jnp.asarray(draw.random())))]
         actions, rewards = [], []
         for h in range(world.model.horizon):
-            action = service.act(service.pinned(opened.token, opened.episode), h, states[-1])
+            action = service.act(service.submissions.token(opened.token, opened.episode), h, states[-1])
             uniforms = jnp.asarray(draw.random(world.step_draws))
             following, reward = step(jnp.asarray(h), jnp.asarray(states[-1]), jnp.asarray(action), uniforms)
             actions.append(action)

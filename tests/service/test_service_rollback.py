@@ -140,7 +140,7 @@ def test_another_deployments_tokens_and_seals_mean_nothing(tmp_path: Path) -> No
     with one.store.read() as tx:
         total = records.round_of(tx, 0).total
     with pytest.raises(Damaged):
-        two._total(0, total)
+        two.context.total(0, total)
 
 
 def test_a_release_is_published_after_the_witness_has_seen_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -207,7 +207,7 @@ def test_the_clocks_settings_are_kept_too(tmp_path: Path) -> None:
 def test_a_clock_nine_days_ahead_does_not_finish(tmp_path: Path) -> None:
     wall, steady = [1e9], [0.0]
     service = deployment(
-        tmp_path, episodes=4, finish_after=604_800.0, clock=lambda: wall[0], steady=lambda: steady[0], inline=False
+        tmp_path, episodes=4, finish_after=604_800.0, now=lambda: wall[0], steady=lambda: steady[0], inline=False
     )
     for user in range(4):
         service.admit(f"user {user}")
@@ -337,3 +337,26 @@ def test_the_chain_survives_a_restart_and_comes_in_pages(tmp_path: Path) -> None
     assert first["head"] == rest["head"] == head == rest["entries"][-1]["hash"]
     with service.store.read() as tx:
         assert tx.execute(sa.text("SELECT count(*) FROM chain")).scalar_one() == 3
+
+
+def test_a_plan_is_served_as_the_version_that_the_chain_names(database: str) -> None:
+    """Version 0's bytes in the place of version 1's, and an entry that another key signed: neither is served."""
+    service = deployment(database)
+    serve(service, range(9))
+    assert service.clock()[0].served_version == 2
+    boards, chain = tables.BILLBOARDS, tables.CHAIN
+    with service.store.write() as tx:
+        content = {row.version: row.content for row in tx.execute(sa.select(boards))}
+        link = tx.execute(sa.select(chain).where(chain.c.version == 2)).one()
+        tx.execute(sa.update(boards).where(boards.c.version == 1).values(content=content[0]))
+        entry = {**json.loads(link.entry), "users": 1}
+        forged = ledger_chain.signed(entry, Secrets("another secret of the tests").sign_entry)
+        tx.execute(sa.update(chain).where(chain.c.version == 2).values(**forged))
+    again = deployment(database)
+    assert again.billboard(0).version == 0
+    for version in (1, 2):
+        with pytest.raises(Damaged, match=f"another plan as version {version}"):
+            again.billboard(version)
+    with service.store.write() as tx:
+        tx.execute(sa.update(boards).where(boards.c.version == 1).values(content=content[1]))
+    assert again.billboard(1).version == 1

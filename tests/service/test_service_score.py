@@ -116,7 +116,10 @@ def test_the_first_places_explore_and_a_user_without_a_place_does_not(tmp_path: 
     service = deployment(tmp_path, "private-score-vi:first=0.4,growth=4,epsilon=15,explore=0", 84)
     assert service.mechanism.agent.schedule.round_sizes.tolist() == [4, 16, 64]
     at_random = {
-        tuple(service.act(service.pinned(opened.token, opened.episode), step, 0) for step in range(MODEL.horizon))
+        tuple(
+            service.act(service.submissions.token(opened.token, opened.episode), step, 0)
+            for step in range(MODEL.horizon)
+        )
         for opened in (serve(service, user) for user in range(4))
     }
     assert len(at_random) > 1  # coins of their own: chance of all four equal is 3^-24
@@ -129,7 +132,10 @@ def test_the_first_places_explore_and_a_user_without_a_place_does_not(tmp_path: 
         assert opened.version == 1
         board = service.billboard(1)
         served[opened.place] = [
-            [service.act(service.pinned(opened.token, opened.episode), step, state) for state in range(MODEL.states)]
+            [
+                service.act(service.submissions.token(opened.token, opened.episode), step, state)
+                for state in range(MODEL.states)
+            ]
             for step in range(MODEL.horizon)
         ]
     assert board is not None
@@ -139,7 +145,9 @@ def test_the_first_places_explore_and_a_user_without_a_place_does_not(tmp_path: 
         wanted = board.report["curious"] if place < explorers else board.policy
         np.testing.assert_array_equal(actions, wanted)
     late = service.admit("user 1")
-    actions = [service.act(service.pinned(late.token, late.episode), 0, state) for state in range(MODEL.states)]
+    actions = [
+        service.act(service.submissions.token(late.token, late.episode), 0, state) for state in range(MODEL.states)
+    ]
     np.testing.assert_array_equal(actions, service.billboard(late.version).policy[0])
 
 
@@ -162,7 +170,7 @@ def test_between_two_rounds_reports_wait(tmp_path: Path) -> None:
     for user in range(3):
         serve(service, user)
     with service.store.write() as tx:
-        service._seal(tx, 0)
+        service.closing.seal(tx, 0)
     for ask in (
         lambda: service.submit_trajectory(late.token, late.episode, **episode(9)),
         service.open_round,
@@ -206,10 +214,10 @@ def test_in_the_background_a_round_refers_to_what_its_first_user_was_served(tmp_
     service.advance()
     with service.store.read() as tx:
         assert records.versions_served(tx, 4, 8) == {0: 1, 1: 3}
-    served, reference = service._acted_by(1)
+    served, reference = service.planner.releases._acted_by(1)
     assert (served.version, reference.version if reference else None) == (1, 0)
     with service.store.read() as tx:
-        state = service._state(records.learner(tx))
+        state = service.planner.releases._state(records.learner(tx))
     assert all(np.isfinite(leaf).all() for leaf in jax.tree.leaves(state))
 
 
@@ -278,7 +286,7 @@ def test_in_shadow_everybody_acts_by_version_0_and_is_learned_from(tmp_path: Pat
         first, later = (client.get(f"/v1/billboards/{version}").json() for version in (0, 2))
         assert first["report"]["theta"] != later["report"]["theta"]  # it has learned
         # The moments of a round are those of the plan that its users acted by, under the round's own reference.
-        acted, reference = service._acted_by(1)
+        acted, reference = service.planner.releases._acted_by(1)
         assert (acted.version, reference.version) == (0, 1)
         for version, code in ((None, 409), (1, 409), (0, 200)):
             answer = client.post("/v1/admin/fallback", json={"version": version}, headers=ADMIN)

@@ -23,7 +23,7 @@ from serving import settings as served
 
 from reticent.errors import InvalidInput
 from reticent.service.http.app import create_app
-from reticent.service.rounds import public_views
+from reticent.service.rounds import public_views, recorded_admissions
 from reticent.service.rounds.deployment import Deployment
 from reticent.service.rounds.refusals import Refusal
 from reticent.service.store import records
@@ -364,7 +364,7 @@ def test_a_round_is_posted_when_a_restore_would_bring_its_users_back(
     """Somebody is killed between the admission that fills a round and the journal: the batch waits until it is written."""
     played = Restorable(tmp_path, f"sqlite:///{tmp_path / 'service.db'}", inline=False)
     with monkeypatch.context() as killed:
-        killed.setattr(Deployment, "record_admissions", lambda self: None)
+        killed.setattr(recorded_admissions, "record_admissions", lambda context: None)
         for user in range(5):
             played.come(f"user {user}")
         assert public_views.status(played.service)["recorded"] == 0

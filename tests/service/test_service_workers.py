@@ -7,6 +7,8 @@ import contextlib
 import http.client
 import json
 import os
+import signal
+import socket
 import subprocess
 import sys
 import time
@@ -17,7 +19,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from durable import deployment, episode
+from durable import AGENT, WORLD, deployment, episode
 from service_process import Caller, Service, serving
 
 from reticent.learning.control import Control
@@ -184,3 +186,23 @@ def test_a_pan_private_worker_draws_its_half_of_the_noise_without_jax(postgres: 
         until(lambda: line.ask("GET", "/v1/status")[1]["served_version"] == 2)
         for worker in service.processes()["workers"]:
             assert "jaxlib" not in (Path("/proc") / str(worker) / "maps").read_text()
+
+
+def test_workers_and_planner_end_with_the_command_that_started_them(postgres: str) -> None:
+    """Killed as by the out-of-memory killer: its workers kept the port, and admitted users whom no planner learned from."""
+    service = Service({"database": postgres, "world": WORLD, "agent": AGENT, "episodes": 400, "workers": 2})
+    try:
+        service.start()
+        before = service.processes()
+        assert len(before["workers"]) == 2
+        os.kill(service.group, signal.SIGKILL)
+        until = time.monotonic() + 60
+        while (left := service.processes()) and (left["workers"] or left["planner"]) and time.monotonic() < until:
+            time.sleep(0.1)
+        assert not left["workers"]
+        assert not left["planner"]
+        with socket.socket() as probe:  # the port is free for the next one
+            probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            probe.bind(("127.0.0.1", service.port))
+    finally:
+        service.close()

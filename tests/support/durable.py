@@ -11,6 +11,7 @@ import numpy as np
 from reticent.privacy.noise import SecureNoise
 from reticent.service.durability.rollback_guard import RollbackGuard
 from reticent.service.mechanism import make_mechanism
+from reticent.service.rounds.context import Context
 from reticent.service.rounds.deployment import Deployment
 from reticent.service.secrets import Secrets
 from reticent.service.store import records
@@ -38,7 +39,7 @@ def deployment(
     secrets = Secrets(SECRET)
     if isinstance(where, Path):
         given.setdefault("rollback_guard", RollbackGuard(where / "service.witness", secrets))
-    made = Deployment(mechanism, Store(url), secrets, **given)
+    made = Deployment(Context(mechanism, Store(url), secrets, **given))
     OPENED.append(made)
     made.set_up()
     return made
@@ -63,5 +64,5 @@ def open_sum(service: Any) -> np.ndarray:
     """What the round that takes reports has been sent so far, opened."""
     with service.store.write() as tx:
         row = records.open_round(tx)
-    found: np.ndarray = service._total(row.number, row.total)
+    found: np.ndarray = service.context.total(row.number, row.total)
     return found

@@ -26,6 +26,7 @@ from reticent.service import embedded
 from reticent.service.embedded import DeployedAgent
 from reticent.service.mechanism import Mechanism
 from reticent.service.rounds import public_views
+from reticent.service.rounds.context import Context
 from reticent.service.rounds.deployment import Deployment
 from reticent.service.rounds.refusals import Refusal
 from reticent.service.rounds.submit import Sent, Submission
@@ -186,7 +187,9 @@ class Served:
         self.mechanism = embedded.make_mechanism(spec, MODEL, USERS, SecureNoise())
         self.now = 1_000.0
         self.service = Deployment(
-            self.mechanism, Store(url), Secrets(SECRET), inline=True, clock=lambda: self.now, ticket_lifetime=100.0
+            Context(
+                self.mechanism, Store(url), Secrets(SECRET), inline=True, now=lambda: self.now, ticket_lifetime=100.0
+            )
         )
         self.service.set_up()
         self.tokens: dict[int, Any] = {}
@@ -259,8 +262,8 @@ class InGroups(Served):
 
     def _submit(self, sent: dict[int, Sent]) -> None:
         members = [(self.tokens[user].token, self.tokens[user].episode, one) for user, one in sent.items()]
-        formed = self.service.trajectories(members)
-        self.service.count_all([one for one in formed if isinstance(one, Submission)])
+        formed = self.service.submissions.trajectories(members)
+        self.service.submissions.count_all([one for one in formed if isinstance(one, Submission)])
 
 
 Make = Callable[[], Entry]

@@ -22,6 +22,7 @@ from reticent.service.durability.restore import restore
 from reticent.service.durability.rollback_guard import RollbackGuard
 from reticent.service.mechanism import Mechanism, make_mechanism
 from reticent.service.rounds import public_views
+from reticent.service.rounds.context import Context
 from reticent.service.rounds.deployment import Deployment
 from reticent.service.rounds.refusals import Refusal
 from reticent.service.secrets import Secrets
@@ -78,7 +79,9 @@ class Restorable:
 
     def _unopened(self) -> Deployment:
         guard = RollbackGuard(self._where / "witness", Secrets(SECRET))
-        return Deployment(self.mechanism, Store(self._url), Secrets(SECRET), inline=self._inline, rollback_guard=guard)
+        return Deployment(
+            Context(self.mechanism, Store(self._url), Secrets(SECRET), inline=self._inline, rollback_guard=guard)
+        )
 
     def come(self, user: str) -> Any:
         """A user comes, and sends at once if they are learned from."""

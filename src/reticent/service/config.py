@@ -2,7 +2,7 @@
 """What a deployment is told: one YAML file, and secrets from the environment.
 
 Secrets never come from the file: it ends up in repositories. Each may be in a file of its own, which a variable with the
-ending ``_FILE`` names. Well-known development secrets stand in for missing ones only where somebody asked for them
+ending ``_FILE`` names. Well-known development secrets stand in for missing ones only where they were asked for
 (``--dev``) on a loopback address, with a warning; otherwise the service refuses to start without proper ones. An address
 alone proves nothing: a proxy on the same machine makes loopback the world's.
 """
@@ -37,7 +37,7 @@ ENVIRONMENT = {
 """Where each secret comes from, and what stands in for it with ``--dev``."""
 
 OPTIONAL = ("reader_key", "shuffler_key")
-"""Secrets that a deployment can do without: nobody has that role then."""
+"""Secrets that a deployment can do without: no caller has that role then."""
 
 SECRET_LENGTH = 32
 """Least length of a secret, but with ``--dev``."""
@@ -80,13 +80,13 @@ class Settings(BaseModel):
       agent: a private agent with its options, by name.
       episodes: K, the number of users that are learned from.
       contributions: g, how often one user may contribute; the promise is per user, so the noise grows with it.
-      canaries: rounds of nobody that are released beside every round, for all to see that noise is as large as promised
+      canaries: canary rounds without data, released with each round, which show that noise is as large as promised
         (:mod:`reticent.service.rounds.canaries`).
       pan_private: open sums start with noise of their own, so that a look at the sums in the store is covered too.
       database: SQLAlchemy URL: SQLite (one process) or PostgreSQL.
       witness: a file outside the database that remembers what was released
         (:mod:`reticent.service.durability.rollback_guard`); with SQLite by default beside it, with PostgreSQL to be given.
-      shadow: whether all users act by version 0 while plans are learned and published that nobody acts by.
+      shadow: whether all users act by version 0 while other plans are learned and published.
       control: which share of every round's places is served version 0 for ever; None is no A/B share.
       planning: whether the admission that ends a round waits for the new plan (``inline``) or not (``background``).
       gather_seconds: how long admissions and submissions that come together wait for more to share a transaction with.
@@ -101,7 +101,7 @@ class Settings(BaseModel):
       public_reads: whether published numbers may be read without a key; by default in development only.
       reader_key_sha256, app_key_sha256, shuffler_key_sha256, admin_key_sha256: hashes of further accepted keys.
       keys_file: a YAML file of such lists by role, read again whenever it changes.
-      enrolment_key: the Ed25519 public key (64 hex digits) of the app's backend, without whose word nobody is admitted.
+      enrolment_key: the Ed25519 public key (64 hex digits) of the app's backend, which vouches for every user.
       logs: lines for people, or JSON lines.
       telemetry: whether spans of requests are sent by OTLP (:mod:`reticent.service.processes.telemetry`).
     """
@@ -157,7 +157,7 @@ class Settings(BaseModel):
             raise InvalidInput(
                 "control",
                 "beside shadow",
-                "one of the two: in shadow everybody is served version 0",
+                "one of the two: in shadow all users are served version 0",
                 "drop one of them",
             )
         if self.control is not None:
@@ -220,7 +220,7 @@ class Settings(BaseModel):
         """A secret of the environment, or its development stand-in.
 
         Raises:
-          InvalidInput: there is no proper one, and nobody asked for stand-ins.
+          InvalidInput: there is no proper one, and stand-ins were not asked for.
         """
         found = self._found(name)
         if found is None:

@@ -2,7 +2,7 @@
 """Who holds which key: hashes by role, of the settings and of a file that is read again whenever it changes.
 
 A role is what a key is good for and nothing more (:data:`reticent.service.http.security.ALLOWED`). One string may not be
-the key of two roles, nor a key the deployment's secret: whoever was given the lesser would have the greater.
+the key of two roles, nor a key the deployment's secret: a holder of the lesser would have the greater.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ class Keys:
         """Whether the file, if there is one, could be read when it last changed; the keys before stay valid if not."""
 
     def role_of(self, key: str) -> Role | None:
-        """The role of whoever sends this key, or None; takes as long whichever it is."""
+        """The role of a caller with this key, or None; takes as long whichever it is."""
         self._look()
         digest = hashlib.sha256(key.encode("utf-8", "surrogatepass")).hexdigest()
         found: Role | None = None
@@ -57,7 +57,7 @@ class Keys:
         return found
 
     def has(self, role: Role) -> bool:
-        """Whether anybody has this role."""
+        """Whether any key has this role."""
         return bool(self._roles[role])
 
     def _look(self) -> None:

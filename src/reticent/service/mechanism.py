@@ -4,11 +4,11 @@ r"""The agent of a deployment on integers: what a user's episode adds, what nois
 Rounds are closed and plans made by the same pure functions as everywhere (``absorb``, ``close``, ``plan``), compiled once.
 What meets users, without a dispatch to a compiled program per user, is in :mod:`reticent.service.public_configuration`.
 
-**The price of g contributions and of pan-privacy.** The promise is per *user*: if she may contribute g times, she moves
+**The price of g contributions and of pan-privacy.** The promise is per *user*: a user who may contribute g times moves
 the released vector by up to g times as much, so each contribution is calibrated to μ/g (Gaussian group privacy). In
 pan-private mode a round's sum starts with noise of its own and gets as much again in the transaction that seals it, each
-of variance σ²/2 where the agent plans with σ²; whoever sees the open sum once and all sealed ones sees noise of variance
-σ²/2 at the least, so the agent is calibrated to :math:`\mu/(g\sqrt2)`. The proof is in docs/service.md.
+of variance σ²/2 where the agent plans with σ²; an observer of the open sum once and of all sealed ones sees noise of
+variance σ²/2 at the least, so the agent is calibrated to :math:`\mu/(g\sqrt2)`. The proof is in docs/service.md.
 
 With a shuffler the sum of a round comes with the noise that its users flipped
 (:mod:`reticent.service.rounds.batches`), and none is added here.
@@ -63,7 +63,7 @@ class Mechanism(PublicConfiguration):
 
     Attributes:
       agent: calibrated for one contribution.
-      guarantee: what each *user* is promised, all her contributions and (pan-private) one intrusion included.
+      guarantee: what each *user* is promised, all contributions and (pan-private) one intrusion included.
     """
 
     agent: AnyLearner
@@ -158,7 +158,7 @@ class Mechanism(PublicConfiguration):
         """The state after round ``number`` with this sum, and the sums released with it, ``(H, D)``.
 
         ``served`` is what its users acted by, and ``reference`` what their contributions were formed under; None where the
-        latter is each user's own affair. ``lost``: the sum is of dummies alone, so that it is learned from nobody. Those at
+        latter is each user's own affair. ``lost``: the sum is of dummies alone, so that no user is learned from. Those at
         the places of ``control`` acted by its billboard instead.
         """
         if self._server_noises:  # what makes the release exact; elsewhere a sum may be what dishonest users made it
@@ -174,7 +174,7 @@ class Mechanism(PublicConfiguration):
         reference: Billboard | None,
         control: tuple[Billboard, ControlPlaces] | None,
     ) -> None:
-        """:meth:`close` a round like this one with nobody in it and without noise, and forget it: its programs are compiled
+        """:meth:`close` a round like this one without users and without noise, and forget it: its programs are compiled
         then."""
         nobody = np.zeros(self.noise_scale.shape, np.int64)
         prefix = self.sums.counter.noise_shape_prefix

@@ -73,7 +73,7 @@ class PublicConfiguration:
       model_digest: of the whole model. initial: its first states. names: what states and actions are called.
       contribution_bound: the most that a clipped contribution is away from 0 in each coordinate, ``(H, D)``.
       floor: least probability of every action, of an agent that has such an option.
-      public_guarantee: to each *user*, all her contributions and (pan-private) one intrusion included.
+      public_guarantee: to each *user*, all contributions and (pan-private) one intrusion included.
       epsilons: ε by strength of the ledger, as far as it was worked out.
       noise_factor: how many times as much noise as for one contribution and no intrusion: g, or √2·g.
       pan_private: whether a round's noise comes in two halves, before its first user and when it is sealed.
@@ -139,7 +139,7 @@ class PublicConfiguration:
     def contribution(self, billboard: Billboard, episode: Any, place: int | None = None) -> np.ndarray:
         """What the user of ``episode`` adds, in units of the grid: clipped and rounded, and noised in the local model.
 
-        ``place`` is hers in her round. Values out of range are a user's own business and are clipped: refusing them would
+        ``place`` is the user's in their round. Values out of range are private and are clipped: refusing them would
         show them.
 
         Raises:
@@ -158,7 +158,7 @@ class PublicConfiguration:
         return well_formed(self.published, episode.states, episode.actions, episode.rewards, place)
 
     def each_played(self, episodes: Sequence[Any], places: Sequence[int | None]) -> list[Trajectory | InvalidInput]:
-        """:meth:`played` of several episodes, or why one of them is refused; no episode is refused for another's form."""
+        """:meth:`played` of several episodes, or why one of them is refused; no member is refused for another's form."""
         return each_well_formed(self.published, episodes, places)
 
     def exact_contribution(self, billboard: Billboard, played: Trajectory) -> np.ndarray:

@@ -34,10 +34,10 @@ class EpisodeToken:
     Attributes:
       episode: its id.
       version: the plan that its user is served, to the end.
-      learning: whether her episode will be learned from.
+      learning: whether the episode will be learned from.
       expires_at: Unix time after which it will not.
-      place: hers in her round, 0-based; None if she is not learned from.
-      restores: how often the store had been restored when she came.
+      place: of the user in their round, 0-based; None if the user is not learned from.
+      restores: how often the store had been restored when the user came.
     """
 
     episode: str
@@ -91,7 +91,7 @@ class Secrets:
         return _mac(self._names, user.encode("utf-8", "surrogatepass")).hex()
 
     def erased(self, episode: str) -> str:
-        """What stands in the place of the id of an erased episode: whoever has the id can be recognised, and it cannot be
+        """What stands in the place of the id of an erased episode: a holder of the id can be recognised, and it cannot be
         found out from this."""
         return _mac(self._erased, self._identity + episode.encode()).hex()[:32]
 
@@ -104,12 +104,12 @@ class Secrets:
         return _mac(self._erased, self._identity + f"{name} {episode}".encode()).hex()
 
     def coin(self, episode: str, step: int) -> float:
-        """A uniform number in [0, 1) that nobody can foresee and that a retried request gets again."""
+        """A uniform number in [0, 1) that cannot be foreseen and that a retried request gets again."""
         digest = _mac(self._coins, f"{episode} {step}".encode())
         return (int.from_bytes(digest[:8], "big") >> 11) / 2.0**53
 
     def sign(self, token: EpisodeToken) -> str:
-        """The token as text: readable by anyone, but made by nobody else."""
+        """The token as text: readable by anyone, made here only."""
         content = (token.episode, token.version, token.learning, token.expires_at, token.place, token.restores)
         payload = json.dumps(content, separators=(",", ":")).encode()
         return f"{_text(payload)}.{_text(_mac(self._tokens, self._identity + payload))}"
@@ -118,7 +118,7 @@ class Secrets:
         """The token of a text that :meth:`sign` made.
 
         Raises:
-          InvalidInput: nobody here made it.
+          InvalidInput: it was not made here.
         """
         try:
             payload, mark = (_bytes(part) for part in text.split("."))

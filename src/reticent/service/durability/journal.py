@@ -4,8 +4,8 @@
 An entry is appended after a release is committed and *before* it is published, and counts from the moment the witness says
 how long the journal is. So whatever happens to the database,
 
-* every release that anybody has seen is in it, with its plan, its entry in the chain and the agent's state after it;
-* every user whose contribution is in one of them is in it: she was admitted before she contributed, and an entry lists all
+* every published release is in it, with its plan, its entry in the chain and the agent's state after it;
+* every user whose contribution is in one of them is in it: admission comes before contribution, and an entry lists all
   users admitted up to its own time.
 
 It holds no sum of an unreleased round. `reticent restore` puts it back into a store
@@ -82,7 +82,7 @@ class Journal:
 def rewrite_journal(rollback_guard: RollbackGuard, store: Store, secrets: Secrets) -> None:
     """Write the journal anew from a store that has everything the witness has seen, as after a change of its layout.
 
-    The store is read while nobody else writes the journal: what was witnessed before is in it.
+    The store is read while no other process writes the journal: what was witnessed before is in it.
     """
 
     def write(_: Seen) -> tuple[int, int]:

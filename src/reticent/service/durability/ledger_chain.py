@@ -4,7 +4,7 @@
 An entry says which version it is, how many users came before it, the digest of the billboard as it is served, the digest
 of the release behind it, and what has been spent. Entry 0 also states the promise and the noise on every sum, so that an
 outsider can work out what was spent (:func:`examine`). Whoever has kept an old head notices if the past was changed;
-whoever knows the public key notices entries of somebody else. What no chain can show is that noise was drawn as stated.
+a reader with the public key notices entries of another signer. What no chain can show is that noise was drawn as stated.
 
 All of it is public: digests of published bytes, and functions of the plan.
 """

@@ -43,6 +43,7 @@ from reticent.service.durability import backup
 from reticent.service.durability.journal import Journal
 from reticent.service.durability.rollback_guard import RollbackGuard, Seen
 from reticent.service.rounds.deployment import Deployment
+from reticent.service.rounds.set_up import require_same
 from reticent.service.secrets import Secrets
 from reticent.service.store import erasures, records, rows
 from reticent.service.store.migrations import layout_of, require_layout
@@ -86,7 +87,8 @@ def restore(deployment: Deployment, path: Path | None, *, replace: bool = False,
     Raises:
       InvalidInput: something is missing, of another deployment, or in the way; the store was not changed.
     """
-    rollback_guard = deployment.rollback_guard
+    context = deployment.context
+    rollback_guard = context.rollback_guard
     if rollback_guard is None:
         raise InvalidInput("witness", "missing", "a file", "name the deployment's witness")
     header = None if path is None else backup.read_header(path)
@@ -103,13 +105,13 @@ def restore(deployment: Deployment, path: Path | None, *, replace: bool = False,
             f"of {seen.deployment}, as its witness",
             "use its own backup",
         )
-    own = deployment.secrets.of(seen.deployment)
+    own = context.secrets.of(seen.deployment)
     journal, length = Journal(rollback_guard.path, own), 0 if policy_only else seen.length
     journal.require(length)
     unwitnessed = seen.halted == UNWITNESSED
     halted = (UNWITNESSED if unwitnessed else POLICY_ONLY) if policy_only else None
-    deployment.secrets, deployment.identity = own, seen.deployment
-    deployment.restores = rollback_guard.begin_restore(seen, UNWITNESSED if unwitnessed else UNFINISHED).restores
+    context.secrets, context.identity = own, seen.deployment
+    context.restores = rollback_guard.begin_restore(seen, UNWITNESSED if unwitnessed else UNFINISHED).restores
     try:
         with deployment.store.write() as tx:
             deployment.store.lock_setup(tx)
@@ -122,7 +124,7 @@ def restore(deployment: Deployment, path: Path | None, *, replace: bool = False,
                 same_past = header is not None and header.restores == seen.restores
                 _drop_beyond_journal(tx, seen, keep_users=same_past)
             clock = _require_whole(tx, seen, policy_only)
-            deployment._require_same(clock)
+            require_same(context, clock)
             found = _begin_again(tx, deployment, clock, halted)
     except BaseException:
         rollback_guard.end_restore(seen.halted)  # nothing was changed, so that what was there can go on
@@ -229,17 +231,17 @@ def _begin_again(tx: Connection, deployment: Deployment, clock: Any, halted: str
     tally = sa.select(EPISODES.c.user, sa.func.count()).where(erasures.SOMEBODYS).group_by(EPISODES.c.user)
     tx.execute(sa.insert(USERS).from_select(["name", "admissions"], tally))
     for name in gone:
-        erasures.bury(tx, name, deployment.contributions)
-    if deployment.returning.active:
+        erasures.bury(tx, name, deployment.context.contributions)
+    if deployment.context.returning.active:
         _remember_visits(tx, schedule, released)
     for number in range(released, current):
-        deployment._open_round(tx, number)
-        deployment._close_sum(tx, number)
+        deployment.closing.open_round(tx, number)
+        deployment.closing.close_sum(tx, number)
         records.seal_round(tx, number)
         if mechanism.wire == "messages":  # its batch may be among what was lost, and there is never a second one
             records.insert_new(tx, BATCHES, round=number, id=uuid.uuid4().hex, users=0)
     if current < deployment.releases:
-        deployment._open_round(tx, current)
+        deployment.closing.open_round(tx, current)
     if newest == released < deployment.releases:
         records.set_reference(tx, released, newest)
     every = deployment.releases == schedule.rounds

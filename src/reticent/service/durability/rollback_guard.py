@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a database cannot say of itself: that it is older than it was.
+"""The rollback guard (setting ``witness``): it notices a database that is older than it was.
 
 A small file outside the database holds which deployment it is, how many releases were published, and the last one's digest.
 It is written after a release is committed and *before* it is published, so that nothing is public which the witness has not
@@ -10,7 +10,7 @@ Beside it is the *journal* (:mod:`reticent.service.durability.journal`): what wa
 sealed, for `reticent restore`. Its length is in the guard, so that an entry counts from the moment the guard says so.
 
 Keep both on another disk than the database, and in no backup that could be restored together with it. All workers share
-them. They carry a mark of the deployment's secret, so that whoever writes the database alone cannot write them.
+them. They carry a mark of the deployment's secret, so that access to the database alone is not enough to write them.
 """
 
 from __future__ import annotations
@@ -83,7 +83,7 @@ class RollbackGuard:
         except (OSError, ValueError, KeyError, TypeError, AttributeError):
             raise InvalidInput(
                 "witness", "missing or unreadable", f"the file {self.path} that `reticent init` made",
-                "bring it back: without it nobody knows what this deployment has released",
+                "bring it back: without it there is no record of what this deployment has released",
             ) from None  # fmt: skip
         if not hmac.compare_digest(mark, self._secrets.mark(_bytes(seen))):
             raise InvalidInput("witness", "of another secret", "of this deployment's", "check RETICENT_USER_SECRET")
@@ -136,7 +136,7 @@ class RollbackGuard:
 
     def extend_journal(self, journal: Callable[[Seen], int], change: Callable[[], T]) -> T:
         """Have something appended to the journal, whose new length ``journal`` says, and then ``change`` the store as it
-        foretells; nobody else writes the journal meanwhile, so that no copy has the change without the word of it."""
+        foretells; no other process writes the journal meanwhile, so that no copy has the change without the word of it."""
         with self._alone():
             seen = self.read()
             self._write(dataclasses.replace(seen, length=journal(seen)))

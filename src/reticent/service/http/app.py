@@ -20,14 +20,15 @@ from reticent.errors import InvalidInput
 from reticent.service.config import Settings, read_settings
 from reticent.service.durability.rollback_guard import RollbackGuard
 from reticent.service.http import episodes, groups, operation, problems, public_routes
+from reticent.service.http.fast_path import FastPath
 from reticent.service.http.guard import Guard
 from reticent.service.http.limits import largest_group, largest_request
-from reticent.service.http.quick import Quick
 from reticent.service.http.sockets import LIMITS, Limits
 from reticent.service.keys import Keys
 from reticent.service.processes.scheduler import Scheduler
 from reticent.service.processes.telemetry import Traced, otlp_tracing
 from reticent.service.public_configuration import PublicConfiguration
+from reticent.service.rounds.context import Context
 from reticent.service.rounds.enrolment import Enrolment
 from reticent.service.rounds.frontend import Frontend
 from reticent.service.secrets import Secrets
@@ -37,7 +38,7 @@ if TYPE_CHECKING:  # imported where they are made: workers do without the agent,
     from reticent.service.mechanism import Mechanism
     from reticent.service.rounds.deployment import Deployment
 
-R = TypeVar("R", bound=Frontend)
+C = TypeVar("C", bound=PublicConfiguration)
 
 CONFIG = "RETICENT_WORKER"
 """Where workers find what the command was told: the configuration file, and the options that change it."""
@@ -73,7 +74,7 @@ def make_promise(settings: Settings) -> Mechanism:
 
 
 def check_keys(settings: Settings) -> None:
-    """Refuse keys that nobody could be served with.
+    """Raise if keys cannot be used.
 
     Raises:
       InvalidInput: one is missing, weak or no key.
@@ -84,10 +85,10 @@ def check_keys(settings: Settings) -> None:
 
 
 def require_shuffler(settings: Settings, configuration: PublicConfiguration) -> None:
-    """Refuse the shuffle model without anybody who may post batches.
+    """Raise if the shuffle model has no key that may post batches.
 
     Raises:
-      InvalidInput: it is so.
+      InvalidInput: it has none.
     """
     if configuration.wire == "messages" and not Keys(settings).has("shuffler"):
         raise InvalidInput("RETICENT_SHUFFLER_KEY", "missing", "given in the shuffle model", "give the shuffler a key")
@@ -119,13 +120,13 @@ def unopened_deployment(settings: Settings) -> Deployment:
     """The deployment that the settings describe, before it has looked into its store."""
     from reticent.service.rounds.deployment import Deployment
 
-    return opened_with(Deployment, _mechanism(settings), settings)
+    return Deployment(make_context(_mechanism(settings), settings))
 
 
-def opened_with(kind: type[R], configuration: Any, settings: Settings) -> R:
-    """A deployment of this kind with this configuration and these settings; it has not looked into its store."""
+def make_context(configuration: C, settings: Settings) -> Context[C]:
+    """The context of a deployment with this configuration and these settings; nothing has looked into its store."""
     secrets = Secrets(settings.secret("user_secret"))
-    return kind(
+    return Context(
         configuration, Store(settings.database, settings.processes), secrets, inline=settings.planning == "inline",
         ticket_lifetime=settings.ticket_lifetime, finish_after=settings.finish_after,
         rollback_guard=RollbackGuard(settings.witness_file, secrets), canaries=settings.canaries, shadow=settings.shadow,
@@ -134,7 +135,7 @@ def opened_with(kind: type[R], configuration: Any, settings: Settings) -> R:
 
 
 def create_app(settings: Settings, *, begin: bool = False) -> FastAPI:
-    """The application for one deployment; errors of configuration come out here, before anybody is served.
+    """The application for one deployment; errors of configuration come out here, before a user is served.
 
     This one process does everything. ``begin`` begins the deployment if its store is empty, which is otherwise refused.
     """
@@ -179,7 +180,7 @@ def application(settings: Settings, deployment: Frontend, scheduler: Background)
         app.include_router(router)
     _describe(app)
     problems.install(app)
-    app.add_middleware(Quick, handlers=handlers)
+    app.add_middleware(FastPath, handlers=handlers, routers=routers)
     app.add_middleware(
         Guard, keys=keys, hosts=(*settings.hosts, settings.host), open_reads=settings.open_reads,
         development=settings.development, body_limit=body_limit, group_limit=group_limit, rate_limit=settings.rate_limit,

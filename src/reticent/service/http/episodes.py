@@ -3,7 +3,7 @@
 
 Admissions and submissions of one worker wait for each other for a moment and share a transaction
 (:mod:`reticent.service.processes.micro_batching`). Well-formed requests come here directly
-(:mod:`reticent.service.http.quick`).
+(:mod:`reticent.service.http.fast_path`).
 """
 
 from __future__ import annotations
@@ -33,8 +33,10 @@ class RequestHandlers:
 
     def __init__(self, deployment: Frontend, enrolment: Enrolment | None, linger: float) -> None:
         self.deployment, self.enrolment = deployment, enrolment
-        self.admissions: MicroBatcher[tuple[str, str | None], Opened] = MicroBatcher(deployment.admit_all, linger)
-        self.submissions: MicroBatcher[Submission, int] = MicroBatcher(deployment.count_all, linger)
+        self.admissions: MicroBatcher[tuple[str, str | None], Opened] = MicroBatcher(
+            deployment.admissions.admit_all, linger
+        )
+        self.submissions: MicroBatcher[Submission, int] = MicroBatcher(deployment.submissions.count_all, linger)
         configuration = deployment.configuration
         self.constant = {"trust": configuration.public_guarantee.trust, "horizon": configuration.published.horizon}
         """Of every answer to an admission."""
@@ -63,7 +65,7 @@ At = Annotated[RequestHandlers, Depends(handlers_of)]
 
 @router.post("/episodes", status_code=201, responses=documented(403, 409))
 async def open_episode(body: schemas.Open, handlers: At) -> schemas.Opened:
-    """Serve a user: her policy version is pinned until the episode ends. Repeat it with the same id at will."""
+    """Serve a user: the policy version is pinned until the episode ends. Repeat it with the same id at will."""
     return opened_answer(await handlers.admissions.join(comer(body, handlers, time.time())), handlers)
 
 
@@ -71,7 +73,7 @@ def comer(asked: schemas.Open, handlers: RequestHandlers, now: float) -> tuple[s
     """Who comes, and with which episode.
 
     Raises:
-      Refusal: the backend does not vouch for her.
+      Refusal: the backend does not vouch for the user.
     """
     if handlers.enrolment is not None:
         handlers.enrolment.require(asked.user, asked.enrolment, now)
@@ -79,7 +81,7 @@ def comer(asked: schemas.Open, handlers: RequestHandlers, now: float) -> tuple[s
 
 
 def opened_answer(opened: Opened, handlers: RequestHandlers) -> schemas.Opened:
-    """What a user is told when she comes, for the wire."""
+    """What a user is told on admission, for the wire."""
     return schemas.Opened.model_validate({**vars(opened), **handlers.constant})
 
 
@@ -87,10 +89,10 @@ def opened_answer(opened: Opened, handlers: RequestHandlers) -> schemas.Opened:
 async def act(episode: Episode, body: schemas.Act, handlers: At) -> schemas.Action:
     """The action of the pinned version at one step. Nothing is stored."""
     deployment = handlers.deployment
-    pinned = deployment.pinned(body.token, episode)
-    if not deployment.remembers(pinned.version):
+    pinned = deployment.submissions.token(body.token, episode)
+    if not deployment.context.plans.remembers(pinned.version):
         await run_in_threadpool(deployment.billboard, pinned.version)
-    action, probability = deployment.decide(pinned, body.step, body.state)
+    action, probability = deployment.actions.decide(pinned, body.step, body.state)
     return schemas.Action(action=action, probability=probability, version=pinned.version)
 
 
@@ -98,16 +100,18 @@ async def act(episode: Episode, body: schemas.Act, handlers: At) -> schemas.Acti
 async def submit_trajectory(episode: Episode, body: schemas.Trajectory, handlers: At) -> schemas.Receipt:
     """Joint model: learn from the whole episode. Only its statistics, added to the open round's sum, are kept.
 
-    States, actions and rewards out of range are taken for the nearest ones that are not: her values are never refused.
+    States, actions and rewards out of range are taken for the nearest ones that are not: values are never refused.
     """
-    submission = handlers.deployment.trajectory(body.token, episode, body.states, body.actions, body.rewards)
+    submission = handlers.deployment.submissions.trajectory(
+        body.token, episode, body.states, body.actions, body.rewards
+    )
     return schemas.Receipt(episode=episode, version=await handlers.submissions.join(submission))
 
 
 @router.post("/episodes/{episode}/empty", responses=documented(404, 409, 410))
 async def submit_empty(episode: Episode, body: schemas.Empty, handlers: At) -> schemas.Receipt:
-    """Joint model: the user shows nothing of her episode; it counts, and contributes nothing."""
-    submission = handlers.deployment.empty(body.token, episode)
+    """Joint model: the user shows nothing of the episode; it counts, and contributes nothing."""
+    submission = handlers.deployment.submissions.empty(body.token, episode)
     return schemas.Receipt(episode=episode, version=await handlers.submissions.join(submission))
 
 
@@ -125,7 +129,7 @@ def report_of(episode: str, sent: schemas.Report, handlers: RequestHandlers) -> 
     """
     shape = handlers.deployment.configuration.report_limit.shape
     report = arrays.from_json("report", sent.report.model_dump(), dtype="<i8", shape=shape)
-    return handlers.deployment.report(sent.token, episode, report, sent.reference)
+    return handlers.deployment.submissions.report(sent.token, episode, report, sent.reference)
 
 
 @router.post("/batches", responses=documented(403, 409, 410))

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Many users in one request: for an app's backend that has them anyway, a request each is most of what they cost.
 
-Members are independent: each gets, in her place, the answer that she would have got by herself, and whoever is refused
-keeps nobody from being admitted or counted. That holds for a member's *form* too: members are read one by one
-(:mod:`reticent.service.http.members`), so that what an app makes of one user's episode changes no other answer, nor the
+Members are independent: each gets, at its position, the answer of a request of its own, and a refused member does
+not keep others from being admitted or counted. That holds for a member's *form* too: members are read one by one
+(:mod:`reticent.service.http.members`), so that the form of one member changes no other's answer, nor the
 status of the request. Only a body that is no list of 1 to 256 members and a store that fails concern the whole group; it
 may be sent again then, as every request may.
 """
@@ -46,7 +46,7 @@ async def submit_trajectories(body: schemas.Trajectories, handlers: At) -> schem
     charge(len(body.each))
     read = [one for one in body.each if not isinstance(one, InvalidInput)]
     sent = [(one.token, one.episode, Sent(one.states, one.actions, one.rewards)) for one in read]
-    formed = iter(handlers.deployment.trajectories(sent))
+    formed = iter(handlers.deployment.submissions.trajectories(sent))
     return await _receipts(handlers, [one if isinstance(one, InvalidInput) else next(formed) for one in body.each])
 
 
@@ -60,7 +60,7 @@ async def submit_reports(body: schemas.Reports, handlers: At) -> schemas.Receipt
 def _comer(
     handlers: RequestHandlers, asked: schemas.Open | InvalidInput, now: float
 ) -> tuple[str, str | None] | ReticentError:
-    """Who comes, if she may."""
+    """A user who may be admitted, or why not."""
     try:
         return asked if isinstance(asked, InvalidInput) else comer(asked, handlers, now)
     except ReticentError as refusal:

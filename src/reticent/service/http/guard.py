@@ -2,7 +2,8 @@
 """The gate in front of every route, before anything of a request's body is read: name, key, rate, size.
 
 A stranger costs one hash. Callers without a valid key share the bucket of their address, whatever they call themselves;
-who has one has a bucket of her own. Answers to a key are for its holder: no cache may keep them. Every answer has its
+a caller with one has a bucket of its own. Answers to a key are for its holder: no cache on the way may keep
+them. Every answer has its
 request's id, and whatever goes wrong inside, no stack trace gets out.
 """
 
@@ -30,8 +31,12 @@ FORWARDED = (b"forwarded", b"via", b"x-forwarded-for", b"x-forwarded-host", b"x-
 """Headers by which a proxy gives itself away."""
 
 READ = frozenset({b"host", b"authorization", b"content-length", HEADER, *FORWARDED})
+IMMUTABLE = "immutable"
 GROUPS = "/v1/groups/"
 """Where bodies are of many users, and larger."""
+
+DIGITS = 19
+"""Of a Content-Length, at most: Python refuses to read thousands, and no body is that long."""
 
 CLOSE = {"Connection": "close"}
 """Of an answer to a request whose body was not read."""
@@ -118,7 +123,9 @@ class Guard:
                 return problem("forbidden", 403, f"this needs the key of another role: {roles}", CLOSE)
         declared = headers.get(b"content-length", [b"0"])
         limit = self._limit(scope["path"])
-        if len(declared) > 1 or not declared[0].isdigit() or int(declared[0]) > limit:
+        if len(declared) > 1 or not declared[0].isdigit() or len(declared[0]) > DIGITS:
+            return problem("invalid-input", 400, f"Content-Length: one number of at most {DIGITS} digits", CLOSE)
+        if int(declared[0]) > limit:
             return _too_large(limit)
         return None
 
@@ -140,6 +147,13 @@ class Guard:
             return False
         return True
 
+    def _for_its_holder(self, control: str) -> str:
+        """How long an answer to a key may be kept: what never changes (``immutable``), by its holder; where reading needs
+        no key, also by caches on the way. Everything else, not at all."""
+        if IMMUTABLE not in control:
+            return "no-store"
+        return control if self._open_reads else control.replace("public", "private")
+
     # -- the body, and the answer -------------------------------------------------------------------------------------
 
     async def _limited(self, scope: Scope, receive: Receive, send: Send, *, private: bool) -> None:
@@ -158,7 +172,8 @@ class Guard:
             if taken > limit and not started:
                 return  # whatever the framework says of the broken body, the answer is that it was too large
             if message["type"] == "http.response.start" and private:
-                MutableHeaders(scope=message)["Cache-Control"] = "no-store"
+                kept = MutableHeaders(scope=message)
+                kept["Cache-Control"] = self._for_its_holder(kept.get("Cache-Control", ""))
             started = True
             await send(message)
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How large a request of a deployment can be: a matter of its model, so that nobody is read further than that."""
+"""How large a request of a deployment can be: it follows from the model, and no body is read beyond it."""
 
 from __future__ import annotations
 

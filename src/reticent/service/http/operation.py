@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""For whoever runs the service: health, and the admin's routes."""
+"""For operators: health, and the admin's routes."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ ADMIN = [Depends(BEARER)]
 
 @router.get("/health/live", responses=documented())
 async def live() -> schemas.Live:
-    """Whether the process answers; needs no key, and asks nobody."""
+    """Whether the process answers; needs no key, and asks no other process."""
     return schemas.Live()
 
 
@@ -40,7 +40,7 @@ def ready(request: Request, deployment: Served) -> schemas.Health:
     if request.app.state.scheduler.failing:
         raise Refusal("unavailable", "rounds cannot be ended or plans not be published; see the log")
     problems = [clock.halted] if clock.halted is not None else []
-    watched = deployment.watched()
+    watched = deployment.canary_status()
     if watched is not None and watched["alarm"]:
         problems.append("canaries show that the noise is smaller than promised")
     if not request.app.state.keys.current:
@@ -71,7 +71,7 @@ def fallback(body: schemas.Fallback, deployment: Served) -> schemas.Served:
 
 @router.post("/admin/erase", dependencies=ADMIN, responses=documented(403))
 def erase_user(body: schemas.Erase, deployment: Served) -> schemas.Erased:
-    """Erase a user at her request, and never learn from her again. Somebody who never came gets the same answer, with no
+    """Erase a user at their request, and never learn from them again. A user who never came gets the same answer, with no
     episodes; it may be repeated."""
     done = erase(deployment.store, deployment.secrets, deployment.rollback_guard, body.user)
     return schemas.Erased.model_validate(dataclasses.asdict(done))

@@ -33,7 +33,9 @@ Known = Annotated[str | None, Header(alias="If-None-Match")]
 @functools.lru_cache(maxsize=16)
 def _billboard(deployment: Frontend, version: int) -> bytes:
     final = version >= deployment.releases
-    return json.dumps(deployment.billboard(version).to_json(final=final, model=deployment.model_digest)).encode()
+    return json.dumps(
+        deployment.billboard(version).to_json(final=final, model=deployment.configuration.model_digest)
+    ).encode()
 
 
 @functools.lru_cache(maxsize=2)
@@ -66,7 +68,7 @@ def of_version(
 @router.get("/v1/model", responses=documented())
 def model(deployment: Served, known: Known = None) -> Response:
     """The known features, and how a device forms its report."""
-    return _cached(_model(deployment), deployment.model_digest, FOREVER, known)
+    return _cached(_model(deployment), deployment.configuration.model_digest, FOREVER, known)
 
 
 @router.get("/v1/names", responses=documented())
@@ -106,7 +108,7 @@ def transparency(
     after: Annotated[int, Query(ge=0, le=schemas.INDEX)] = 0,
     limit: Annotated[int, Query(ge=1, le=public_views.PAGE)] = public_views.PAGE,
 ) -> schemas.Transparency:
-    """The signed chain of everything published, for anybody to check; needs no key."""
+    """The signed chain of everything published, for anyone to check; needs no key."""
     return schemas.Transparency(**public_views.transparency(deployment, after, limit))
 
 

@@ -54,7 +54,8 @@ class Problem(BaseModel):
 class Open(_Strict):
     """A user comes. ``episode`` is an id of the caller's choice, with which the request may be repeated.
 
-    ``enrolment`` is the backend's word for her, where the service asks for it (:mod:`reticent.service.rounds.enrolment`).
+    ``enrolment`` is the backend's token for the user, where the service asks for it
+    (:mod:`reticent.service.rounds.enrolment`).
     """
 
     user: Annotated[str, Field(min_length=1, max_length=256)]
@@ -120,7 +121,7 @@ class Batch(_Strict):
 
 
 class Opened(BaseModel):
-    """The user is served ``version``; ``reason`` says why she is not learned from, if she is not.
+    """The user is served ``version``; ``reason`` says why the user is not learned from, if so.
 
     ``round`` and ``place`` are hers, both 0-based: her place decides what she is served of the version, and with a shuffler
     how many coins she flips. ``reference`` is the version that her round's contributions refer to, where they do.
@@ -211,7 +212,7 @@ class Reports(_Group[ReportOf]):
 
 
 class AllOpened(BaseModel):
-    """To each user, in their order, what she would have been told by herself: a member with a ``type`` is a problem."""
+    """To each user, in their order, the answer to a request of their own: a member with a ``type`` is a problem."""
 
     opened: list[Opened | Problem]
 
@@ -272,7 +273,7 @@ class OpenRound(BaseModel):
 
 
 class ModelNames(BaseModel):
-    """What states and actions are called; null where nobody has named them."""
+    """What states and actions are called; null where they have no names."""
 
     states: list[str] | None
     actions: list[str] | None
@@ -409,7 +410,7 @@ class Erase(_Strict):
 
 
 class Erased(BaseModel):
-    """What was done and what could not be, for her who asked (:class:`reticent.service.durability.erasure.Erased`)."""
+    """What was done and what could not be, for the user who asked (:class:`reticent.service.durability.erasure.Erased`)."""
 
     episodes: int
     before: bool

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """What the service writes down of itself: one line per event, as JSON or for people, with the request that it belongs to.
 
-There are no access logs: when a user came back is her secret. What is logged are faults and what happens to the deployment,
-by kind and never by value. A request's id is the caller's own (``X-Request-ID``) or drawn, comes back with every answer,
-and is in the log where something failed. It should name a request, not a user.
+There are no access logs: when a user came back is their secret. What is logged are faults and what happens to the
+deployment, by kind and never by value. A request's id is the caller's own (``X-Request-ID``) or drawn, comes back with
+every answer, and is in the log where something failed. It should name a request, not a user.
 """
 
 from __future__ import annotations

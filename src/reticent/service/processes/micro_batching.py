@@ -123,7 +123,7 @@ def _tell(group: Sequence[_Waiting[Item, Answer]], answers: Sequence[Answer | Ex
 
 def _settle(told: Sequence[tuple[asyncio.Future[Answer], Answer | Exception]]) -> None:
     for future, answer in told:
-        if future.done():  # whoever asked has gone
+        if future.done():  # the caller has gone
             continue
         if isinstance(answer, Exception):
             future.set_exception(answer)

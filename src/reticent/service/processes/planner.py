@@ -95,7 +95,7 @@ class Planner:
 
 
 def plan(settings: Settings, home: str, begin: bool, telling: Connection | None) -> None:
-    """End rounds and publish plans until whoever started this is gone: the planner's process."""
+    """The planner's process: release rounds and publish plans until the parent process is gone."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # a terminal's is for all of a group; the command says when to end
     warnings.simplefilter("ignore", DevelopmentSecrets)  # the command has said it
     from logging.config import dictConfig
@@ -119,17 +119,17 @@ def plan(settings: Settings, home: str, begin: bool, telling: Connection | None)
         Path(home),
         {
             "failing": lambda: scheduler.failing,
-            "wake": deployment.sealed.set,
+            "wake": deployment.context.sealed.set,
             "advance": deployment.advance,
             "diagnostics": deployment.diagnostics,
-            "watched": deployment.watched,
+            "canary_status": deployment.canary_status,
         },
     )
     scheduler.start()
     _tell(telling, {"sentence": deployment.configuration.public_guarantee.sentence})
     parent = multiprocessing.parent_process()
     assert parent is not None
-    parent.join()  # killed too: nobody is left to start this again
+    parent.join()  # returns too if the parent is killed
     os._exit(0)
 
 

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The line between workers and the process that plans: short questions and answers in JSON over a Unix socket.
 
-The socket is in a directory that nobody but the service's own user can enter. Nothing of a user ever crosses it: what is
+The socket is in a directory that only the service's own user can enter. Nothing of a user ever crosses it: what is
 asked is whether rounds are being ended, that they be ended now, and what published numbers say.
 """
 
@@ -51,7 +51,7 @@ def ask(home: Path, question: str, *arguments: Any, patience: float = PATIENCE) 
 
 
 def answer_in_background(home: Path, answers: Answers) -> None:
-    """Answer whoever asks, until the process ends; each on a thread of her own, since some answers take long."""
+    """Answer questions until the process ends; each on a thread of its own, since some answers take long."""
     place = socket_in(home)
     with contextlib.suppress(FileNotFoundError):  # of a planner before this one
         place.unlink()

@@ -34,13 +34,13 @@ class Scheduler:
 
     def stop(self) -> None:
         self._stop.set()
-        self._deployment.sealed.set()
+        self._deployment.context.sealed.set()
         self._thread.join(timeout=30)
 
     def _run(self) -> None:
         while not self._stop.is_set():
             self._guarded(self.once)
-            self._deployment.sealed.wait(self._interval)
+            self._deployment.context.sealed.wait(self._interval)
 
     def _guarded(self, work: object) -> None:
         try:

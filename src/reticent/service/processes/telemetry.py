@@ -5,7 +5,7 @@ A span says the method, the *template* of the route, the status and the request'
 header, a body or an id out of a path, and it is a root of its own: what callers say of their traces is not read, since it
 could lead to a user. An allow-list (:data:`ATTRIBUTES`) is all that is ever set, and no exception is recorded.
 
-What spans do tell is *when* somebody came back, as an access log would, and that is a user's secret: they are for the
+What spans do tell is *when* a user came back, as an access log would, and that is a user's secret: they are for the
 operator's own collector, like the admin's numbers, and are off unless a setting asks for them. Nothing published depends
 on them.
 """

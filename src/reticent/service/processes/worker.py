@@ -7,7 +7,9 @@ Imports are what a worker weighs; ``tests/service/test_service_workers.py`` says
 from __future__ import annotations
 
 import json
+import multiprocessing
 import os
+import signal
 import threading
 import warnings
 from pathlib import Path
@@ -16,10 +18,11 @@ from typing import Any
 from fastapi import FastAPI
 
 from reticent.service.config import DevelopmentSecrets, Settings
-from reticent.service.http.app import CONFIG, application, chosen_settings, opened_with
+from reticent.service.http.app import CONFIG, application, chosen_settings, make_context
 from reticent.service.processes.configuration_snapshot import read_snapshot
 from reticent.service.processes.micro_batching import take_short_turns
 from reticent.service.processes.planner_rpc import ask
+from reticent.service.rounds.context import AnyContext
 from reticent.service.rounds.frontend import Frontend
 from reticent.service.rounds.refusals import Refusal
 
@@ -27,24 +30,33 @@ HEALTH_PATIENCE = 5.0
 """Seconds within which a planner that is well says so."""
 
 
-class WorkerDeployment(Frontend):
-    """A deployment whose rounds another process ends; ``home`` is where that one answers."""
+class RemotePlanner:
+    """The planner of another process; ``home`` is where it answers."""
 
-    home: Path
+    def __init__(self, context: AnyContext, home: Path) -> None:
+        self.context, self.home = context, home
 
     def advance(self) -> int:
         return int(ask(self.home, "advance"))
 
     def diagnostics(self, version: int) -> dict[str, Any]:
-        self.billboard(version)  # a version that was never published is refused here, as it is there
+        self.context.plans.billboard(version)  # a version that was never published is refused here, as it is there
         said: dict[str, Any] = ask(self.home, "diagnostics", version)
         return said
 
-    def watched(self) -> dict[str, Any] | None:
-        if not self.canary_rounds:
+    def canary_status(self) -> dict[str, Any] | None:
+        if not self.context.canaries:
             return None
-        said: dict[str, Any] = ask(self.home, "watched")
+        said: dict[str, Any] = ask(self.home, "canary_status")
         return said
+
+
+class WorkerDeployment(Frontend):
+    """A deployment whose rounds another process releases; ``home`` is where that one answers."""
+
+    def __init__(self, context: AnyContext, home: Path) -> None:
+        super().__init__(context, RemotePlanner(context, home))
+        self.home = home
 
 
 class PlannerNotifier:
@@ -68,11 +80,11 @@ class PlannerNotifier:
 
     def stop(self) -> None:
         self._stop.set()
-        self._deployment.sealed.set()
+        self._deployment.context.sealed.set()
         self._thread.join(timeout=30)
 
     def _run(self) -> None:
-        sealed = self._deployment.sealed
+        sealed = self._deployment.context.sealed
         while True:
             sealed.wait()
             sealed.clear()
@@ -87,15 +99,28 @@ class PlannerNotifier:
 def create_worker() -> FastAPI:
     """The application of one of several workers, by what :func:`reticent.service.http.app.tell_workers` left."""
     take_short_turns()
+    _end_with_parent()
     warnings.simplefilter("ignore", DevelopmentSecrets)  # the command has said it
     told = json.loads(os.environ[CONFIG])
     home = Path(told.pop("home"))
     return make_worker(chosen_settings(Path(told.pop("config")), **told), home)
 
 
+def _end_with_parent() -> None:
+    """End this worker if the command that serves is gone, also if it was killed: it would keep the port, and admit users
+    whose rounds no planner releases."""
+    parent = multiprocessing.parent_process()
+    if parent is not None:
+
+        def wait() -> None:
+            parent.join()
+            os.kill(os.getpid(), signal.SIGTERM)  # those who wait are answered first
+
+        threading.Thread(target=wait, name="reticent-parent", daemon=True).start()
+
+
 def make_worker(settings: Settings, home: Path) -> FastAPI:
     """The application of a worker; ``home`` is where its planner wrote the public configuration, and answers."""
-    deployment = opened_with(WorkerDeployment, read_snapshot(home), settings)
-    deployment.home = home
+    deployment = WorkerDeployment(make_context(read_snapshot(home), settings), home)
     deployment.set_up()
     return application(settings, deployment, PlannerNotifier(deployment))

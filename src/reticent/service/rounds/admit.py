@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Admissions: users who come within a moment are admitted in one transaction, each as if she had come alone.
+"""Admissions: users who come within a moment are admitted in one transaction, each as if alone.
 
 A group is decided member by member: who has come before, who has contributed, how much room there is. Those who are not
 admitted write nothing, so none of them stands in the way of the others; those who are get places in the order in which they
@@ -12,7 +12,6 @@ the open round. Nobody holds a later one while waiting for an earlier one.
 from __future__ import annotations
 
 import dataclasses
-import time
 import uuid
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
@@ -20,19 +19,16 @@ from typing import Any, NamedTuple
 from sqlalchemy.engine import Connection
 from sqlalchemy.exc import IntegrityError
 
-from reticent.learning.control import Control
-from reticent.service.durability.rollback_guard import RollbackGuard
-from reticent.service.public_configuration import PublicConfiguration
-from reticent.service.rounds.close import Rounds
+from reticent.service.rounds.close import Closing
+from reticent.service.rounds.context import AnyContext
+from reticent.service.rounds.recorded_admissions import record_full_rounds
 from reticent.service.rounds.refusals import Refusal
-from reticent.service.rounds.returning import Returning
-from reticent.service.secrets import EpisodeToken, Secrets
+from reticent.service.secrets import EpisodeToken
 from reticent.service.store import records
-from reticent.service.store.engine import Store
 
 
 class Arrival(NamedTuple):
-    """Who comes, by her stored name, and the id of her episode."""
+    """A user who comes, by stored name, and the id of the episode."""
 
     user: str
     episode: str
@@ -40,7 +36,7 @@ class Arrival(NamedTuple):
 
 @dataclasses.dataclass(frozen=True)
 class Opened:
-    """What a user is told when she comes. ``reason`` says why she is served without being learned from.
+    """What a user is told on admission. ``reason`` says why the user is served without being learned from.
 
     ``round`` and ``place`` are hers, both 0-based and public: they follow from the order of admissions, and decide what she
     is served of a version and how many coins she flips with a shuffler. ``reference`` is the version that her round's
@@ -69,33 +65,18 @@ class _NoRoom(Exception):
 
 
 class _TooSoon(Exception):
-    """Ends the transaction of a user whose next place would be too near to her earlier ones."""
+    """Ends the transaction of a user whose next place would be too near to an earlier one."""
 
 
-class Admissions(Rounds):
-    """The part of a deployment that meets users when they come; see the module docstring."""
+class Admissions:
+    """Admits users; ``advance`` has sealed rounds released and their plans published, where planning is inline."""
 
-    def __init__(
-        self,
-        configuration: PublicConfiguration,
-        store: Store,
-        secrets: Secrets,
-        *,
-        inline: bool = False,
-        ticket_lifetime: float = 86_400.0,
-        rollback_guard: RollbackGuard | None = None,
-        control: Control | None = None,
-        clock: Callable[[], float] = time.time,
-    ) -> None:
-        super().__init__(configuration, store, secrets, rollback_guard, control)
-        self.returning = Returning(configuration.public_guarantee.participation)
-        self.contributions = self.returning.participation.contributions
-        self.inline, self.ticket_lifetime = inline, ticket_lifetime
-        self._clock = clock
+    def __init__(self, context: AnyContext, closing: Closing, advance: Callable[[], int]) -> None:
+        self.context, self._closing, self._advance = context, closing, advance
         self._used_up = False
 
     def admit(self, user: str, episode: str | None = None) -> Opened:
-        """Serve a user, and learn from her if she has not contributed and K users have not been admitted.
+        """Serve a user, and learn from the user who has not contributed while fewer than K users have been admitted.
 
         Raises:
           Refusal: ``episode`` is another user's.
@@ -106,11 +87,11 @@ class Admissions(Rounds):
         return answer
 
     def admit_all(self, users: Sequence[tuple[str, str | None]]) -> list[Opened | Refusal]:
-        """:meth:`admit` for all who came together, in their order; a refusal is her answer who gets it.
+        """:meth:`admit` for all who came together, in their order; a refusal is the answer of the one member who gets it.
 
         Who is in the group twice, by name or by episode, is asked again after the first time is committed: a retry.
         """
-        asked = [Arrival(self.secrets.name(user), episode or uuid.uuid4().hex) for user, episode in users]
+        asked = [Arrival(self.context.secrets.name(user), episode or uuid.uuid4().hex) for user, episode in users]
         answers: dict[int, Opened | Refusal] = {}
         waiting = list(range(len(asked)))
         while waiting:
@@ -122,24 +103,27 @@ class Admissions(Rounds):
         """Answers for arrivals no two of which share a user or an episode."""
         answers: dict[Arrival, Opened | Refusal] = {}
         entering = list(group)
-        # Where users return, whether she may come depends on the round that she would be in: one at a time.
-        size = most = 1 if self.returning.active else len(entering)
+        # Where users return, whether a user may come depends on the round of the next place: one at a time.
+        size = most = 1 if self.context.returning.active else len(entering)
         while entering and size:
-            if self.inline or self._used_up:  # else the lock is needed anyway, and the question is asked under it
+            if (
+                self.context.inline or self._used_up
+            ):  # else the lock is needed anyway, and the question is asked under it
                 answers.update(self._without_admission(entering))
                 entering = [one for one in entering if one not in answers]
             if not entering:
                 break
-            if self.inline:  # after they were asked: the last round does not end because somebody came too late
-                self._end_full_round()
+            if self.context.inline:  # after they were asked: the last round does not end because a user came too late
+                self._closing.seal_if_full()
+                self._advance()
             try:
                 answers.update(self._enter(entering[:size]))
             except _NoRoom as full:
                 size = min(full.room, most)
                 continue
             except _TooSoon:
-                pass  # undone; she is told below
-            except IntegrityError:  # undone as a whole: somebody's id was taken elsewhere meanwhile; one by one, then
+                pass  # undone; the user is told below
+            except IntegrityError:  # undone as a whole: an id was taken elsewhere meanwhile; one by one, then
                 if size > 1:
                     size = 1
                     continue
@@ -151,15 +135,15 @@ class Admissions(Rounds):
         return [answers.get(one, collided) for one in group]
 
     def _enter(self, group: Sequence[Arrival]) -> dict[Arrival, Opened]:
-        """Admit in one transaction whoever of a group can be; the others have written nothing.
+        """Admit in one transaction all of a group who can be; the others have written nothing.
 
         Their own rows come first and the deployment's, at which all admissions queue, as late as possible.
         """
-        until = self._clock() + self.ticket_lifetime
-        with self.store.write() as tx:
+        until = self.context.now() + self.context.ticket_lifetime
+        with self.context.store.write() as tx:
             known = self._known(tx, group)
             new = [one for one in group if one not in known]
-            counted = records.count_users(tx, [one.user for one in new], self.contributions) if new else set()
+            counted = records.count_users(tx, [one.user for one in new], self.context.contributions) if new else set()
             new = [one for one in new if one.user in counted]
             if not new:
                 return {}
@@ -170,66 +154,72 @@ class Admissions(Rounds):
             if room < len(new):
                 raise _NoRoom(room)
             for admission in range(first, first + len(new)):
-                if self._is_full(number, admission):
-                    self._seal(tx, number)
+                if self._closing.is_full(number, admission):
+                    self._closing.seal(tx, number)
                     number += 1
-            places = [self.configuration.schedule.round_and_place(first + index) for index in range(len(new))]
+            places = [self.context.configuration.schedule.round_and_place(first + index) for index in range(len(new))]
             pinned = [self._pinned(version, *place) for place in places]
             own = [(one.episode, one.user, first + index, pinned[index]) for index, one in enumerate(new)]
             records.insert_episodes(tx, own, until)
             for one, (begun, place) in zip(new, places, strict=True):
-                if not self.returning.admits(tx, one.user, begun):
+                if not self.context.returning.admits(tx, one.user, begun):
                     raise _TooSoon
-                self.returning.admitted(tx, one.user, one.episode, begun)
-                if place == 0:  # the first of a round fixes what it refers to, though she may be a control herself
+                self.context.returning.admitted(tx, one.user, one.episode, begun)
+                if place == 0:  # the first of a round fixes what it refers to, though this user may be a control
                     records.set_reference(tx, begun, version)
             references = self._references(tx, (begun for begun, _ in places))
         if number > clock.open_round:
-            self.sealed.set()
-        self._record_full_rounds(int(clock.admitted))
+            self.context.sealed.set()
+        record_full_rounds(self.context, int(clock.admitted))
         return {
             one: self._admitted(one.episode, served, until, place, references)
             for one, served, place in zip(new, pinned, places, strict=True)
         }
 
     def _pinned(self, version: int, number: int, place: int) -> int:
-        """What the user at this place is served, of whom ``version`` is served to all but controls."""
-        controls = self.control_places(number)
-        return version if self.control is None or controls is None or not controls.has(place) else self.control.version
+        """What the user at this place is served; ``version`` is served to all but controls."""
+        controls = self.context.control_places(number)
+        return (
+            version
+            if self.context.control is None or controls is None or not controls.has(place)
+            else self.context.control.version
+        )
 
     def _room(self, clock: Any, admitted: int) -> int:
         """How many users can be admitted in one transaction after ``admitted``; inline, a round's end comes between."""
         if clock.halted is not None:
             return 0
-        room = max(0, self.users - admitted)
-        if self.inline and clock.open_round < self.releases:
-            left = int(self.configuration.schedule.ends[clock.open_round]) - admitted
+        room = max(0, self.context.users - admitted)
+        if self.context.inline and clock.open_round < self.context.releases:
+            left = int(self.context.configuration.schedule.ends[clock.open_round]) - admitted
             room = min(room, left or room)
         return room
 
     def _without_admission(self, group: Sequence[Arrival]) -> dict[Arrival, Opened | Refusal]:
         """What those of a group are told who need not or cannot be admitted now."""
-        with self.store.read() as tx:
+        with self.context.store.read() as tx:
             clock = records.deployment(tx)
             known = self._known(tx, group)
             admissions = records.admissions(tx, [one.user for one in group])
-            numbers = (self.configuration.schedule.round_and_place(row.admission)[0] for row in known.values())
+            numbers = (self.context.configuration.schedule.round_and_place(row.admission)[0] for row in known.values())
             references = self._references(tx, numbers)
-            filling, _ = self.configuration.schedule.round_and_place(min(int(clock.admitted), self.users - 1))
-            too_soon = {one.user for one in group if not self.returning.admits(tx, one.user, filling)}
-        self._used_up, version = bool(clock.admitted >= self.users), records.version_to_serve(clock)
+            filling, _ = self.context.configuration.schedule.round_and_place(
+                min(int(clock.admitted), self.context.users - 1)
+            )
+            too_soon = {one.user for one in group if not self.context.returning.admits(tx, one.user, filling)}
+        self._used_up, version = bool(clock.admitted >= self.context.users), records.version_to_serve(clock)
         answers: dict[Arrival, Opened | Refusal] = {}
         for one in group:
             row, had = known.get(one), admissions.get(one.user, 0)
-            if row is not None and row.user not in (one.user, self.secrets.disowned(*one)):
+            if row is not None and row.user not in (one.user, self.context.secrets.disowned(*one)):
                 taken = "this episode id belongs to another user; draw a random one"
                 answers[one] = Refusal("episode-taken", taken)
             elif row is not None:  # admitted before; whether the user was erased since is the admin's to know
-                place = self.configuration.schedule.round_and_place(row.admission)
+                place = self.context.configuration.schedule.round_and_place(row.admission)
                 answers[one] = self._admitted(one.episode, row.version, row.expires_at, place, references)
             elif clock.halted is not None:
                 answers[one] = self._not_learned_from(one.episode, version, "learning-stopped")
-            elif had >= self.contributions:
+            elif had >= self.context.contributions:
                 answers[one] = self._not_learned_from(one.episode, version, "user-already-counted")
             elif self._used_up:
                 answers[one] = self._not_learned_from(one.episode, version, "horizon-used-up")
@@ -238,31 +228,33 @@ class Admissions(Rounds):
         return answers
 
     def _known(self, tx: Connection, group: Sequence[Arrival]) -> dict[Arrival, Any]:
-        """The rows of those whose episodes were admitted before, also if they were erased since and are nobody's."""
-        erased = {one: self.secrets.erased(one.episode) for one in group}
+        """The rows of those whose episodes were admitted before, also if they were erased since and are no user's."""
+        erased = {one: self.context.secrets.erased(one.episode) for one in group}
         rows = records.episodes(tx, [*(one.episode for one in group), *erased.values()])
         found = {one: rows.get(one.episode, rows.get(erased[one])) for one in group}
         return {one: row for one, row in found.items() if row is not None}
 
     def _references(self, tx: Connection, numbers: Iterable[int]) -> Mapping[int, int | None]:
         """What the rounds refer to, where contributions do."""
-        return records.references(tx, sorted(set(numbers))) if self.configuration.formed_when_counted else {}
+        return records.references(tx, sorted(set(numbers))) if self.context.configuration.formed_when_counted else {}
 
     def _admitted(
         self, identity: str, version: int, until: float, where: tuple[int, int], references: Mapping[int, int | None]
     ) -> Opened:
         """What a user is told whose round and place are ``where``."""
         number, place = where
-        token = self.secrets.sign(EpisodeToken(identity, version, True, until, place, self.restores))
-        return Opened(identity, token, version, True, None, until, number, place, references.get(number), self.restores)
+        token = self.context.secrets.sign(EpisodeToken(identity, version, True, until, place, self.context.restores))
+        return Opened(
+            identity, token, version, True, None, until, number, place, references.get(number), self.context.restores
+        )
 
     def _not_learned_from(self, identity: str, version: int, reason: str) -> Opened:
-        token = self.secrets.sign(EpisodeToken(identity, version, False, 0.0, None, self.restores))
-        return Opened(identity, token, version, False, reason, None, restores=self.restores)
+        token = self.context.secrets.sign(EpisodeToken(identity, version, False, 0.0, None, self.context.restores))
+        return Opened(identity, token, version, False, reason, None, restores=self.context.restores)
 
 
 def _first_of_each(asked: Sequence[Arrival], waiting: Sequence[int]) -> tuple[list[int], list[int]]:
-    """Those of ``waiting`` before whom neither their user nor their episode occurs, and the others."""
+    """Those of ``waiting`` whose user and episode do not occur before them, and the others."""
     seen: set[str] = set()
     first: list[int] = []
     later: list[int] = []

@@ -7,7 +7,7 @@ is :meth:`reticent_wire.shuffle_rules.ShuffleRules.doubled_sum`; here are the ru
 
 **A batch that never comes** must not stop the learning. It is waited for until a number of admissions that was published
 with the rules; then the round is *lost*: it is released as dummies alone, which are the coins of all its places and no
-user's value, and the learner is told that it learned from nobody. A batch that comes later is refused. Whether a round is
+user's value, and the learner is told that it learned from no user. A batch that comes later is refused. Whether a round is
 lost depends on the shuffler and on admissions, never on what a user sent.
 """
 

@@ -1,18 +1,19 @@
 # SPDX-License-Identifier: Apache-2.0
-r"""Canaries of a running service: rounds that nobody is in, whose noise everybody may see, watched for ever.
+r"""Canary rounds without data, released with each round: their noise is public, and monitored all the time.
 
 With every release of users' data the service makes ``count`` releases of *canary rounds*: the places of such a round are
-taken by nobody, its sum is zero and known to be, and it goes through the functions that end users' rounds
+empty, its sum is zero and known to be, and it goes through the functions that end users' rounds
 (``first_sum``, ``closing_half``, ``round_noise``, ``close``) in the same process, at the same time and with the same
 source of noise. What comes out is noise alone. It is published, and an e-process bets on it
 (:mod:`reticent.audit.sequential`), in units of the *guarantee's* table of noise and not of the code that draws it.
 
 **Formal guarantee.** While noise is at least as large as promised, an alarm is *ever* raised with probability at most α,
-however many releases there are and however often somebody looks (Ville). Noise at 0.9 of its scale is found within
+however many releases there are and however often they are read (Ville). Noise at 0.9 of its scale is found within
 :data:`NUMBERS` numbers with probability above 0.99 at α = 0.001: within :attr:`Canaries.found_within` releases of users'
 rounds. No user's data are in any of it, so that watching costs no privacy; nothing of the learner depends on it.
 
-What canaries do not see: noise that is spoilt in users' rounds only. Their rounds hide their users, so nobody may look.
+What canaries do not see: noise that is spoilt in users' rounds only. Those rounds hide their users, so they cannot be
+examined.
 """
 
 from __future__ import annotations

@@ -16,98 +16,83 @@ admissions and on how long planning takes, both public.
 from __future__ import annotations
 
 import json
-import threading
-import time
 import uuid
-from collections.abc import Callable
 from typing import Any
 
 from sqlalchemy.engine import Connection
 
-from reticent.learning.control import Control
 from reticent.service.billboards import Billboard
-from reticent.service.durability.rollback_guard import RollbackGuard
 from reticent.service.mechanism import Mechanism
-from reticent.service.rounds.canaries import Canaries
+from reticent.service.rounds import set_up
+from reticent.service.rounds.context import Context
 from reticent.service.rounds.diagnostics import diagnostics
 from reticent.service.rounds.frontend import Frontend
 from reticent.service.rounds.release import Releases
-from reticent.service.secrets import Secrets
 from reticent.service.store import records, tables
-from reticent.service.store.engine import Store
 
 
-class Deployment(Frontend, Releases):
+class LocalPlanner:
+    """The planner in the process that has the agent."""
+
+    def __init__(self, context: Context[Mechanism]) -> None:
+        self.context, self.releases = context, Releases(context)
+        self.advance = self.releases.advance
+
+    def diagnostics(self, version: int) -> dict[str, Any]:
+        return diagnostics(self.context, version)
+
+    def canary_status(self) -> dict[str, Any] | None:
+        with self.context.store.read() as tx:
+            return self.releases.canaries.status(tx)
+
+
+class Deployment(Frontend):
     """One deployment as one process sees it that has the agent; everything that matters is in the store."""
 
-    def __init__(
-        self,
-        mechanism: Mechanism,
-        store: Store,
-        secrets: Secrets,
-        *,
-        inline: bool = False,
-        ticket_lifetime: float = 86_400.0,
-        finish_after: float = 604_800.0,
-        rollback_guard: RollbackGuard | None = None,
-        canaries: int = 0,
-        shadow: bool = False,
-        control: Control | None = None,
-        clock: Callable[[], float] = time.time,
-        steady: Callable[[], float] = time.monotonic,
-    ) -> None:
-        super().__init__(
-            mechanism, store, secrets, inline=inline, ticket_lifetime=ticket_lifetime, finish_after=finish_after,
-            rollback_guard=rollback_guard, canaries=canaries, shadow=shadow, control=control, clock=clock, steady=steady,
-        )  # fmt: skip
-        self.mechanism, self.canaries = mechanism, Canaries(mechanism, canaries)
-        self._advancing = threading.Lock()
-        self._rehearsed = set()
+    planner: LocalPlanner
+
+    def __init__(self, context: Context[Mechanism]) -> None:
+        super().__init__(context, LocalPlanner(context))
+        self.mechanism = context.configuration
 
     def set_up(self, *, begin: bool = True) -> None:
         """Check that the store is this deployment's; with ``begin``, begin the deployment if the store is empty.
 
         Raises:
-          InvalidInput: the store is empty or belongs to another model, promise or secret, or there is a witness of another
-            one; nothing was changed.
+          InvalidInput: the store is empty or belongs to another model, promise or secret, or the rollback guard is of
+            another deployment; nothing was changed.
         """
-        found = self._stored()
-        self._adopt(self._create() if found is None and begin else found)
+        found = set_up.stored(self.context)
+        set_up.adopt(self.context, self._create() if found is None and begin else found)
 
     def _create(self) -> Any:
         """Begin the deployment; another worker may be faster."""
-        state = self.mechanism.agent.init()
+        context, state = self.context, self.mechanism.agent.init()
         first = self.mechanism.billboard(0, state)
-        self.store.create_tables()
-        with self.store.write() as tx:
-            self.store.lock_setup(tx)
+        context.store.create_tables()
+        with context.store.write() as tx:
+            context.store.lock_setup(tx)
             found = records.deployment(tx)
             if found is not None:
                 return found
-            self.identity = uuid.uuid4().hex
-            if self.rollback_guard is not None:
-                self.rollback_guard.begin(self.identity)
-            self.secrets = self.secrets.of(self.identity)
+            context.identity = uuid.uuid4().hex
+            if context.rollback_guard is not None:
+                context.rollback_guard.begin(context.identity)
+            context.secrets = context.secrets.of(context.identity)
             self._begin(tx, state, first)
             return records.deployment(tx)
 
     def _begin(self, tx: Connection, state: Any, first: Billboard) -> None:
-        sealed = self.secrets.seal(self.mechanism.to_bytes(state), "learner 0")
+        context = self.context
+        sealed = context.secrets.seal(self.mechanism.to_bytes(state), "learner 0")
         records.insert_new(tx, tables.LEARNER, id=records.ONLY, version=0, state=sealed)
         records.insert_new(tx, tables.BILLBOARDS, version=0, content=first.to_bytes())
-        records.insert_new(tx, tables.CHAIN, version=0, **self._entry(first, None, None))
-        self._open_round(tx, 0)
+        records.insert_new(tx, tables.CHAIN, version=0, **self.planner.releases.entry(first, None, None))
+        self.closing.open_round(tx, 0)
         records.set_reference(tx, 0, 0)
         records.insert_new(
-            tx, tables.DEPLOYMENT, id=records.ONLY, format=tables.FORMAT, identity=self.identity,
-            facts=json.dumps(self.facts()), key_check=self.secrets.seal(b"", "key check"), admitted=0, open_round=0,
-            served_version=0, waited=0.0, ticked_at=0.0, finished=False, halted=None,
-            fallback=0 if self.shadow else None,
+            tx, tables.DEPLOYMENT, id=records.ONLY, format=tables.FORMAT, identity=context.identity,
+            facts=json.dumps(set_up.facts(context)), key_check=context.secrets.seal(b"", "key check"), admitted=0,
+            open_round=0, served_version=0, waited=0.0, ticked_at=0.0, finished=False, halted=None,
+            fallback=0 if context.shadow else None,
         )  # fmt: skip
-
-    def diagnostics(self, version: int) -> dict[str, Any]:
-        return diagnostics(self, version)
-
-    def watched(self) -> dict[str, Any] | None:
-        with self.store.read() as tx:
-            return self.canaries.status(tx)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a published version's release says about its signal and its value, as plain values for whoever shows them.
+"""Diagnostics computed from releases: signal and value of a published version, as plain values for display.
 
 Only published numbers are read: the version's billboard and the release before it, never a sum or the agent's state.
 """
@@ -15,18 +15,19 @@ from reticent.learning.diagnostics import Diagnostics, Signal
 from reticent.service.store import records
 
 if TYPE_CHECKING:
-    from reticent.service.rounds.release import Releases
+    from reticent.service.mechanism import Mechanism
+    from reticent.service.rounds.context import Context
 
 
-def diagnostics(deployment: Releases, version: int) -> dict[str, Any]:
+def diagnostics(context: Context[Mechanism], version: int) -> dict[str, Any]:
     """The figures of one version; ``signal``, ``value``, ``fit`` and ``residual`` are None where its family or its past
     says nothing.
 
     Raises:
       Refusal: it was never published.
     """
-    billboard, mechanism = deployment.billboard(version), deployment.mechanism
-    released = _released(deployment, version - 1) if version else np.zeros(mechanism.noise_scale.shape)
+    billboard, mechanism = context.plans.billboard(version), context.configuration
+    released = _released(context, version - 1) if version else np.zeros(mechanism.noise_scale.shape)
     users = int(mechanism.schedule.ends[version - 1]) if version else 0
     said = {"version": version, "users": users, "signal": None, "value": None, "fit": None, "residual": None}
     figures = mechanism.diagnostics(billboard, released)
@@ -55,11 +56,11 @@ def _signal(signal: Signal, pooled: bool) -> dict[str, Any]:
     }
 
 
-def _released(deployment: Releases, number: int) -> np.ndarray:
+def _released(context: Context[Mechanism], number: int) -> np.ndarray:
     """The noisy sums that round ``number`` (from 0) released, ``(H, D)``."""
-    with deployment.store.read() as tx:
+    with context.store.read() as tx:
         row = records.round_of(tx, number)
-    return np.frombuffer(row.release, "<f8").reshape(deployment.mechanism.noise_scale.shape)
+    return np.frombuffer(row.release, "<f8").reshape(context.configuration.noise_scale.shape)
 
 
 def _known(number: Any) -> float | None:

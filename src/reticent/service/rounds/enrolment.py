@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The word of the app's backend for a user: who she is, and until when it holds, signed with Ed25519.
+"""Enrolment tokens: the app's backend vouches for a user until a time, signed with Ed25519.
 
-An app's key on a phone is everybody's who has the phone: with it alone a stranger could make users up until all K places
-are gone. With the setting ``enrolment_key`` nobody is admitted without a token that the backend signed for her name. The
-service holds the public key only, so that not even it can make a user up.
+An app's key on a phone is extractable by anyone with the device: with it alone a stranger could make users up until all K
+places are gone. With the setting ``enrolment_key`` a user is admitted only with a token that the backend signed for
+their name. The service holds the public key only, so that not even it can make a user up.
 
 A token is ``<payload>.<signature>`` in base64url without padding; the payload is the JSON list ``[user, expires_at]``, and
 what is signed is :data:`PURPOSE` followed by the payload's bytes.
@@ -40,10 +40,10 @@ class Enrolment:
         self._key = Ed25519PublicKey.from_public_bytes(bytes.fromhex(public_key))
 
     def require(self, user: str, token: str | None, now: float) -> None:
-        """Let ``user`` pass if the backend vouches for her.
+        """Let ``user`` pass if the backend vouches for them.
 
         Raises:
-          Refusal: there is no token, it is not genuine, not hers, or its time is over.
+          Refusal: there is no token, it is not genuine, another user's, or its time is over.
         """
         if token is None:
             raise Refusal("not-enrolled", "this service admits users with an enrolment token of the app's backend only")

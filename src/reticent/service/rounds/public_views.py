@@ -15,6 +15,7 @@ from prometheus_client.core import GaugeMetricFamily, InfoMetricFamily
 from prometheus_client.registry import Collector
 
 from reticent.service.rounds.frontend import Frontend
+from reticent.service.rounds.recorded_admissions import recorded
 from reticent.service.store import records
 from reticent_wire import arrays
 
@@ -25,11 +26,8 @@ PAGE = 1000
 def status(deployment: Frontend, world: str | None = None) -> dict[str, Any]:
     """Where the deployment stands."""
     clock, releases = deployment.clock()
-    configuration, schedule, guarantee = (
-        deployment.configuration,
-        deployment.configuration.schedule,
-        deployment.configuration.public_guarantee,
-    )
+    configuration, control = deployment.configuration, deployment.context.control
+    schedule, guarantee = configuration.schedule, configuration.public_guarantee
     lost = 0
     if configuration.wire == "messages":
         with deployment.store.read() as tx:
@@ -38,8 +36,8 @@ def status(deployment: Frontend, world: str | None = None) -> dict[str, Any]:
         "version": releases,
         "served_version": int(clock.served_version),
         "fallback": None if clock.fallback is None else int(clock.fallback),
-        "control_share": None if deployment.control is None else deployment.control.share,
-        "control_version": None if deployment.control is None else deployment.control.version,
+        "control_share": None if control is None else control.share,
+        "control_version": None if control is None else control.version,
         "admitted": int(clock.admitted),
         "episodes": deployment.users,
         "rounds": schedule.rounds,
@@ -47,9 +45,9 @@ def status(deployment: Frontend, world: str | None = None) -> dict[str, Any]:
         "round_ends": [int(end) for end in schedule.ends[: min(deployment.releases, PAGE)]],
         "open_round": int(clock.open_round),
         "lost_rounds": lost,
-        "restores": deployment.restores,
-        "recorded": deployment.recorded() if configuration.wire == "messages" else None,
-        "canaries": deployment.watched(),
+        "restores": deployment.context.restores,
+        "recorded": recorded(deployment.context) if configuration.wire == "messages" else None,
+        "canaries": deployment.canary_status(),
         "learning": bool(clock.admitted < deployment.users and clock.halted is None),
         "halted": clock.halted,
         "finished": bool(clock.finished and releases >= min(deployment.releases, clock.open_round)),
@@ -58,7 +56,7 @@ def status(deployment: Frontend, world: str | None = None) -> dict[str, Any]:
         "world": world,
         "method": configuration.method,
         "counter": configuration.counter,
-        "contributions": deployment.contributions,
+        "contributions": deployment.context.contributions,
         "pan_private": configuration.pan_private,
         "epsilon": guarantee.epsilon,
         "delta": guarantee.delta,
@@ -72,14 +70,14 @@ def ledger(deployment: Frontend, after: int = 0, limit: int = PAGE) -> dict[str,
     """What was released when, and what it has cost each user so far: ``limit`` entries after round ``after``."""
     configuration, guarantee = deployment.configuration, deployment.configuration.public_guarantee
     first, end = min(after, deployment.releases), min(after + limit, deployment.releases)
-    with deployment.store.read() as tx:  # what is released and not yet published is nobody's to see
+    with deployment.store.read() as tx:  # what is released and not yet published is not public
         digests = records.digests(tx, first, min(end, int(records.deployment(tx).served_version)))
     return {
         "epsilon": guarantee.epsilon,
         "delta": guarantee.delta,
         "adjacency": guarantee.adjacency,
         "trust": guarantee.trust,
-        "contributions": deployment.contributions,
+        "contributions": deployment.context.contributions,
         "pan_private": configuration.pan_private,
         "noise_factor": configuration.noise_factor,
         "releases": deployment.releases,
@@ -124,7 +122,7 @@ def transparency(deployment: Frontend, after: int = 0, limit: int = PAGE) -> dic
 def model(deployment: Frontend) -> dict[str, Any]:
     """What a device needs beside the billboard to form its report. The same for the whole deployment."""
     configuration = deployment.configuration
-    content = dataclasses.replace(configuration.published, digest=deployment.model_digest).to_json()
+    content = dataclasses.replace(configuration.published, digest=configuration.model_digest).to_json()
     return {
         **content,
         "trust": configuration.public_guarantee.trust,

@@ -3,7 +3,7 @@
 
 * *Release* draws the round's noise and stores what comes of it in one transaction; the noise itself is nowhere. With a
   shuffler a sealed round waits for its batch, up to a deadline (:mod:`reticent.service.rounds.batches`).
-* *Publication* stores the plan, a function of releases; whoever comes first wins, and all workers serve what is stored.
+* *Publication* stores the plan, a function of releases; the first process wins, and all workers serve what is stored.
 
 Any process may do any of it at any time, several at once, and be killed in the middle: each step is a transaction that
 checks under the row's lock whether it is still to be done.
@@ -29,39 +29,42 @@ from reticent.service.durability.rollback_guard import RolledBack, Seen
 from reticent.service.mechanism import Mechanism
 from reticent.service.rounds import batches
 from reticent.service.rounds.canaries import Canaries
-from reticent.service.rounds.close import Rounds
+from reticent.service.rounds.context import Context
+from reticent.service.rounds.integrity import attested
+from reticent.service.rounds.recorded_admissions import record_full_rounds
 from reticent.service.store import records, rows, tables
 
 LOG = logging.getLogger("reticent.service")
 
 
-class Releases(Rounds):
-    """Ends rounds and publishes plans; see the module docstring.
+class Releases:
+    """Releases sealed rounds and publishes plans; see the module docstring.
 
     Attributes:
       mechanism: the deployment's configuration, with its agent.
-      canaries: rounds of nobody that are released beside every round.
+      canaries: canary rounds without data, released with each round.
     """
 
-    mechanism: Mechanism
-    canaries: Canaries
-    _advancing: threading.Lock
-    _rehearsed: set[tuple[bool, bool]]
+    def __init__(self, context: Context[Mechanism]) -> None:
+        self.context, self.mechanism = context, context.configuration
+        self.canaries = Canaries(self.mechanism, context.canaries)
+        self._advancing = threading.Lock()
+        self._rehearsed: set[tuple[bool, bool]] = set()
 
     def advance(self) -> int:
         """Release every sealed round and publish its plan, in order; says how many. Any worker may, at any time."""
         done = 0
         with self._advancing:
-            self.sealed.clear()
+            self.context.sealed.clear()
             while True:
-                with self.store.read() as tx:
+                with self.context.store.read() as tx:
                     version, clock = records.learner_version(tx), records.deployment(tx)
                     published = clock.served_version >= version
-                    row = records.round_of(tx, version) if version < self.releases else None
+                    row = records.round_of(tx, version) if version < self.context.releases else None
                     complete = row is None or not self._awaits_batch(tx, version, clock)
-                if clock.halted is not None or not self._attested():
+                if clock.halted is not None or not attested(self.context):
                     return done
-                self._record_full_rounds(int(clock.admitted))
+                record_full_rounds(self.context, int(clock.admitted))
                 if not published and not self._publish(version):
                     return done
                 if row is None or row.state != "sealed" or not complete:
@@ -71,7 +74,9 @@ class Releases(Rounds):
 
     def _awaits_batch(self, tx: Connection, number: int, clock: Any) -> bool:
         """Whether a round's batch may still come. ``clock`` was read before, so no batch is taken after a no."""
-        if self.configuration.wire != "messages" or batches.overdue(self.configuration.batches, number, clock):
+        if self.context.configuration.wire != "messages" or batches.overdue(
+            self.context.configuration.batches, number, clock
+        ):
             return False
         return records.batch_of(tx, number) is None
 
@@ -80,9 +85,9 @@ class Releases(Rounds):
 
         Nothing is public that the witness has not seen, and a round that it has seen is not released again.
         """
-        if self.rollback_guard is None:
+        if self.context.rollback_guard is None:
             return True
-        journal = Journal(self.rollback_guard.path, self.secrets)
+        journal = Journal(self.context.rollback_guard.path, self.context.secrets)
 
         def write(seen: Seen) -> tuple[int, int]:
             length, first, user = seen.length, seen.releases, seen.admitted
@@ -90,15 +95,15 @@ class Releases(Rounds):
                 length, first, user = 0, 0, 0
             plan = rows.row_of(tables.BILLBOARDS, version=version, content=board)
             link = rows.row_of(tables.CHAIN, version=version, **entry)
-            with self.store.read_snapshot() as tx:
+            with self.context.store.read_snapshot() as tx:
                 admitted = int(records.deployment(tx).admitted)
                 parts = itertools.chain(rows.kept_rows(tx, first, user), (plan, link))
                 return journal.append(length, parts), admitted
 
         try:
-            self.rollback_guard.record(self.identity, version, digest, write)
+            self.context.rollback_guard.record(self.context.identity, version, digest, write)
         except RolledBack:
-            return self._attested()  # another worker may have been faster and further
+            return attested(self.context)  # another worker may have been faster and further
         return True
 
     def _release(self, number: int) -> None:
@@ -107,20 +112,20 @@ class Releases(Rounds):
         noise = self.mechanism.round_noise()  # takes its time, so before the locks; thrown away unless it is stored
         self._rehearse(number, served, reference, control)  # likewise
         canaries = self.canaries.release()  # likewise
-        with self.store.write() as tx:
+        with self.context.store.write() as tx:
             row = records.round_of(tx, number, lock=True)
             current = records.learner(tx, lock=True)
             if row.state != "sealed" or current.version != number:
                 return  # another worker was faster
             state = self._state(current)
-            total = self._closed_total(number, row.total)
-            lost = self.configuration.wire == "messages" and not records.has_batch(tx, number)
+            total = self.context.closed_total(number, row.total)
+            lost = self.context.configuration.wire == "messages" and not records.has_batch(tx, number)
             if lost:
                 LOG.warning("round %d is released without a batch: none came in time", number)
-                total = batches.dummies_alone(self.configuration.batches, number)
+                total = batches.dummies_alone(self.context.configuration.batches, number)
             closed, release = self.mechanism.close(number, state, served, total, noise, reference, lost, control)
             content = np.ascontiguousarray(release, "<f8").tobytes()
-            sealed = self.secrets.seal(self.mechanism.to_bytes(closed), f"learner {number + 1}")
+            sealed = self.context.secrets.seal(self.mechanism.to_bytes(closed), f"learner {number + 1}")
             records.release_round(tx, number, content, hashlib.sha256(content).hexdigest(), sealed)
             self.canaries.note(tx, number, canaries)
 
@@ -136,7 +141,7 @@ class Releases(Rounds):
         kind = self.mechanism.is_referred(number, served, reference, controls), controls
         if kind in self._rehearsed:
             return
-        with self.store.read() as tx:
+        with self.context.store.read() as tx:
             current = records.learner(tx)
         if current.version == number:  # else another worker was faster
             self.mechanism.rehearse(number, self._state(current), served, reference, control)
@@ -148,63 +153,69 @@ class Releases(Rounds):
 
         Where contributions do not depend on the round that counts them, the plan made for the round and nothing else.
         """
-        if not self.configuration.formed_when_counted:
-            return self.billboard(number), None
-        ends = self.configuration.schedule.ends
-        with self.store.read() as tx:
+        if not self.context.configuration.formed_when_counted:
+            return self.context.plans.billboard(number), None
+        ends = self.context.configuration.schedule.ends
+        with self.context.store.read() as tx:
             reference = records.round_of(tx, number).reference
             counts = records.versions_served(tx, int(ends[number - 1]) if number else 0, int(ends[number]))
-        controls = self.control_places(number)
-        if self.control is not None and controls is not None:
-            counts[self.control.version] = counts.get(self.control.version, 0) - controls.controls
+        controls = self.context.control_places(number)
+        if self.context.control is not None and controls is not None:
+            counts[self.context.control.version] = counts.get(self.context.control.version, 0) - controls.controls
         counts = {version: users for version, users in counts.items() if users > 0}
         most = max(counts, key=lambda version: (counts[version], version), default=int(reference))
-        return self.billboard(most), self.billboard(reference)
+        return self.context.plans.billboard(most), self.context.plans.billboard(reference)
 
     def _control_group(self, number: int, served: Billboard) -> tuple[Billboard, ControlPlaces] | None:
         """The plan that a round's controls acted by, and where they are; None if it has none, or all acted by one plan."""
-        controls = self.control_places(number)
-        if self.control is None or controls is None or not controls.controls or served.version == self.control.version:
+        controls = self.context.control_places(number)
+        if (
+            self.context.control is None
+            or controls is None
+            or not controls.controls
+            or served.version == self.context.control.version
+        ):
             return None
-        return self.billboard(self.control.version), controls
+        return self.context.plans.billboard(self.context.control.version), controls
 
     def _publish(self, version: int) -> bool:
         """Publish the plan after ``version`` releases, once it is witnessed; False if it must not be."""
-        with self.store.read() as tx:
+        with self.context.store.read() as tx:
             current = records.learner(tx)
         if current.version == version:
             board = self.mechanism.billboard(version, self._state(current))
-            with self.store.read() as tx:
+            with self.context.store.read() as tx:
                 before = records.chain(tx, version - 1, version)[0].hash
                 release = records.digests(tx, version - 1, version)[version - 1]
-            entry, content = self._entry(board, before, release), board.to_bytes()
+            entry, content = self.entry(board, before, release), board.to_bytes()
             if not self._witnessed(version, release, content, entry):
                 return False
-            with self.store.write() as tx:
+            with self.context.store.write() as tx:
                 records.publish(tx, version, content, entry)
         return True
 
-    def _entry(self, board: Billboard, previous: str | None, release: str | None) -> dict[str, str]:
+    def entry(self, board: Billboard, previous: str | None, release: str | None) -> dict[str, str]:
         """The chain's entry of a billboard; see :mod:`reticent.service.durability.ledger_chain`."""
         guarantee, version = self.mechanism.guarantee, board.version
-        mu_squared, spent = self.configuration.spent(version)
-        served = board.to_json(final=version >= self.releases, model=self.model_digest)
+        mu_squared, spent = self.context.configuration.spent(version)
+        served = board.to_json(final=version >= self.context.releases, model=self.context.configuration.model_digest)
         entry: dict[str, Any] = {
-            "deployment": self.identity, "version": version, "previous": previous, "release": release,
+            "deployment": self.context.identity, "version": version, "previous": previous, "release": release,
             "users": int(guarantee.ledger.round_ends[version - 1]) if version else 0,
             "billboard": ledger_chain.billboard_digest(served), "mu_squared": mu_squared, "epsilon": spent,
             "exposure": float(guarantee.ledger.exposure[version - 1]) if version else 0.0,
         }  # fmt: skip
         if version == 0:
             entry["promise"] = {
-                "public_key": self.secrets.public_key, "sentence": guarantee.sentence(), "epsilon": guarantee.epsilon,
-                "delta": guarantee.delta, "adjacency": guarantee.adjacency, "trust": guarantee.trust.name,
+                "public_key": self.context.secrets.public_key, "sentence": guarantee.sentence(),
+                "epsilon": guarantee.epsilon, "delta": guarantee.delta, "adjacency": guarantee.adjacency,
+                "trust": guarantee.trust.name,
                 "contributions": guarantee.contributions, "law": guarantee.ledger.account.law,
                 "draws": getattr(guarantee.ledger.account, "draws", 0),
-                "releases": self.releases, "model": self.model_digest,
+                "releases": self.context.releases, "model": self.context.configuration.model_digest,
                 "shares": [dataclasses.asdict(share) for share in guarantee.ledger.shares],
             }  # fmt: skip
-        return ledger_chain.signed(entry, self.secrets.sign_entry)
+        return ledger_chain.signed(entry, self.context.secrets.sign_entry)
 
     def _state(self, row: Any) -> Any:
-        return self.mechanism.from_bytes(self.secrets.unseal(row.state, f"learner {row.version}"))
+        return self.mechanism.from_bytes(self.context.secrets.unseal(row.state, f"learner {row.version}"))

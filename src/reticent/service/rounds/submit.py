@@ -3,8 +3,8 @@
 
 Each member of a group is decided by itself, under the lock of its own episode: counted before (a retry, same answer),
 expired, or to be counted. What the latter add is summed as integers and added to the open round's sum in one step, which is
-the same sum as one by one. A member that is refused adds nothing and keeps nobody from being counted. Receipts are given
-after the commit.
+the same sum as one by one. A member that is refused adds nothing and does not keep others from being counted. Receipts
+are given after the commit.
 """
 
 from __future__ import annotations
@@ -16,7 +16,8 @@ import numpy as np
 from sqlalchemy.engine import Connection
 
 from reticent.errors import InvalidInput, ReticentError
-from reticent.service.rounds.admit import Admissions
+from reticent.service.rounds.context import AnyContext
+from reticent.service.rounds.integrity import halt
 from reticent.service.rounds.refusals import Refusal
 from reticent.service.secrets import EpisodeToken
 from reticent.service.store import records
@@ -53,8 +54,11 @@ class _Stopped(Exception):
     """Ends a group's transaction: nothing is learned any more."""
 
 
-class Submissions(Admissions):
-    """The part of a deployment that meets users when they come back; see the module docstring."""
+class Submissions:
+    """Reads and counts what users submit; see the module docstring."""
+
+    def __init__(self, context: AnyContext) -> None:
+        self.context = context
 
     def submit_trajectory(self, token: str, episode: str, states: Any, actions: Any, rewards: Any) -> int:
         """Learn from an episode in the joint model; says the version it was played under.
@@ -76,7 +80,7 @@ class Submissions(Admissions):
         """Learn from a report that was noised on the device, in units of the grid; says its version.
 
         ``reference`` is the version that it was formed under. If the round that counts it refers to another one by now,
-        it counts and contributes nothing: nobody may ask for a second report.
+        it counts and contributes nothing: a second report must not be asked for.
 
         Raises:
           InvalidInput, Refusal: it was not counted, and nothing was changed.
@@ -87,37 +91,37 @@ class Submissions(Admissions):
 
     def trajectory(self, token: str, episode: str, states: Any, actions: Any, rewards: Any) -> Submission:
         """A trajectory that can be counted; see :meth:`submit_trajectory`."""
-        if self.configuration.wire != "trajectory":
+        if self.context.configuration.wire != "trajectory":
             raise Refusal("wrong-trust", f"the server must not see trajectories in the {self._trust} model")
         pinned = self._learning_token(token, episode)
-        return Submission(pinned, self.configuration.played(Sent(states, actions, rewards), pinned.place))
+        return Submission(pinned, self.context.configuration.played(Sent(states, actions, rewards), pinned.place))
 
     def trajectories(self, several: Sequence[tuple[str, str, Sent]]) -> list[Submission | ReticentError]:
-        """:meth:`trajectory` of several, each by token, episode and what was sent, or why one is refused.
+        """:meth:`trajectory` of several, each by token, episode and what was sent; a refused member is told why.
 
         Members are formed one by one, always: there is no way that is taken only if one of them is malformed.
         """
-        if self.configuration.wire != "trajectory":
+        if self.context.configuration.wire != "trajectory":
             return [_or_refusal(self.trajectory, token, episode, *sent) for token, episode, sent in several]
         pinned = [_or_refusal(self._learning_token, token, episode) for token, episode, _ in several]
         places = [one.place if isinstance(one, EpisodeToken) else None for one in pinned]
-        played = self.configuration.each_played([sent for _, _, sent in several], places)
+        played = self.context.configuration.each_played([sent for _, _, sent in several], places)
         return [_formed_by(*each) for each in zip(pinned, played, strict=True)]
 
     def empty(self, token: str, episode: str) -> Submission:
         """An empty contribution; see :meth:`submit_empty`."""
-        if self.configuration.wire != "trajectory":
+        if self.context.configuration.wire != "trajectory":
             raise Refusal("wrong-trust", f"an empty contribution of the {self._trust} model is noise; send that")
         return Submission(self._learning_token(token, episode))
 
     def report(self, token: str, episode: str, report: np.ndarray, reference: int | None = None) -> Submission:
         """A report that can be counted; see :meth:`submit_report`."""
-        if self.configuration.wire == "trajectory":
+        if self.context.configuration.wire == "trajectory":
             raise Refusal("wrong-trust", "no clip can be checked on a report; send the trajectory in the joint model")
-        if self.configuration.wire == "messages":
+        if self.context.configuration.wire == "messages":
             raise Refusal("wrong-trust", "the server must not see one user's report; send messages to the shuffler")
-        pinned, numbers = self._learning_token(token, episode), self.configuration.checked_report(report)
-        if self.configuration.formed_when_counted and reference is None:
+        pinned, numbers = self._learning_token(token, episode), self.context.configuration.checked_report(report)
+        if self.context.configuration.formed_when_counted and reference is None:
             raise InvalidInput(
                 "reference", "missing", "the version that the report was formed under", "ask GET /v1/round for it"
             )
@@ -125,16 +129,21 @@ class Submissions(Admissions):
 
     @property
     def _trust(self) -> str:
-        return self.configuration.public_guarantee.trust
+        return self.context.configuration.public_guarantee.trust
 
-    def _token(self, text: str, episode: str) -> EpisodeToken:
-        token = self.secrets.read(text)
+    def token(self, text: str, episode: str) -> EpisodeToken:
+        """What was pinned for an episode when it was opened.
+
+        Raises:
+          InvalidInput, Refusal: the token is not genuine, or another episode's.
+        """
+        token = self.context.secrets.read(text)
         if token.episode != episode:
             raise Refusal("unknown-episode", "the token is of another episode")
         return token
 
     def _learning_token(self, text: str, episode: str) -> EpisodeToken:
-        token = self._token(text, episode)
+        token = self.token(text, episode)
         if not token.learning:
             raise Refusal("not-learning", "this episode was served without being learned from; nothing is expected")
         return token
@@ -172,10 +181,10 @@ class Submissions(Admissions):
         A user who was erased gets the answer of one who was not: a receipt while the episode could have been counted,
         whether it had been or not, and the same refusal as all others after that.
         """
-        with self.store.write() as tx:
+        with self.context.store.write() as tx:
             rows = records.episodes(tx, list(group), lock=True)
             unknown = self._neither_here_nor_erased(tx, [one.token for key, one in group.items() if key not in rows])
-            lost = {token.episode for token in unknown if token.restores < self.restores}
+            lost = {token.episode for token in unknown if token.restores < self.context.restores}
             clock = records.deployment(tx)
             rolled_back, halted = len(unknown) > len(lost), clock.halted
             if not rolled_back and halted is None:
@@ -186,25 +195,25 @@ class Submissions(Admissions):
                 late = Refusal("episode-expired", "the episode is waited for no longer; what came in time was counted")
                 return {**refused, **dict.fromkeys(lost, gone), **dict.fromkeys(over, late)}
         if rolled_back and halted is None:
-            self.halt("an episode that was admitted is unknown to the store: it was rolled back")
+            halt(self.context, "an episode that was admitted is unknown to the store: it was rolled back")
         raise _Stopped
 
     def _is_over(self, token: EpisodeToken, clock: Any) -> bool:
         """Whether nothing is counted for a token any more, whatever has come: a matter of the clock,
         of the last round's end and of restores."""
-        return bool(clock.finished or token.expires_at < self._clock() or token.restores < self.restores)
+        return bool(clock.finished or token.expires_at < self.context.now() or token.restores < self.context.restores)
 
     def _neither_here_nor_erased(self, tx: Connection, tokens: Sequence[EpisodeToken]) -> list[EpisodeToken]:
-        """Those of episodes that nobody here has seen; the others' were erased, which proves nothing of the store."""
+        """Tokens of episodes unknown to the store; the others were erased, which proves nothing about the store."""
         if not tokens:
             return []
-        stand_ins = {token: self.secrets.erased(token.episode) for token in tokens}
+        stand_ins = {token: self.context.secrets.erased(token.episode) for token in tokens}
         erased = records.episodes(tx, list(stand_ins.values()))
         return [token for token in tokens if stand_ins[token] not in erased]
 
     def _formed(self, group: Iterable[Submission], reference: int | None) -> Formed:
         """What each adds if the open round has this reference."""
-        open_ended = self.configuration.formed_when_counted
+        open_ended = self.context.configuration.formed_when_counted
         made: dict[str, np.ndarray | ReticentError | None] = {}
         played: dict[int | None, list[Submission]] = {}
         for one in group:
@@ -220,8 +229,8 @@ class Submissions(Admissions):
         """What episodes add under one version, all at once; if that fails, who of them it is."""
         identities = [one.token.episode for one in several]
         try:
-            board = self.billboard(version)
-            rows = self.configuration.exact_contributions(
+            board = self.context.plans.billboard(version)
+            rows = self.context.configuration.exact_contributions(
                 board, [one.played for one in several if one.played is not None]
             )
         except ReticentError as problem:
@@ -258,12 +267,14 @@ class Submissions(Admissions):
             taken = [identity for identity in taken if identity not in refused]
             # Asked under the round's lock, one after the other; who came in too many rounds counts, and adds nothing.
             counted = [
-                identity for identity in taken if self.returning.counts(tx, rows[identity].user, identity, place.number)
+                identity
+                for identity in taken
+                if self.context.returning.counts(tx, rows[identity].user, identity, place.number)
             ]
             added = [row for row in (made[identity] for identity in counted) if isinstance(row, np.ndarray)]
             if added:
-                total = self._total(place.number, place.total) + np.sum(added, axis=0)
-                records.set_total(tx, place.number, self.secrets.seal(total.tobytes(), f"round {place.number}"))
+                total = self.context.total(place.number, place.total) + np.sum(added, axis=0)
+                records.set_total(tx, place.number, self.context.sealed_total(place.number, total))
         if taken:
             records.mark_counted(tx, taken)
         return refused
@@ -272,14 +283,14 @@ class Submissions(Admissions):
         """The open round, locked; None if reports are taken but none is to be released any more."""
         while True:
             row = records.open_round(tx)
-            if row is not None and (row.reference is not None or not self.configuration.formed_when_counted):
+            if row is not None and (row.reference is not None or not self.context.configuration.formed_when_counted):
                 return row
             if row is not None:  # between two rounds, before the next one's first user: its reference is being planned
                 raise Refusal("unavailable", "the next round is being prepared; try again")
             clock = records.deployment(tx)
             if clock.finished:
                 raise Refusal("round-over", "the last round has ended; the policy is final")
-            if clock.open_round >= self.releases:
+            if clock.open_round >= self.context.releases:
                 return None
 
 

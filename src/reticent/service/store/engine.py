@@ -31,7 +31,7 @@ SETUP_LOCK = 7_235_091_846
 
 
 SPARE = 5
-"""Connections of the server that are left to others, such as whoever has to look after it."""
+"""Connections of the server that are left to others, such as its operators."""
 
 MOST, FEWEST = 40, 2
 """Connections of one process: as many as it has threads, at most; the scheduler and one request, at least."""
@@ -76,7 +76,7 @@ class Store:
 
     @contextlib.contextmanager
     def read(self) -> Iterator[Connection]:
-        """A transaction that only reads, and waits for nobody."""
+        """A transaction that only reads, and waits for no other."""
         with self.engine.connect() as connection, connection.begin():
             yield connection
 
@@ -90,7 +90,7 @@ class Store:
                 yield connection
 
     def has_tables(self) -> bool:
-        """Whether somebody has made the tables; looking makes no file."""
+        """Whether the tables have been made; looking makes no file."""
         if self.embedded and not Path(str(self.engine.url.database)).exists():
             return False
         with self.engine.connect() as connection:
@@ -109,7 +109,7 @@ class Store:
 
     def tidy(self) -> None:
         """Let go of old pages, where the store keeps them in a file of its own: what was overwritten is overwritten there
-        too, unless somebody is just reading it. PostgreSQL's are its own affair (``VACUUM``, its write-ahead log)."""
+        too, unless it is being read. PostgreSQL's are its own affair (``VACUUM``, its write-ahead log)."""
         if self.embedded:
             raw = self.engine.raw_connection()
             try:

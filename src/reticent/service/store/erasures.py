@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The statements of an erasure: a tombstone for a user, and her episodes made nobody's."""
+"""The statements of an erasure: a tombstone for a user, whose episodes become no user's."""
 
 from __future__ import annotations
 
@@ -37,8 +37,8 @@ def disown(tx: Connection, name: str, stand_in: Callable[[str], str], pseudonym:
     admission, the version that was served and its expiry: rounds are made up of the first two, and an app that opens
     the episode again must get the answer that it gets for any user. Rows are locked in the order of ids, as submissions do.
     """
-    hers = sa.select(EPISODES.c.id).where(EPISODES.c.user == name).order_by(EPISODES.c.id).with_for_update()
-    identities = [str(identity) for (identity,) in tx.execute(hers)]
+    own = sa.select(EPISODES.c.id).where(EPISODES.c.user == name).order_by(EPISODES.c.id).with_for_update()
+    identities = [str(identity) for (identity,) in tx.execute(own)]
     for identity in identities:
         nobodys = {"id": stand_in(identity), "user": pseudonym(name, identity), "state": "erased"}
         tx.execute(sa.update(EPISODES).where(EPISODES.c.id == identity).values(**nobodys))

@@ -136,7 +136,7 @@ def insert_new(tx: Connection, table: sa.Table, **values: Any) -> None:
 
 
 def count_users(tx: Connection, names: Sequence[str], limit: int) -> set[str]:
-    """Count one more admission of each user who has not had ``limit``; says of whom. No name may be there twice.
+    """Count one more admission of each user who has not had ``limit``; says which. No name may be there twice.
 
     Their rows are locked in the order of names, so that groups cannot cross.
     """
@@ -145,7 +145,7 @@ def count_users(tx: Connection, names: Sequence[str], limit: int) -> set[str]:
 
 
 def set_admissions(tx: Connection, name: str, times: int) -> None:
-    """Count a user as admitted so often, whether she ever was or not; her row is locked from here."""
+    """Count a user as admitted so often, whether they were or not; the row is locked from here."""
     statement = statements.insert(tx.dialect.name, USERS).values(name=name, admissions=times)
     tx.execute(statement.on_conflict_do_update(index_elements=[USERS.c.name], set_={"admissions": times}))
 
@@ -210,8 +210,8 @@ def release_round(tx: Connection, number: int, release: bytes, digest: str, stat
 def expire_before(tx: Connection, now: float | None) -> int:
     """Expire open episodes that were due before ``now``, or all; says how many.
 
-    Those that somebody is just counting are passed over, and waited for by nobody: two workers that expire at once, or one
-    that does while reports come in, cannot stand in each other's way.
+    Those that are just being counted are passed over, and no transaction waits for them: two workers that expire at
+    once, or one that does while reports come in, cannot stand in each other's way.
     """
     due = EPISODES.c.state == "open"
     if now is not None:

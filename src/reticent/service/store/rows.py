@@ -2,7 +2,7 @@
 """The rows of a store that outlive its database: what a backup and the journal hold, as JSON.
 
 Sums of rounds that are not released are never among them: the column ``total`` is left out. Every table is listed in
-:data:`KEPT` or in :data:`LEFT_OUT`, and a test holds new ones to that: whoever adds a table says whether it may leave.
+:data:`KEPT` or in :data:`LEFT_OUT`, and a test holds new ones to that: a new table is listed in one of them.
 """
 
 from __future__ import annotations
@@ -109,7 +109,7 @@ def put_back(tx: Connection, given: Rows) -> None:
     key = sequence_of(table)
     numbers = [row[key.name] for row in restored]
     tx.execute(sa.delete(table).where(key >= min(numbers), key <= max(numbers)))
-    if table is EPISODES:  # somebody who came again with an id of her own has another number now
+    if table is EPISODES:  # a user who came again with the same id has another number now
         again = sa.delete(EPISODES).where(EPISODES.c.id == sa.bindparam("again"))
         tx.execute(again, [{"again": row["id"]} for row in restored])
     tx.execute(sa.insert(table), restored)

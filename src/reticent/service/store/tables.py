@@ -56,7 +56,7 @@ EPISODES = Table(
 """Admitted episodes: ``open``, ``counted``, ``expired``, or ``erased`` and then no user's
 (:mod:`reticent.service.durability.erasure`).
 
-``admission`` says as which user (0-based) she came: her round and her place in it follow, and with them what she is served.
+``admission`` is the 0-based number of the user: round, place and the plan that is served follow from it.
 """
 
 ROUNDS = Table(
@@ -71,8 +71,8 @@ ROUNDS = Table(
 )
 """``open`` (taking reports), ``sealed`` (its sum is final) or ``released`` (its sum is gone, its noisy release is here).
 
-``reference`` is the version that was served to its first user, or published before she came: what contributions are formed
-under where they must not be mixed. None until then.
+``reference`` is the version that was served to its first user, or published before that user came: what contributions
+are formed under where they must not be mixed. None until then.
 """
 
 LEARNER = Table(
@@ -129,8 +129,8 @@ VISITS = Table(
     Column("admitted_in", BigInteger, nullable=False),
     Column("counted_in", BigInteger, nullable=True),
 )
-"""The stored name of a user, her episode, the round whose place she has, and the round that counted her report, if any."""
+"""The stored name of a user, an episode, the round of its place, and the round that counted its report, if any."""
 
 ERASURES = Table("erasures", METADATA, Column("name", String(64), primary_key=True))
 """Tombstones of those who asked to be erased: the stored name, and nothing else. Kept by every copy of the store, so that
-nobody is learned from again because a disk failed."""
+no user is learned from again because a disk failed."""

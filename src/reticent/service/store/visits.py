@@ -15,7 +15,7 @@ def rounds_admitted(tx: Connection, name: str) -> list[int]:
 
 
 def rounds_counted(tx: Connection, name: str) -> list[int]:
-    """The rounds that counted her reports."""
+    """The rounds that counted a user's reports."""
     counted = (VISITS.c.user == name) & VISITS.c.counted_in.is_not(None)
     return [int(number) for (number,) in tx.execute(sa.select(VISITS.c.counted_in).where(counted))]
 
@@ -25,5 +25,5 @@ def note_admission(tx: Connection, name: str, episode: str, number: int) -> None
 
 
 def note_counting(tx: Connection, name: str, episode: str, number: int) -> None:
-    hers = (VISITS.c.user == name) & (VISITS.c.episode == episode)
-    tx.execute(sa.update(VISITS).where(hers).values(counted_in=number))
+    visit = (VISITS.c.user == name) & (VISITS.c.episode == episode)
+    tx.execute(sa.update(VISITS).where(visit).values(counted_in=number))

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The page's routes: its files, which hold no number, and diagnostics, which are for whoever may read published numbers."""
+"""The page's routes: its files, which hold no number, and diagnostics, which are for readers of published numbers."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ PROTECTION = {
     "X-Content-Type-Options": "nosniff",
     "Referrer-Policy": "no-referrer",
 }
-"""The page runs no script but its own, asks nobody but this service, and cannot be framed."""
+"""The page runs no script but its own, asks this service only, and cannot be framed."""
 
 
 class SignalFigures(BaseModel):

@@ -1,0 +1,38 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Actions of users whose apps do not act by themselves. Nothing is stored."""
+
+from __future__ import annotations
+
+from reticent.errors import InvalidInput
+from reticent.service.rounds.context import AnyContext
+from reticent.service.secrets import EpisodeToken
+from reticent_wire.trajectory import clip_index
+
+
+class Actions:
+    """Chooses actions by published plans."""
+
+    def __init__(self, context: AnyContext) -> None:
+        self.context = context
+
+    def act(self, pinned: EpisodeToken, step: int, state: int) -> int:
+        """The action of the pinned version; the same whenever it is asked for."""
+        action, _ = self.decide(pinned, step, state)
+        return action
+
+    def decide(self, pinned: EpisodeToken, step: int, state: int) -> tuple[int, float]:
+        """The action of the pinned version, and with what probability it was chosen.
+
+        The user's state is private: a state that does not exist is taken for the nearest one, as on a device and in what
+        the user submits later. A refusal would show it.
+
+        Raises:
+          InvalidInput: there is no such step.
+        """
+        published = self.context.configuration.published
+        if not 0 <= step < published.horizon:
+            bound = f"an integer from 0 to {published.horizon - 1}"
+            raise InvalidInput("step", "out of range", bound, "correct the request")
+        here, board = int(clip_index(state, published.states)), self.context.plans.billboard(pinned.version)
+        action = board.act(step, here, pinned.place, self.context.secrets.coin(pinned.episode, step))
+        return action, board.published.probability(step, here, pinned.place, action)

@@ -134,7 +134,7 @@ def come_too_late(client: TestClient, opened: dict[str, Any], seed: int) -> None
     deployment = client.app.state.deployment  # type: ignore[attr-defined]
     stands, deployment.context.now = deployment.context.now, lambda: 1e12
     path, content = body(client, opened, seed)
-    assert client.post(path, json=content, headers=APP).status_code == 200
+    assert client.post(path, json=content, headers=APP).status_code == 410
     assert deployment.expire() >= 1
     deployment.context.now = stands
 

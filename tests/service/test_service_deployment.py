@@ -166,7 +166,8 @@ def test_expired_episodes_cost_nothing_and_are_refused(tmp_path: Path) -> None:
         service.submit_trajectory(opened.token, opened.episode, **episode(0))
     assert service.expire() == 1
     assert service.expire() == 0
-    assert service.submit_trajectory(prompt.token, prompt.episode, **episode(1)) == 0  # its receipt does not expire
+    with pytest.raises(Refusal, match="what came in time was counted"):  # the same answer, counted or not
+        service.submit_trajectory(prompt.token, prompt.episode, **episode(1))
     np.testing.assert_array_equal(open_sum(service), before)
 
 

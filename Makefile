@@ -61,7 +61,7 @@ soak: $(VENV)/.dev
 	$(BIN)/python benchmarks/service_load.py --clients 256 --acts device --seconds 30 --group 64
 
 # Every small change of the modules that privacy rests on, put to their tests; fails if fewer than 95 % are noticed. An hour or
-# two on one core; what it is doing is said as it goes: docs/audit.md has the last report.
+# two on one core; what it is doing is said as it goes: docs/measurements/mutation.md has the last report.
 mutants: $(VENV)/.dev
 	$(BIN)/python benchmarks/mutation.py $(TARGETS)
 

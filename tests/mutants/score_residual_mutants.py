@@ -14,6 +14,7 @@ import jax.numpy as jnp
 import score_mutants
 
 from mutants import MOVED, QUICK, Patch, mutant
+from reticent.agents.score import learner
 from reticent.agents.score.learner import ScoreLearner
 from reticent.agents.score.unit_ball import UnitBall
 from reticent.privacy.clipping import clip_norm
@@ -104,13 +105,17 @@ def residual_radius_from_users(patch: Patch) -> None:
 
 @mutant("residuals: visits are counted exactly, since counts are no secret", REPLAYED, PLANS)
 def exact_visits(patch: Patch) -> None:
-    real = ScoreLearner._with_residual
+    close, real, kept = ScoreLearner.close, learner.release_of, {}
 
-    def learned(self: ScoreLearner, posteriors: Any, state: Any, plan: Any, released: Any, users: Any) -> Any:
-        width, cut = self.residual.directions + 2, self.score_dimension
-        counts = jnp.arange(released.shape[0]) >= cut
-        counts = counts & ((jnp.arange(released.shape[0]) - cut) % width == width - 1)
-        exact = jnp.where(counts, state.aggregate.open[0], released)
-        return real(self, posteriors, state, plan, exact, users)
+    def closing(self: ScoreLearner, state: Any, *rest: Any) -> Any:
+        kept["raw"] = state.aggregate.open[0]
+        return close(self, state, *rest)
 
-    patch.setattr(ScoreLearner, "_with_residual", learned)
+    def released(agent: ScoreLearner, block: Any, plan: Any, own: Any, users: Any) -> Any:
+        reference = plan.extension.residual.reference
+        raw = kept["raw"][agent.score_dimension :].reshape(-1, block.directions + 2)[:, -1]
+        exact = reference.radius / jnp.sqrt(reference.share) * raw / reference.count_scale
+        return real(agent, block, plan, own, users)._replace(counts=exact, count_noise=jnp.zeros(()))
+
+    patch.setattr(ScoreLearner, "close", closing)
+    patch.setattr(learner, "release_of", released)

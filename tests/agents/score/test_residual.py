@@ -31,7 +31,8 @@ BY_STEP = make_world("random-blend:states=3,actions=2,horizon=2,d1=2,d2=2,per_st
 
 
 def agent_with(options: str = "", world: object = WORLD, users: int = 500) -> ScoreLearner:
-    agent = make_agent(f"private-score-vi:epsilon=8{options}", world.model, users)  # type: ignore[attr-defined]
+    chosen = options if "residual" in options else f",residual=auto{options}"
+    agent = make_agent(f"private-score-vi:epsilon=8{chosen}", world.model, users)  # type: ignore[attr-defined]
     assert isinstance(agent, ScoreLearner)
     return agent
 
@@ -166,7 +167,8 @@ def test_the_share_follows_users_and_how_wrong_the_blend_is() -> None:
 )
 def test_a_public_rule_says_where_residuals_are_learned(world: str, options: str, used: bool) -> None:
     model = make_world(world).model
-    agent = make_agent(f"private-score-vi:epsilon=1{options}", model, 20_000)
+    chosen = options if "residual" in options else f",residual=auto{options}"
+    agent = make_agent(f"private-score-vi:epsilon=1{chosen}", model, 20_000)
     assert (agent.residual is not None) == used  # type: ignore[attr-defined]
     if not used and "off" not in options:
         with pytest.raises(InvalidInput, match="residual"):
@@ -248,6 +250,6 @@ def test_wrong_candidates_do_no_lasting_harm() -> None:
 @pytest.mark.verify
 def test_a_table_without_candidates_is_learned() -> None:
     world = make_world("riverswim:states=4,stationary=True")
-    curves = simulate(make_agent("private-score-vi", world.model, 20_000), world, range(8))
+    curves = simulate(make_agent("private-score-vi:residual=auto", world.model, 20_000), world, range(8))
     gap = curves.tail_regret / (world.optimal_value - world.uniform_value)
     assert gap.max() < 0.01

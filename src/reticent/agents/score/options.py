@@ -77,7 +77,7 @@ class ScoreOptions:
     half_life: float = 0.0
     alarm: float = 0.0
     final_release: bool = True
-    residual: Residual = "auto"
+    residual: Residual = "off"
     residual_directions: int = 5
     residual_bonus: float = 2.0
     hope: float = 0.1

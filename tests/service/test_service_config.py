@@ -78,7 +78,7 @@ def test_keys_are_kept_as_hashes(monkeypatch: pytest.MonkeyPatch) -> None:
         ({"world": "riverswim", "control": 0.2}, r"control is 0\.2, but must be a mapping, such as \{share: …"),
         (
             {"world": "riverswim", "control": {"share": 0.2}, "shadow": True},
-            "^control is beside shadow.*in shadow everybody",
+            "^control is beside shadow.*in shadow all users",
         ),
         ({"world": "riverswim", "control": {"share": 0.001}, "episodes": 500}, "some controls and some others"),
     ],

@@ -54,11 +54,14 @@ def simulated(agent: Any, users: int) -> list[tuple[np.ndarray, Any]]:
 
 
 @pytest.mark.verify
-def test_service_embedded_agent_and_simulation_have_the_same_sums_and_plans(tmp_path: Path, silent: None) -> None:
-    service = deployment(tmp_path, AGENT, USERS)
+@pytest.mark.parametrize("spec", [AGENT, f"{AGENT},residual=on"])
+def test_service_embedded_agent_and_simulation_have_the_same_sums_and_plans(
+    tmp_path: Path, silent: None, spec: str
+) -> None:
+    service = deployment(tmp_path, spec, USERS)
     agent = service.mechanism.agent
     assert agent.schedule.round_sizes.tolist() == [4, 4, 4]
-    embedded = DeployedAgent(AGENT, MODEL, USERS, SecureNoise())
+    embedded = DeployedAgent(spec, MODEL, USERS, SecureNoise())
     plans = [embedded.plan]
     for user in range(USERS):
         opened = serve(service, user)
@@ -82,7 +85,7 @@ def test_service_embedded_agent_and_simulation_have_the_same_sums_and_plans(tmp_
 
 
 @pytest.mark.verify
-@pytest.mark.parametrize("spec", [AGENT, AGENT + ",score=likelihood", AGENT + ",trust=local"])
+@pytest.mark.parametrize("spec", [AGENT, AGENT + ",residual=on", AGENT + ",score=likelihood", AGENT + ",trust=local"])
 @pytest.mark.usefixtures("silent")
 def test_numpy_and_jax_form_the_same_vectors_whatever_a_user_sends(spec: str) -> None:
     mechanism = make_mechanism(spec, MODEL, USERS, SecureNoise())

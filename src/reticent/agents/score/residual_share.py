@@ -15,8 +15,7 @@ with :math:`\bar u` the root mean square length of replicas' residuals (users wh
 and σ the noise in units of the radius: the second term ends clipping where noise is smaller than sampling noise anyway.
 
 **Radii may fall.** Nothing rests on it that they do not: a vector is formed in units of the radius of the round that counts
-it and clipped to the unit ball, so that one that was formed for another round is within the same bound. (A running maximum
-was measured: docs/misspecification.md.)
+it and clipped to the unit ball, so that one that was formed for another round is within the same bound.
 
 Everything here is a function of earlier releases and of public numbers.
 """

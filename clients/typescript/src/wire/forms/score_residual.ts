@@ -11,7 +11,7 @@
  * is clipped to the unit ball, last. Two users are therefore at most 2 apart, and g√D more after rounding to a grid g.
  */
 
-import { ANY, type Floats, type Shape } from "../arrays.js";
+import { type Floats, type Shape } from "../arrays.js";
 import type { Billboard } from "../billboard.js";
 import { clipInterval, clipNorm } from "../clipping.js";
 import { InvalidInput } from "../errors.js";

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Accounts re-derived from the papers' definitions (docs/proofs-rederived.md), against the code.
+"""Accounts re-derived from the papers' definitions (docs/proofs/rederived.md), against the code.
 
 Every reference here is written from the definition: sums of binomial coefficients in exact integers, integrals in 30
 digits, column norms of the tree's blocks, neighbours searched by force. None of them calls the function that it checks.

@@ -161,6 +161,7 @@ CHECKS = {
     "counts": check_contribution,
     "score": check_contribution,
     "score_start": check_contribution,
+    "score_residual": check_contribution,
     "shuffling": check_shuffling,
     "promise": check_promise,
     "budget": check_budget,

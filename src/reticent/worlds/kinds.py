@@ -223,4 +223,4 @@ def random_kinds(
     means = (1 - apart) * draw.random((states, actions)) + apart * draw.random((kinds, states, actions))
     shares = draw.dirichlet(np.ones(kinds))
     made = blend(rows, means, shares, shares, horizon, initial=np.full(states, 1 / states), name="random-kinds")
-    return kinds_world(made.model, shares, mixed=mixed, name=f"random-kinds:seed={seed}")
+    return kinds_world(made.model, shares, mixed=mixed, name="random-kinds")  # one name, one compiled program

@@ -47,7 +47,7 @@ def test_the_plan_keeps_its_promise(options) -> None:
     calibration = plan.calibration
     assert 0.99 * plan.options.epsilon < calibration.epsilon_spent <= plan.options.epsilon
     assert promise.ledger.spent(1) == calibration.epsilon_spent == promise.spent
-    assert "nobody sees a report" in promise.sentence().lower()
+    assert "no party sees a report" in promise.sentence().lower()
     assert "the shuffler is trusted to mix" in promise.sentence()
     drawn = np.asarray(agent.aggregator.noise_scale)
     scales = coordinate_scales(calibration, 2, 2)

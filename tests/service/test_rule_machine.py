@@ -9,10 +9,12 @@ from __future__ import annotations
 import functools
 import time
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
 import restored_shuffle
+from durable import SECRET, deployment
 from hypothesis import HealthCheck, Phase, settings
 from hypothesis.stateful import run_state_machine_as_test
 from release_oracle import Search
@@ -21,11 +23,16 @@ from rule_machines import AgentMachine, JointMachine, PanPrivateMachine, Shuffle
 from reticent.errors import InvalidInput
 from reticent.privacy.noise import SecureNoise
 from reticent.service.durability import restore
+from reticent.service.durability.backup import back_up
+from reticent.service.durability.erasure import erase
 from reticent.service.embedded import DeployedAgent, SealedRound
 from reticent.service.http import groups, schemas
 from reticent.service.rounds import public_views, recorded_admissions, shuffled_batches
 from reticent.service.rounds.close import Closing
+from reticent.service.rounds.context import Context
+from reticent.service.rounds.deployment import Deployment
 from reticent.service.rounds.shuffled_batches import ShuffledBatches
+from reticent.service.secrets import Secrets
 from reticent.service.store import records
 from reticent_client.shuffler import Shuffler
 
@@ -62,6 +69,20 @@ def searched(machine: Any, patch: Patch, examples: int, steps: int) -> Search:
 @pytest.mark.parametrize("machine", MACHINES)
 def test_no_rule_finds_a_user_twice(machine: Any, monkeypatch: Patch) -> None:
     assert searched(machine, monkeypatch, examples=12, steps=20).releases
+
+
+@pytest.mark.xfail(strict=True, reason="before the first publication there is no journal that has the erasure")
+def test_an_erasure_outlives_a_restore_from_any_backup(tmp_path: Path) -> None:
+    """Found by :class:`JointMachine`: erased, restored from a copy of before, and learned from."""
+    service = deployment(tmp_path)
+    back_up(service.store, Secrets(SECRET), tmp_path / "copy")
+    erase(service.store, Secrets(SECRET), service.rollback_guard, "ann")
+    again = Deployment(
+        Context(service.mechanism, service.store, Secrets(SECRET), rollback_guard=service.rollback_guard)
+    )
+    restore.restore(again, tmp_path / "copy", replace=True)
+    again.set_up()
+    assert not again.admit("ann").learning
 
 
 @pytest.mark.verify

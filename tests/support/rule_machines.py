@@ -128,17 +128,20 @@ class JointMachine(RuleBasedStateMachine):
             self.admitted += 1
             self.used_up.add(name)
             self.perhaps.discard(name)
+            self.erased.discard(name)
             self.came.append(Came(name, opened, self.epoch))
         elif not known and name not in self.used_up | self.perhaps and self.admitted < USERS:
             self.search.violated("a user who has contributed nothing is turned away")
 
-    @rule(user=st.integers(0, NAMES), kill=KILLS)
-    def come(self, user: int, kill: int) -> None:
-        """A user comes and sends at once: the usual case."""
-        before = len(self.came)
-        self.admit(user, NAMES + len(self.came), 0)
-        if len(self.came) > before:
-            self.submit(before, "ordinary", kill)
+    @rule(users=st.integers(1, 3), kill=KILLS)
+    def come(self, users: int, kill: int) -> None:
+        """New users come and send at once: the usual case."""
+        new = [user for user in range(2 * NAMES) if f"user {user}" not in self.used_up]
+        for user in new[:users]:
+            before = len(self.came)
+            self.admit(user, NAMES + before, 0)
+            if len(self.came) > before:
+                self.submit(before, "ordinary", kill)
 
     @precondition(lambda self: self.came)
     @rule(which=CHOICES, state=st.sampled_from([-1, 0, 2, 10**6]))
@@ -172,6 +175,7 @@ class JointMachine(RuleBasedStateMachine):
         with contextlib.suppress(ReticentError):
             self._together(json.dumps({"trajectories": body}).encode())
 
+    @precondition(lambda self: self.came)
     @rule()
     def wait(self) -> None:
         """All who are waited for are too late from now on."""
@@ -184,15 +188,18 @@ class JointMachine(RuleBasedStateMachine):
     def plan(self, kill: int) -> None:
         self._alive(kill, lambda: self.service.advance())
 
+    @precondition(lambda self: self.came)
     @rule()
     def interrupt(self) -> None:
         """The process dies between two requests."""
         self._reopen()
 
+    @precondition(lambda self: self.came)
     @rule()
     def copy(self) -> None:
         self.backups.append(self._back_up())
 
+    @precondition(lambda self: self.came)
     @rule(which=CHOICES, lost=st.booleans(), kill=KILLS)
     def put_back(self, which: int, lost: bool, kill: int) -> None:
         """The store is restored from a backup, over what is there or after the disk was lost."""
@@ -205,6 +212,7 @@ class JointMachine(RuleBasedStateMachine):
 
         self.service.store.close()
         self.service = self._unopened()
+        journaled = RollbackGuard(self.where / "witness", Secrets(SECRET)).read().length > 0
         found, drawn = None, len(self.oracle.draws)
         if kill:
             with killed_at(kill):
@@ -223,8 +231,10 @@ class JointMachine(RuleBasedStateMachine):
         self.open_round = min(max(found.releases, reached), 3)
         self.finished = bool(self.service.clock()[0].finished)
         released = {self.oracle.users[one] for counted in self.oracle.rounds.values() for one in counted}
-        self.perhaps |= self.used_up - released - self.erased
-        self.used_up = released | self.erased
+        # Without a journal, before the first publication, an erasure is only in the backups made after it.
+        lasting = self.erased if journaled else set()
+        self.perhaps |= self.used_up - released - lasting
+        self.used_up = released | lasting
 
     @rule(user=st.integers(0, NAMES), kill=KILLS)
     def erase(self, user: int, kill: int) -> None:

@@ -96,7 +96,9 @@ class Oracle:
             if one.sealed and one.total != seen.total:
                 self.search.violated(f"two looks at the sealed round {number} differ")
             if self._halves and sealed and not one.sealed and one.draws == draws and one.counted != seen.counted:
-                self.search.violated(f"two looks at round {number} have the same noise: their difference is users' data")
+                self.search.violated(
+                    f"two looks at round {number} have the same noise: their difference is users' data"
+                )
         before.append(seen)
         if self._halves and len(draws) < most:
             self.search.violated(f"the {kind} sum of round {number} has {len(draws)} draws of noise instead of {most}")

@@ -20,12 +20,10 @@ from typing import Any, ClassVar, NamedTuple, TypeVar
 
 import hypothesis.strategies as st
 import numpy as np
-
 import restored_shuffle
 import sqlalchemy as sa
 from durable import SECRET
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
-
 from interruptions import INTERRUPTS, episode, fresh_agent, interrupted, recorded_attempts, twin
 from real_path import MODEL, played
 from release_oracle import Oracle, RecordedNoise, Search, killed_at
@@ -133,14 +131,14 @@ class JointMachine(RuleBasedStateMachine):
         elif not known and name not in self.used_up | self.perhaps and self.admitted < USERS:
             self.search.violated("a user who has contributed nothing is turned away")
 
-    @rule(users=st.integers(1, 3), kill=KILLS)
-    def come(self, users: int, kill: int) -> None:
-        """New users come and send at once: the usual case."""
+    @rule(users=st.integers(1, 3), send=st.booleans(), kill=KILLS)
+    def come(self, users: int, send: bool, kill: int) -> None:
+        """New users come, and may send at once: the usual case."""
         new = [user for user in range(2 * NAMES) if f"user {user}" not in self.used_up]
         for user in new[:users]:
             before = len(self.came)
             self.admit(user, NAMES + before, 0)
-            if len(self.came) > before:
+            if send and len(self.came) > before:
                 self.submit(before, "ordinary", kill)
 
     @precondition(lambda self: self.came)
@@ -164,14 +162,20 @@ class JointMachine(RuleBasedStateMachine):
     @rule(members=st.lists(st.tuples(CHOICES, FORMS), min_size=2, max_size=4))
     def group(self, members: list[tuple[int, str]]) -> None:
         """An app's server sends several episodes in one body, as the service reads it."""
-        several = [(self._chosen(which), form, sent(form, which)) for which, form in members]
+        newest = self.came[-4:]
+        several = [(newest[which % len(newest)], form, sent(form, which)) for which, form in members]
         for one, form, values in several:
             self._count(one, form, values)
         body = [
-            {"episode": one.opened.episode, "token": one.opened.token, "states": values.states.tolist(),
-             "actions": values.actions.tolist(), "rewards": [None if np.isnan(reward) else reward for reward in values.rewards.tolist()]}
+            {
+                "episode": one.opened.episode,
+                "token": one.opened.token,
+                "states": values.states.tolist(),
+                "actions": values.actions.tolist(),
+                "rewards": [None if np.isnan(reward) else reward for reward in values.rewards.tolist()],
+            }
             for one, _, values in several
-        ]  # fmt: skip
+        ]
         with contextlib.suppress(ReticentError):
             self._together(json.dumps({"trajectories": body}).encode())
 
@@ -239,9 +243,7 @@ class JointMachine(RuleBasedStateMachine):
     @rule(user=st.integers(0, NAMES), kill=KILLS)
     def erase(self, user: int, kill: int) -> None:
         name = f"user {user}"
-        self._alive(
-            kill, lambda: erase(self.service.store, Secrets(SECRET), self.service.rollback_guard, name)
-        )
+        self._alive(kill, lambda: erase(self.service.store, Secrets(SECRET), self.service.rollback_guard, name))
         self.erased.add(name)
         self.used_up.add(name)
         self.perhaps.discard(name)
@@ -458,7 +460,9 @@ class AgentMachine(RuleBasedStateMachine):
             attempts.setdefault(one.number, set()).add(one)
         for number, several in attempts.items():
             if len(several) > 1:
-                self.search.violated(f"round {number} is released {len(several)} times, with other noise or another sum")
+                self.search.violated(
+                    f"round {number} is released {len(several)} times, with other noise or another sum"
+                )
         self._settle()
 
     def teardown(self) -> None:

@@ -19,6 +19,7 @@ from reticent.agents import make_agent
 from reticent.agents.kinds.learner import KindsLearner
 from reticent.learning.plan import Plan
 from reticent.runtime import double_precision
+from reticent.simulation import engine
 from reticent.simulation.simulate import simulate
 from reticent.worlds.kinds import KindsWorld, random_kinds
 
@@ -37,6 +38,8 @@ def final_values(world: KindsWorld, users: int, seeds: int) -> list[float]:
         curves = simulate(agent, world, range(seeds))
         plans = jax.tree.map(lambda leaf: leaf[0] if leaf.shape[:1] == (1,) else leaf, curves.carry.plan)
         found.append(float(values_of(agent, plans, world).mean()))
+    jax.clear_caches()  # programs of one world are of no use to the next, and the system allows so many memory maps
+    engine._PROGRAMS.clear()
     return found
 
 

@@ -219,13 +219,13 @@ def test_no_restore_brings_anybody_back(tmp_path: Path, database: str) -> None:
         assert {row["name"] for row in rows_of(service, tables.USERS)}.isdisjoint(row["user"] for row in erased)
 
 
-def test_before_the_first_publication_the_journal_begins_as_ever(tmp_path: Path) -> None:
+def test_before_the_first_publication_the_journal_begins_with_the_erasure(tmp_path: Path) -> None:
     url = f"sqlite:///{tmp_path / 'service.db'}"
     service = begin(tmp_path, url)
     serve(service, range(2))
     forget(service, "user 0")
     assert service.rollback_guard is not None
-    assert service.rollback_guard.read().length == 0
+    assert service.rollback_guard.read().length > 0
     serve(service, range(2, 5))
     lose(service)
     assert put_back(tmp_path, url, None).releases == 1

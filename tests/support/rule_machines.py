@@ -216,7 +216,6 @@ class JointMachine(RuleBasedStateMachine):
 
         self.service.store.close()
         self.service = self._unopened()
-        journaled = RollbackGuard(self.where / "witness", Secrets(SECRET)).read().length > 0
         found, drawn = None, len(self.oracle.draws)
         if kill:
             with killed_at(kill):
@@ -235,10 +234,8 @@ class JointMachine(RuleBasedStateMachine):
         self.open_round = min(max(found.releases, reached), 3)
         self.finished = bool(self.service.clock()[0].finished)
         released = {self.oracle.users[one] for counted in self.oracle.rounds.values() for one in counted}
-        # Without a journal, before the first publication, an erasure is only in the backups made after it.
-        lasting = self.erased if journaled else set()
-        self.perhaps |= self.used_up - released - lasting
-        self.used_up = released | lasting
+        self.perhaps |= self.used_up - released - self.erased
+        self.used_up = released | self.erased
 
     @rule(user=st.integers(0, NAMES), kill=KILLS)
     def erase(self, user: int, kill: int) -> None:

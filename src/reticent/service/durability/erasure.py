@@ -25,6 +25,7 @@ Copies. The erasure is written to the journal before the store is changed, and b
 from __future__ import annotations
 
 import dataclasses
+import itertools
 import json
 import logging
 from collections.abc import Callable
@@ -35,7 +36,7 @@ from reticent.service.secrets import Secrets
 from reticent.service.store import erasures, records
 from reticent.service.store.engine import Store
 from reticent.service.store.migrations import require_begun
-from reticent.service.store.rows import row_of
+from reticent.service.store.rows import kept_rows, row_of
 from reticent.service.store.tables import ERASURES
 
 LOG = logging.getLogger("reticent.service")
@@ -100,18 +101,20 @@ def erase(store: Store, secrets: Secrets, rollback_guard: RollbackGuard | None, 
     if rollback_guard is None or before:
         episodes = change()
     else:
-        episodes = rollback_guard.extend_journal(_foretelling(Journal(rollback_guard.path, own), name), change)
+        episodes = rollback_guard.extend_journal(_foretelling(store, Journal(rollback_guard.path, own), name), change)
     store.tidy()
     LOG.warning("a user was erased at the operator's request")
     return Erased(episodes, before)
 
 
-def _foretelling(journal: Journal, name: str) -> Callable[[Seen], int]:
-    """Writes to the journal, after what was seen, that a user is erased; says its length."""
+def _foretelling(store: Store, journal: Journal, name: str) -> Callable[[Seen], tuple[int, int]]:
+    """Writes to the journal, after what was seen, that a user is erased; says its length and the users admitted."""
 
-    def append(seen: Seen) -> int:
-        if not seen.length or not journal.reaches(seen.length):
-            return seen.length  # none yet, or lost: the next publication writes it as a whole, with all erasures
-        return journal.append(seen.length, [row_of(ERASURES, name=name)])
+    def append(seen: Seen) -> tuple[int, int]:
+        erased = row_of(ERASURES, name=name)
+        if seen.length and journal.reaches(seen.length):
+            return journal.append(seen.length, [erased]), seen.admitted
+        with store.read_snapshot() as tx:  # none yet, or lost: the store has all of it
+            return journal.append(0, itertools.chain(kept_rows(tx), [erased])), int(records.deployment(tx).admitted)
 
     return append

@@ -134,12 +134,14 @@ class RollbackGuard:
         with self._alone():
             self._write(dataclasses.replace(self.read(), halted=halted))
 
-    def extend_journal(self, journal: Callable[[Seen], int], change: Callable[[], T]) -> T:
-        """Have something appended to the journal, whose new length ``journal`` says, and then ``change`` the store as it
-        foretells; no other process writes the journal meanwhile, so that no copy has the change without the word of it."""
+    def extend_journal(self, journal: Callable[[Seen], tuple[int, int]], change: Callable[[], T]) -> T:
+        """Append to the journal, whose new length and users ``journal`` says; then ``change`` the store as it foretells.
+
+        No other process writes the journal meanwhile, so that no copy has the change without the word of it."""
         with self._alone():
             seen = self.read()
-            self._write(dataclasses.replace(seen, length=journal(seen)))
+            length, admitted = journal(seen)
+            self._write(dataclasses.replace(seen, length=length, admitted=admitted))
             return change()
 
     def record_admissions(self, journal: Callable[[Seen], tuple[int, int]]) -> None:

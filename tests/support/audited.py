@@ -5,8 +5,13 @@ from __future__ import annotations
 
 from typing import Any
 
-from reticent.audit import Audit, Subject, check_noise, replay, seen_as, worst_pair
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from reticent.audit import Audit, Subject, check_noise, realised_mu, replay, seen_as, user_of, worst_pair
 from reticent.audit import audit as attack
+from reticent.worlds import Episode
 
 
 def realised_strength(agent: Any) -> float:
@@ -28,3 +33,26 @@ def noise_findings(agent: Any, draws: int = 4000) -> list[str]:
 def attacked(agent: Any, world: Any, trials: int) -> Audit:
     """The outcome of an attack with a canary."""
     return attack(Subject(agent), world, trials=trials)
+
+
+def require_hostile_vectors_within(one: Subject) -> None:
+    """Vectors far outside, infinite, no numbers, every coordinate 1, each also against nothing, stay within the promise."""
+    hostile = [pair for pair in one.neighbours.worst_cases(1, 0) if pair.origin.startswith("hostile")]
+    assert len(hostile) >= 10
+    for pair in hostile:
+        for other in (pair.replacement, one.neighbours.nothing()):
+            assert realised_mu(one, pair._replace(replacement=other)) <= one.promised * (1 + 1e-9)
+
+
+def require_proof_replayed(one: Subject) -> None:
+    """Two users of a world of three states, two actions and two steps, replayed: from the proof's corner, and as users of
+    the world whose vectors depend on the plan that they were served."""
+    pair, strength = worst_pair(one, random=2, gradient=False)
+    small = seen_as(0.3 * jnp.ones(one.agent.dimension))
+    found = replay(one, [seen_as(pair.canary), small], 0, seen_as(pair.replacement))
+    assert found.findings == ()
+    assert found.realised == pytest.approx(strength, rel=0.02)
+    draw = np.random.default_rng(7)
+    users = [user_of(one, Episode(draw.integers(0, 3, 3), draw.integers(0, 2, 2), draw.random(2))) for _ in range(3)]
+    other = seen_as(one.neighbours.nothing()) if one.zero_out else users[2]
+    assert replay(one, users[:2], 0, other).findings == ()

@@ -37,6 +37,20 @@ Answer = tuple[int, Any] | None
 
 
 @contextlib.contextmanager
+def listening(handler: type[http.server.BaseHTTPRequestHandler]) -> Iterator[str]:
+    """A server of this machine with this handler, at the address that is given."""
+    server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), handler)
+    thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01}, daemon=True)
+    thread.start()
+    try:
+        yield f"http://127.0.0.1:{server.server_address[1]}"
+    finally:
+        server.shutdown()
+        server.server_close()
+        thread.join(10)
+
+
+@contextlib.contextmanager
 def serving(answer: Callable[[Sent], Answer]) -> Iterator[tuple[str, list[Sent]]]:
     """Serve by ``answer``, which may lose a request; and what was sent."""
     sent: list[Sent] = []
@@ -63,15 +77,8 @@ def serving(answer: Callable[[Sent], Answer]) -> Iterator[tuple[str, list[Sent]]
         def log_message(self, format: str, *arguments: Any) -> None:
             pass
 
-    server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-    thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01}, daemon=True)
-    thread.start()
-    try:
-        yield f"http://127.0.0.1:{server.server_address[1]}", sent
-    finally:
-        server.shutdown()
-        server.server_close()
-        thread.join(10)
+    with listening(Handler) as url:
+        yield url, sent
 
 
 def admitting(

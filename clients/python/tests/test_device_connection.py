@@ -8,12 +8,12 @@ import http.server
 import json
 import subprocess
 import sys
-import threading
 import time
 from collections.abc import Iterator
 from typing import Any
 
 import pytest
+from scripted_service import listening
 
 from reticent_client import Client, Connection, InvalidInput, ServiceError, Unreachable
 from reticent_client.connection import is_loopback
@@ -42,15 +42,8 @@ def answering(*answers: tuple[int, dict[str, str], bytes]) -> Iterator[tuple[str
         def log_message(self, format: str, *arguments: Any) -> None:
             pass
 
-    server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-    thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01}, daemon=True)
-    thread.start()
-    try:
-        yield f"http://127.0.0.1:{server.server_address[1]}", sent
-    finally:
-        server.shutdown()
-        server.server_close()
-        thread.join(10)
+    with listening(Handler) as url:
+        yield url, sent
 
 
 def test_what_may_pass_is_tried_again_and_the_same_bytes_are_sent() -> None:

@@ -3,14 +3,14 @@
 
 from __future__ import annotations
 
-import jax.numpy as jnp
-import numpy as np
 import pytest
+from audited import require_hostile_vectors_within, require_proof_replayed
 
 from reticent.agents import make_agent
-from reticent.audit import Subject, audit, check_noise, realised_mu, replay, seen_as, user_of, worst_pair
-from reticent.worlds import Episode
+from reticent.audit import Subject, audit, check_noise, worst_pair
 from reticent.worlds.registry import make_world
+
+pytestmark = pytest.mark.guard
 
 WORLD = make_world("random-blend:states=3,actions=2,horizon=2,d1=2,d2=2")
 KINDS = ["joint", "local", "joint,adjacency=zero-out"]
@@ -29,28 +29,13 @@ def test_the_worst_vectors_spend_the_promise_and_no_more(kind: str) -> None:
     assert strength <= one.promised * (1 + 1e-9)
     assert strength >= (1 - 1e-4) * one.promised
     assert check_noise(one) == []
-    hostile = [pair for pair in one.neighbours.worst_cases(1, 0) if pair.origin.startswith("hostile")]
-    assert len(hostile) >= 10
-    for pair in hostile:
-        for other in (pair.replacement, one.neighbours.nothing()):
-            assert realised_mu(one, pair._replace(replacement=other)) <= one.promised * (1 + 1e-9)
+    require_hostile_vectors_within(one)
 
 
 @pytest.mark.verify
 @pytest.mark.parametrize("kind", KINDS)
 def test_the_proof_replayed(kind: str) -> None:
-    """From the proof's corner, and as users of the world whose vectors depend on the plan that they were served."""
-    one = subject(kind)
-    pair, strength = worst_pair(one, random=2, gradient=False)
-    found = replay(
-        one, [seen_as(pair.canary), seen_as(0.3 * jnp.ones(one.agent.dimension))], 0, seen_as(pair.replacement)
-    )
-    assert found.findings == ()
-    assert found.realised == pytest.approx(strength, rel=0.02)
-    draw = np.random.default_rng(7)
-    users = [user_of(one, Episode(draw.integers(0, 3, 3), draw.integers(0, 2, 2), draw.random(2))) for _ in range(3)]
-    other = seen_as(one.neighbours.nothing()) if one.zero_out else users[2]
-    assert replay(one, users[:2], 0, other).findings == ()
+    require_proof_replayed(subject(kind))
 
 
 @pytest.mark.verify

@@ -96,7 +96,7 @@ def nan_passes_for_an_action(patch: Patch) -> None:
 @mutant("a device takes its user's first state for the place", examined.placed, "acts by another place")
 def first_state_for_the_place(patch: Patch) -> None:
     def choose(self: Any, state: int) -> tuple[int, float]:
-        return self._billboard.choose(self.step, state, self._states[0]), 1.0
+        return self._billboard.choose(self.step, state, self._states[0]._value), 1.0  # past the typed boundary
 
     patch.setattr(episode.Episode, "_choose", choose)
 

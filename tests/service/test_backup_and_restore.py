@@ -333,7 +333,7 @@ def die(*_):
 if step == "rows":
     restore._require_whole = die
 elif step == "commit":
-    restore.Witness.end_restore = die
+    restore.RollbackGuard.end_restore = die
 here.put_back(where, url, file, replace=True)
 """
 

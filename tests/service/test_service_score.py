@@ -230,9 +230,9 @@ def test_referring_a_plan_to_itself_changes_nothing() -> None:
     agent, state = mechanism.agent, mechanism.agent.init()
     for number in range(2):
         plan = mechanism.plan_of(mechanism.billboard(number, state))
-        referred = jax.jit(agent.refer)(plan, plan, 4)
+        referred = jax.jit(agent.rebase_plan)(plan, plan, 4)
         assert float(referred.extension.mixed_policies.share.sum()) == 1.0
-        referred = referred._replace(extension=referred.extension._replace(arms=None))
+        referred = referred._replace(extension=referred.extension._replace(mixed_policies=None))
         for mine, theirs in zip(jax.tree.leaves(referred), jax.tree.leaves(plan), strict=True):
             np.testing.assert_allclose(mine, theirs, rtol=1e-9, atol=1e-12)
         total = np.zeros(mechanism.noise_scale.shape, np.int64)

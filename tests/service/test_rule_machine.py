@@ -18,7 +18,7 @@ from durable import SECRET, deployment
 from hypothesis import HealthCheck, Phase, settings
 from hypothesis.stateful import run_state_machine_as_test
 from release_oracle import Search
-from rule_machines import AgentMachine, JointMachine, PanPrivateMachine, ShuffleMachine
+from rule_machines import AgentMachine, JointMachine, PanPrivateMachine
 
 from reticent.errors import InvalidInput
 from reticent.privacy.noise import SecureNoise
@@ -27,16 +27,14 @@ from reticent.service.durability.backup import back_up
 from reticent.service.durability.erasure import erase
 from reticent.service.embedded import DeployedAgent, SealedRound
 from reticent.service.http import groups, schemas
-from reticent.service.rounds import public_views, recorded_admissions, shuffled_batches
 from reticent.service.rounds.close import Closing
 from reticent.service.rounds.context import Context
 from reticent.service.rounds.deployment import Deployment
 from reticent.service.secrets import Secrets
 from reticent.service.store import records
-from reticent_client.shuffler import Shuffler
 
 Patch = pytest.MonkeyPatch
-MACHINES = [JointMachine, PanPrivateMachine, ShuffleMachine, AgentMachine]
+MACHINES = [JointMachine, PanPrivateMachine, AgentMachine]
 
 
 MAKE = restored_shuffle.make_mechanism
@@ -121,34 +119,6 @@ def interrupted_round_drawn_again(patch: Patch) -> None:
     patch.setattr(DeployedAgent, "_end_full_round", end)
 
 
-def interrupted_report_counted_twice(patch: Patch) -> None:
-    def late(self: DeployedAgent, user: Any, contribution: Any, reference: int | None) -> None:
-        if user.user not in self._out:
-            raise InvalidInput("user", "already counted", "new", "each user may contribute one episode")
-        ticket = self._out[user.user]
-        self._count(self._reported(self._formed_under(ticket), ticket.place, contribution, reference))
-        self._redeem(user.user)
-
-    patch.setattr(DeployedAgent, "_submit_late", late)
-
-
-def messages_of_before_a_restore_kept(patch: Patch) -> None:
-    real = Shuffler._look
-
-    def look(self: Shuffler) -> Any:
-        kept = dict(self._rounds)
-        found = real(self)
-        self._rounds.update(kept)
-        return found
-
-    patch.setattr(Shuffler, "_look", look)
-
-
-def batch_left_before_its_users_are_recorded(patch: Patch) -> None:
-    for module in (recorded_admissions, shuffled_batches, public_views):
-        patch.setattr(module, "recorded", lambda context: int(context.clock()[0].admitted))
-
-
 def restore_keeps_unreleased_sums(patch: Patch) -> None:
     room, begin, kept = restore._require_room, restore._begin_again, {}
 
@@ -173,9 +143,6 @@ TAKEN_OUT: list[tuple[Callable[[Patch], None], Any]] = [
     (group_validated_as_one_body, JointMachine),
     (closing_noise_drawn_by_the_planner, PanPrivateMachine),
     (interrupted_round_drawn_again, AgentMachine),
-    (interrupted_report_counted_twice, AgentMachine),
-    (messages_of_before_a_restore_kept, ShuffleMachine),
-    (batch_left_before_its_users_are_recorded, ShuffleMachine),
     (restore_keeps_unreleased_sums, JointMachine),
 ]
 

@@ -2,7 +2,6 @@
 """Rule machines: hypothesis chooses what users, apps, operators and failing machines do, and an oracle checks each step.
 
 * :class:`JointMachine` and :class:`PanPrivateMachine`: a deployment on a SQLite store, in this process.
-* :class:`ShuffleMachine`: a service and a shuffler, whose service loses its disk.
 * :class:`AgentMachine`: an agent inside a program that is interrupted.
 """
 
@@ -20,7 +19,6 @@ from typing import Any, ClassVar, NamedTuple, TypeVar
 
 import hypothesis.strategies as st
 import numpy as np
-import restored_shuffle
 import sqlalchemy as sa
 from durable import SECRET
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
@@ -339,58 +337,6 @@ class PanPrivateMachine(JointMachine):
     """The same with a store that may be looked into."""
 
     PAN_PRIVATE = True
-
-
-class ShuffleMachine(RuleBasedStateMachine):
-    """A service with a shuffler that is never restarted; the service's store is lost and restored at any time.
-
-    The batches that left the shuffler say how often the value of one user is in them
-    (:class:`restored_shuffle.Restorable`).
-    """
-
-    search: ClassVar[Search] = Search()
-
-    @initialize(inline=st.booleans())
-    def begin(self, inline: bool) -> None:
-        self.search.examples += 1
-        self.folder = tempfile.TemporaryDirectory()
-        where = Path(self.folder.name)
-        self.played = restored_shuffle.Restorable(where, f"sqlite:///{where / 'service.db'}", inline=inline)
-        self.others = itertools.count()
-
-    @rule(users=st.integers(1, restored_shuffle.SIZE))
-    def come(self, users: int) -> None:
-        for _ in range(users):
-            self.played.come(f"user {next(self.others)}")
-
-    @rule()
-    def ann_comes(self) -> None:
-        self.played.come(restored_shuffle.ANN)
-
-    @precondition(lambda self: self.played.sent)
-    @rule(which=CHOICES)
-    def send_again(self, which: int) -> None:
-        self.played.hand_over(which % len(self.played.sent))
-
-    @rule()
-    def post(self) -> None:
-        self.played.post()
-
-    @rule()
-    def lose_and_restore(self) -> None:
-        self.played.lose_and_restore()
-
-    @invariant()
-    def ann_is_in_one_batch_once(self) -> None:
-        self.search.releases = max(self.search.releases, len(self.played.connection.posted))
-        times = self.played.times_ann_was_sent()
-        if times > 1:
-            self.search.violated(f"one user is {times} times in the batches that left the shuffler")
-
-    def teardown(self) -> None:
-        if hasattr(self, "played"):
-            self.played.close()
-            self.folder.cleanup()
 
 
 class AgentMachine(RuleBasedStateMachine):

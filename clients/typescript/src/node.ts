@@ -11,7 +11,7 @@ import { InvalidInput } from "./wire/errors.js";
 import { randomName } from "./wire/randomness.js";
 
 /**
- * Where the budget of whoever runs this process is kept by default: `reticent/budget` in `$XDG_STATE_HOME`, by default
+ * Where the budget of the user who runs this process is kept by default: `reticent/budget` in `$XDG_STATE_HOME`, by default
  * `~/.local/state`; on Windows in `%LOCALAPPDATA%`.
  */
 export function defaultDirectory(): string {

@@ -29,7 +29,7 @@ REMEDY = "give budget=Budget(path) a file that this user can write"
 
 
 def default_path() -> Path:
-    """The budget of whoever runs this process: ``reticent/budget.json`` in the place for state of programs.
+    """The budget of the user who runs this process: ``reticent/budget.json`` in the place for state of programs.
 
     That is ``$XDG_STATE_HOME``, by default ``~/.local/state``; on Windows ``%LOCALAPPDATA%``.
     """

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-r"""A device trusts nobody with its noise: what one report reveals at most, worked out here from the rules it would follow.
+r"""A device trusts no service with its noise: what one report reveals at most, worked out from the published rules.
 
 How strongly a noised contribution tells two users apart, μ, is the form's business
 (:meth:`~reticent_wire.forms.form.Form.strength`); it holds whatever model, values and bounds the service sends,

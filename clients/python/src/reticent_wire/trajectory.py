@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""One user's episode as numbers, whatever they are: her values are clipped, never refused.
+"""One user's episode as numbers, whatever they are: values are clipped, never refused.
 
-A refusal that depends on a user's data is itself a release (her place would go to another, or the server would see that
-nothing came). So only the public *form* of an episode may be refused: its lengths, and what kind of numbers there are.
+A refusal that depends on a user's data is itself a release (the user's place would go to another, or the server would see
+that nothing came). So only the public *form* of an episode may be refused: its lengths, and what kind of numbers there are.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ LARGEST = 2**63 - 1
 class Trajectory(NamedTuple):
     """One episode: ``states`` (H + 1), ``actions`` (H), ``rewards`` (H).
 
-    ``place`` is its user's 0-based place in her round, where what she is served depends on it; it is public.
+    ``place`` is the user's 0-based place in their round, where what they are served depends on it; it is public.
     """
 
     states: NDArray[np.int64]

@@ -25,8 +25,8 @@ from reticent.agents.linear_mixture.learner import LinOptLearner
 from reticent.reports.plots import COLOURS, DPI, FAINT, INK, band, band_words
 from reticent.reports.progress import reporter
 from reticent.simulation.changing_rewards import Expects, simulate_changing_rewards
-from reticent.worlds.changing_rewards import StreamKind, reward_stream
 from reticent.worlds.registry import make_world
+from reticent.worlds.transforms.changing_rewards import StreamKind, reward_stream
 
 WORLD, SWING = "random-blend:states=5,actions=4,horizon=3,d=3", 0.6
 ALIKE = "contrasts=true,centred=true,span=seen,pool=true,normalize=true"

@@ -21,8 +21,8 @@ from reticent.agents import make_agent
 from reticent.reports.plots import COLOURS, DPI, INK
 from reticent.simulation.non_stationary import simulate_non_stationary
 from reticent.simulation.simulate import Curves, simulate
-from reticent.worlds.non_stationary import phases_of
 from reticent.worlds.registry import make_world
+from reticent.worlds.transforms.non_stationary import phases_of
 
 KNOWN = (1_000, 10_000, 100_000, 1_000_000)
 WORLD, TURNING = "random-blend:states=8,actions=4,horizon=4,d=4", "random-blend:states=4,actions=3,horizon=3,d=3"

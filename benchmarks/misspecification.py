@@ -4,8 +4,9 @@
     python benchmarks/misspecification.py [--world mobile-health] [--seeds 16] [--out docs/pictures/misspecification.png]
 
 The truth is moved off the span of the candidates by ζ in total variation, against the learner
-(:mod:`reticent.worlds.misspecified`). Learners with and without privacy run twice: as they are, and told ζ by their option
-``misspecification``, which adds ζ·R·√n to the radius of a regression with n targets in an interval of length R.
+(:mod:`reticent.worlds.transforms.misspecified`). Learners with and without privacy run twice: as they are, and told ζ by
+their option ``misspecification``, which adds ζ·R·√n to the radius of a regression with n targets in an interval
+of length R.
 
 Left: regret, as a share of the uniform policy's in the same world. Right: how far the final estimate is from θ in the norm
 of its own regression, as a share of the theory's radius (worst step, worst seed): above 1 the guarantee is broken.

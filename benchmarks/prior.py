@@ -21,8 +21,8 @@ from reticent.agents import make_agent
 from reticent.runtime import enable_compilation_cache
 from reticent.simulation.simulate import simulate
 from reticent.worlds import World, make_world
-from reticent.worlds.blend import blend
-from reticent.worlds.tabular import tabular
+from reticent.worlds.models.blend import blend
+from reticent.worlds.models.tabular import tabular
 from reticent.worlds.world import checked_truth
 
 AGENTS = {

@@ -22,7 +22,7 @@ import numpy as np
 
 from reticent.experiments.rehearsal import Spread, rehearse
 from reticent.worlds import World, blend, misspecified
-from reticent.worlds.prior import draw_truths
+from reticent.worlds.models.prior import draw_truths
 
 SHAPES = (  # states, actions, horizon, candidates, reward tables, concentration of the candidates' rows
     (20, 4, 5, 4, 4, 0.1),

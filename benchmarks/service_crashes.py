@@ -248,7 +248,7 @@ def examine(settings: dict[str, Any], crowd: Crowd) -> list[str]:
     if crowd.trust == "local":
         # The local counter's release is the running sum, so the last one holds every closed round.
         last = np.frombuffer(releases[-1], "<f8")[0] / deployment.mechanism.grid if releases else 0
-        held = int(last) + int(deployment.context.total(open_round.number, open_round.total).flat[0])
+        held = int(last) + int(deployment.context.total(open_round.number, open_round.total)._value.flat[0])
         wanted = sum(crowd.sent[identity] for identity in counted)
         if held != wanted:
             wrong.append(f"the store holds {held}, the counted episodes add up to {wanted}")

@@ -4,11 +4,15 @@
     python benchmarks/service_load.py --workers 4 --clients 256 --acts device --seconds 30
     python benchmarks/service_load.py --clients 256 --acts device --against ../before --turns 2
     python benchmarks/service_load.py --clients 256 --acts device --group 32
+    python benchmarks/service_load.py --clients 256 --acts device --gather 64
+    python benchmarks/service_load.py --clients 256 --acts device --tickets 64 --against .
     python benchmarks/service_load.py --database sqlite --workers 1 --clients 1 --world large-blend:states=1000
 
 Each client plays one user after another: open, one action per step unless devices act by themselves, submit. With
-``--group`` so many clients are behind one backend, which opens and submits their episodes in one request each. At the end
-the store is added up: every acknowledged episode is counted once. The load is made by this process on the same machine,
+``--group`` so many clients are behind one backend, which opens and submits their episodes in one request each. With
+``--gather`` every client is a thread of a backend that uses the Python client, which groups requests by itself. With
+``--tickets`` admissions are taken so many at a time and handed to devices, which make one request each. At the end the
+store is added up: every acknowledged episode is counted once. The load is made by this process on the same machine,
 which therefore shares its cores with the service; ``cpu_ms_per_episode`` says what each part of it used, which does not
 depend on who else is at work there. With ``--against`` another checkout is served too, turn by turn in the same run.
 """
@@ -17,12 +21,14 @@ from __future__ import annotations
 
 import argparse
 import asyncio
+import collections
 import json
 import os
 import random
 import re
 import sys
 import tempfile
+import threading
 import time
 import uuid
 from contextlib import nullcontext, suppress
@@ -35,6 +41,7 @@ import uvloop
 
 from reticent.service.store.engine import Store
 from reticent.service.store.tables import DEPLOYMENT, EPISODES, ROUNDS
+from reticent_client import Client, Gather
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "tests" / "support"))  # helpers that tests use too
 from service_process import KEY, ask_once, serving
@@ -51,11 +58,13 @@ class Line(asyncio.Protocol):
     def __init__(self) -> None:
         self._loop, self._seen = asyncio.get_running_loop(), b""
         self._answer: asyncio.Future[tuple[int, Any]] | None = None
+        self.lost = False
 
     def connection_made(self, transport: Any) -> None:
         self._transport = transport
 
     def connection_lost(self, exc: Exception | None) -> None:
+        self.lost = True
         if self._answer is not None and not self._answer.done():
             self._answer.set_exception(exc or ConnectionResetError())
 
@@ -81,15 +90,61 @@ class Line(asyncio.Protocol):
         self._transport.close()
 
 
+class Threads:
+    """Users who play through one :class:`reticent_client.Client` of a backend, a thread each, until time is up."""
+
+    def __init__(self, port: int, count: int, most: int) -> None:
+        self.client = Client(f"http://127.0.0.1:{port}", KEY, gather=Gather(0.02, most), trust="joint")
+        self.count = count
+        self.times: dict[str, list[float]] = {"open": [], "submit": []}
+        self.acknowledged: set[str] = set()
+        self.errors: list[str] = []
+        self.busy = 0
+
+    def run(self, seconds: float) -> float:
+        """Play for so long; says how long it took until the last had finished."""
+        began = time.monotonic()
+        threads = [threading.Thread(target=self._play, args=(began + seconds,)) for _ in range(self.count)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        self.client.close()
+        return time.monotonic() - began
+
+    def _play(self, until: float) -> None:
+        draw = random.Random(uuid.uuid4().int)
+        while time.monotonic() < until:
+            episode = self.client.episode(uuid.UUID(int=draw.getrandbits(128)).hex)
+            try:
+                began = time.perf_counter()
+                episode.open()
+                self.times["open"].append(time.perf_counter() - began)
+                for _ in range(episode.horizon):
+                    episode.act(0)
+                    episode.observe(draw.random(), 0)
+                began = time.perf_counter()
+                episode.submit()
+                self.times["submit"].append(time.perf_counter() - began)
+                self.acknowledged.add(episode.id)
+            except Exception as problem:
+                self.errors.append(repr(problem))
+
+
 class Clients:
     """Connections on which users play until time is up, and how long each request took."""
 
-    def __init__(self, port: int, count: int, acts: str, group: int = 1) -> None:
-        board = ask_once(port, "/v1/billboard")[1]
+    def __init__(
+        self, port: int, count: int, acts: str, group: int = 1, host: str = "127.0.0.1", tickets: int = 0
+    ) -> None:
+        board = ask_once(port, "/v1/billboard", host=host)[1]
+        self.host, self.tickets, self.stock = host, tickets, collections.deque[dict[str, Any]]()
         self.horizon, self.states, self.actions = board["horizon"], board["states"], board["actions"]
         self.port, self.count, self.acts, self.group = port, count, acts, group
         self.times: dict[str, list[float]] = {"open": [], "act": [], "submit": []}
         self.acknowledged: set[str] = set()
+        self.acknowledged_at: list[float] = []
+        self.busy = 0
         self.errors: list[str] = []
 
     def run(self, seconds: float) -> float:
@@ -98,20 +153,20 @@ class Clients:
 
         async def crowd() -> None:
             play = self._play if self.group == 1 else self._play_together
-            await asyncio.gather(*(play(began + seconds) for _ in range(self.count // self.group)))
+            await asyncio.gather(*(play(began + seconds, self.host) for _ in range(self.count // self.group)))
 
         with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
             runner.run(crowd())
         return time.monotonic() - began
 
-    async def _play(self, until: float) -> None:
+    async def _play(self, until: float, host: str) -> None:
         draw = random.Random(uuid.uuid4().int)
-        _, line = await asyncio.get_running_loop().create_connection(Line, "127.0.0.1", self.port)
-        while time.monotonic() < until:
-            identity = uuid.UUID(int=draw.getrandbits(128)).hex
-            opened = await self._timed(line, "open", "/v1/episodes", {"user": identity, "episode": identity}, 201)
+        _, line = await asyncio.get_running_loop().create_connection(Line, host, self.port)
+        while time.monotonic() < until and not line.lost:
+            opened = await self._admitted(line, draw)
             if opened is None:
                 continue
+            identity = opened["episode"]
             states = [draw.randrange(self.states) for _ in range(self.horizon + 1)]
             actions = [draw.randrange(self.actions) for _ in range(self.horizon)]
             if self.acts == "server":
@@ -124,13 +179,29 @@ class Clients:
                 "rewards": [draw.random() for _ in range(self.horizon)],
             }  # fmt: skip
             if await self._timed(line, "submit", f"/v1/episodes/{identity}/trajectory", body, 200) is not None:
-                self.acknowledged.add(identity)
+                self._acknowledge(identity)
         line.close()
 
-    async def _play_together(self, until: float) -> None:
+    def _acknowledge(self, identity: str) -> None:
+        self.acknowledged.add(identity)
+        self.acknowledged_at.append(time.monotonic())
+
+    async def _admitted(self, line: Line, draw: random.Random) -> Any:
+        """An admission of the client's own, or one of many that were taken before; None if there was none."""
+        if self.stock:
+            return self.stock.popleft()
+        identities = [uuid.UUID(int=draw.getrandbits(128)).hex for _ in range(max(1, self.tickets))]
+        users = [{"user": identity, "episode": identity} for identity in identities]
+        if not self.tickets:
+            return await self._timed(line, "open", "/v1/episodes", users[0], 201)
+        taken = await self._timed(line, "open", "/v1/groups/episodes", {"users": users}, 200)
+        self.stock.extend(one for one in (taken or {"opened": []})["opened"] if "token" in one)
+        return self.stock.popleft() if self.stock else None
+
+    async def _play_together(self, until: float, host: str) -> None:
         draw = np.random.default_rng()
-        _, line = await asyncio.get_running_loop().create_connection(Line, "127.0.0.1", self.port)
-        while time.monotonic() < until:
+        _, line = await asyncio.get_running_loop().create_connection(Line, host, self.port)
+        while time.monotonic() < until and not line.lost:
             identities = [uuid.UUID(bytes=draw.bytes(16)).hex for _ in range(self.group)]
             users = [{"user": identity, "episode": identity} for identity in identities]
             opened = await self._timed(line, "open", "/v1/groups/episodes", {"users": users}, 200)
@@ -148,19 +219,23 @@ class Clients:
             answer = await self._timed(line, "submit", "/v1/groups/trajectories", body, 200)
             for one in (answer or {"receipts": []})["receipts"]:
                 if one["status"] == "counted":
-                    self.acknowledged.add(one["episode"])
+                    self._acknowledge(one["episode"])
                 else:
                     self.errors.append(f"submit: {one}")
         line.close()
 
     async def _timed(self, line: Line, kind: str, path: str, body: dict[str, Any], wanted: int) -> Any:
+        """The answer to a request that is repeated while it is told to come again, and how long that took in all."""
         began = time.perf_counter()
         try:
-            status, answer = await line.ask(path, body)
+            while (answered := await line.ask(path, body))[0] == 503:
+                self.busy += 1
+                await asyncio.sleep(0.1 * random.random())
         except Exception as problem:
             self.errors.append(f"{kind}: {problem!r}")
             await asyncio.sleep(0.1)
             return None
+        status, answer = answered
         self.times[kind].append(time.perf_counter() - began)
         if status != wanted:
             self.errors.append(f"{kind}: {status} {answer}")
@@ -178,6 +253,8 @@ def load(
     agent: str = AGENT,
     checkout: Path | None = None,
     group: int = 1,
+    gather: int = 0,
+    tickets: int = 0,
 ) -> dict[str, Any]:
     """Serve on ``url`` under load; the figures, and ``wrong``, which is empty if nothing was lost."""
     settings = {
@@ -185,8 +262,14 @@ def load(
         "connections": 10_000, "rate_limit": 0,
     }  # fmt: skip
     with serving(settings, checkout) as service:
-        Clients(service.port, clients, acts, group).run(2.0)  # every worker has compiled and connected
-        crowd = Clients(service.port, clients, acts, group)
+
+        def crowded() -> Any:
+            if gather:
+                return Threads(service.port, clients, gather)
+            return Clients(service.port, clients, acts, group, tickets=tickets)
+
+        crowded().run(2.0)  # every worker has compiled and connected
+        crowd = crowded()
         before = _used(service.group, url)
         took = crowd.run(seconds)
         used = {part: after - before[part] for part, after in _used(service.group, url).items()}
@@ -210,10 +293,12 @@ def load(
     }
     return {
         "checkout": "this" if checkout is None else "other", "database": url.partition(":")[0], "workers": workers,
-        "clients": clients, "group": group, "acts": acts, "agent": agent, "world": world, "seconds": round(took, 1),
+        "clients": clients, "group": group, "gather": gather, "tickets": tickets, "acts": acts, "agent": agent,
+        "world": world,
+        "seconds": round(took, 1),
         "requests_per_s": round(requests / took, 1), "episodes_per_s": round(episodes / took, 1), "releases": released,
         **figures, "cpu_ms_per_episode": {part: round(1e3 * spent / max(1, episodes), 3) for part, spent in used.items()},
-        "memory_mib": memory, "wrong": wrong,
+        "told_to_come_again": crowd.busy, "memory_mib": memory, "wrong": wrong,
     }  # fmt: skip
 
 
@@ -241,6 +326,8 @@ def main() -> None:
     parser.add_argument("--agent", default=AGENT)
     parser.add_argument("--acts", choices=["server", "device"], default="server", help="who chooses actions")
     parser.add_argument("--group", type=int, default=1, help="clients behind one backend, in one request")
+    parser.add_argument("--gather", type=int, default=0, help="threads of the Python client, in groups up to this")
+    parser.add_argument("--tickets", type=int, default=0, help="admissions taken at a time; one request per user")
     parser.add_argument("--against", type=Path, help="another checkout to serve in the same run")
     parser.add_argument("--turns", type=int, default=1, help="how often each is served")
     chosen = parser.parse_args()
@@ -252,7 +339,8 @@ def main() -> None:
             with place as url:
                 found = load(
                     url, chosen.workers, chosen.clients, chosen.seconds, chosen.world, chosen.acts, chosen.agent, checkout,
-                    chosen.group if checkout is None else 1,
+                    chosen.group if checkout is None else 1, chosen.gather if checkout is None else 0,
+                    chosen.tickets if checkout is None else 0,
                 )  # fmt: skip
         print(json.dumps(found), flush=True)
         wrong |= bool(found["wrong"])

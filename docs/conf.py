@@ -4,16 +4,19 @@
 from __future__ import annotations
 
 import re
+import sys
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
+sys.path.insert(0, str(ROOT / "docs" / "extensions"))
 
 project = "reticent"
 author = "The reticent authors"
 copyright = "the reticent authors"
 version = release = re.search(r'__version__ = "(.+)"', (ROOT / "src/reticent/__init__.py").read_text())[1]
 
-extensions = ["myst_parser", "sphinx.ext.autodoc", "sphinx.ext.napoleon", "sphinx.ext.mathjax", "sphinx.ext.viewcode"]
+extensions = ["myst_parser", "sphinx.ext.autodoc", "sphinx.ext.napoleon", "sphinx.ext.viewcode", "mathml"]
+html_math_renderer = "mathml"
 source_suffix = {".md": "markdown", ".rst": "restructuredtext"}
 exclude_patterns = ["_build"]
 
@@ -33,11 +36,21 @@ html_title = f"reticent {release}"
 
 html_theme_options = {"source_directory": "docs/"}
 html_static_path = ["_static"]  # what explore.md loads
+html_css_files = ["site.css"]
 
 
 def setup(app):  # type: ignore[no-untyped-def]
-    """Let pages link to the repository's front files as readers of the repository do: ``../SECURITY.md``."""
+    """Let pages link to the repository's front files as readers of the repository do: ``../SECURITY.md``.
+
+    Fields of named tuples are listed once, with the words of their class.
+    """
     app.connect("source-read", _front_files)
+    app.connect("autodoc-skip-member", _skip_aliases)
+
+
+def _skip_aliases(app, what, name, member, skip, options):  # type: ignore[no-untyped-def]
+    del app, what, name, skip, options
+    return True if str(getattr(member, "__doc__", "")).startswith("Alias for field number") else None
 
 
 def _front_files(app, docname, source):  # type: ignore[no-untyped-def]

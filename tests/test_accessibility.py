@@ -18,8 +18,8 @@ from watching import browser, come, running, watch
 import reticent
 from reticent.experiments.rehearsal import rehearse
 from reticent.experiments.rehearsal.deployment import answer, deployment_text
+from reticent.reports.plots.rehearsal import draw_rehearsal
 from reticent.reports.rehearsal_page import rehearsal_html
-from reticent.reports.rehearsal_picture import draw_rehearsal
 from reticent.worlds.registry import make_world
 
 pytestmark = pytest.mark.skipif(axe.why_not() is not None, reason=f"ACCESSIBILITY IS NOT TESTED: {axe.why_not()}")

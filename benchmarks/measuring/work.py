@@ -21,7 +21,7 @@ from reticent.experiments.config import PRECISIONS
 from reticent.learning.learner import AnyLearner
 from reticent.simulation.simulate import Curves, simulate
 from reticent.worlds import World, make_world
-from reticent.worlds.model import cast
+from reticent.worlds.models.model import cast
 
 WORLD = "random-blend:states=20,actions=4,horizon=5,d=4"
 CPU_SEEDS, GPU_SEEDS = 64, 8192

@@ -11,6 +11,7 @@ Numbers that JSON has none for are the strings ``NaN``, ``Infinity`` and ``-Infi
 from __future__ import annotations
 
 import dataclasses
+import inspect
 import json
 import math
 import random
@@ -50,6 +51,8 @@ def example_model(
     **flags: bool,
 ) -> Model:
     """Two transition and three reward features on four states, two actions and three steps; the same every time."""
+    if form == "kinds":
+        return _kinds_model(sparse)
     draw = np.random.default_rng(7)
     sizes = Dimensions(horizon=3, states=4, actions=2, d1=2, d2=3)
     entries = 3 if sparse else sizes.states
@@ -99,6 +102,33 @@ def example_model(
     )  # fmt: skip
 
 
+def _kinds_model(sparse: bool) -> Model:
+    """Three kinds on four states, two actions and three steps: laws, tables and a basis; the same every time."""
+    draw = np.random.default_rng(22)
+    sizes = Dimensions(horizon=3, states=4, actions=2, d1=3, d2=3)
+    pairs, entries = (sizes.states, sizes.actions), 3 if sparse else sizes.states
+    listed = np.argsort(draw.random((*pairs, sizes.states)), axis=-1)[..., :entries].astype(np.int32)
+    sum_zero = np.linalg.qr(np.eye(4) - 1 / 4)[0][:, :3]
+    bounds = {
+        "basis": sum_zero, "tables": draw.random((sizes.horizon, sizes.d1, *pairs)), "reward_total": np.array(1.5),
+    }  # fmt: skip
+    return Model(
+        "a digest", sizes.horizon, sizes.states, sizes.actions, draw.dirichlet(np.ones(entries), (sizes.d1, *pairs)),
+        draw.random((sizes.d2, *pairs)) / 1.5, listed if sparse else None,
+        Rules(form_named("kinds"), 2.0**-20, np.full((1, sizes.d1), 12.5), bounds),
+    )  # fmt: skip
+
+
+def _kinds_reference(model: Model, stretch: float) -> dict[str, Any]:
+    """What a billboard of the form ``kinds`` carries."""
+    draw, sizes = np.random.default_rng(29), model.sizes
+    return {
+        "shares": draw.dirichlet(np.ones(sizes.d1 + 1)), "blend": draw.dirichlet(np.ones(sizes.d1)),
+        "blend_table": draw.random((sizes.horizon, sizes.states, sizes.actions)),
+        "whiten": stretch * draw.uniform(-1, 1, (sizes.d1, sizes.d1)), "radius": np.array(1.5),
+    }  # fmt: skip
+
+
 def example_billboard(model: Model, *, greedy: bool = True, stretch: float = 1.0) -> Billboard:
     """A billboard of ``model``; its values go beyond the bounds for a large ``stretch``."""
     draw = np.random.default_rng(11)
@@ -106,9 +136,12 @@ def example_billboard(model: Model, *, greedy: bool = True, stretch: float = 1.0
     policy = draw.integers(0, model.actions, shape).astype(np.int32) if greedy else None
     chances = draw.dirichlet(np.ones(model.actions), shape)
     form = model.rules.form
-    report = _score_reference(model, stretch) if form.name in SCORES else {
-        name: stretch * draw.uniform(-1, 1, size) for name, size in form.of_version(model.sizes).items()
-    }  # fmt: skip
+    if form.name in SCORES:
+        report = _score_reference(model, stretch)
+    elif form.name == "kinds":
+        report = _kinds_reference(model, stretch)
+    else:
+        report = {name: stretch * draw.uniform(-1, 1, size) for name, size in form.of_version(model.sizes).items()}
     chosen = chances if policy is None else policy
     return Billboard(5, chosen, report, model.digest, form.name, model.actions)
 
@@ -275,6 +308,38 @@ def score_residual() -> Cases:
     return cases
 
 
+def kinds() -> Cases:
+    """Contributions of the form ``kinds``: short vectors and long ones, and rewards that are no success and no failure."""
+    cases = []
+    for sparse, stretch, seed in ((False, 0.5, 5), (True, 0.5, 6), (False, 50.0, 7), (False, 1e200, 8)):
+        model = example_model("kinds", sparse=sparse)
+        cases.append(_contribution(model, example_billboard(model, stretch=stretch), seed))
+    return cases
+
+
+def beliefs() -> Cases:
+    """What a device believes of its own user, and does: ``steps`` are ``[state, action, reward, following]`` one after
+    another, each with the action chosen before it and the belief after it. ``hostile`` laws are none: a device goes on."""
+    cases: Cases = []
+    for sparse, hostile in ((False, False), (True, False), (False, True)):
+        model = example_model("kinds", sparse=sparse)
+        if hostile:
+            model = dataclasses.replace(
+                model, transition_features=-model.transition_features, reward_features=9 * model.reward_features
+            )
+        board = example_billboard(model)
+        draw, known, steps = np.random.default_rng(31), model.rules.form.belief(model, board), []
+        state = 1
+        for step in range(model.horizon):
+            action = known.act(step, state)
+            reward, following = float(draw.integers(0, 5)) / 4, int(draw.integers(0, model.states))
+            known.observe(state, action, reward, following)
+            steps.append({"seen": [state, action, reward, following], "belief": _plain(known.probabilities)})
+            state = following
+        cases.append({"model": model.to_json(), "billboard": board.to_json(), "steps": steps})
+    return cases
+
+
 def shuffling() -> Cases:
     """Messages of the shuffle model, counted; who has which place and how many coins; what a batch says."""
     rules = example_model("regressions", shuffle=True).rules.shuffle
@@ -309,7 +374,7 @@ def promise() -> Cases:
     """What reports reveal at most: ε of so many under a model's rules at δ, with what discrete noise on their grid takes of
     it; and of noise at total variation ``distance`` from a Gaussian mechanism of strength μ."""
     cases: Cases = []
-    for form in ("regressions", "counts", *SCORES):
+    for form in ("regressions", "counts", *SCORES, "kinds"):
         model = example_model(form)
         content = model.to_json()
         cases += [
@@ -428,8 +493,8 @@ def acting() -> Cases:
 FILES: dict[str, Callable[[], Cases]] = {
     function.__name__: function
     for function in (
-        arrays, clipping, grid, trajectory, regressions, counts, score, score_start, score_residual, shuffling,
-        promise, budget, discrete_gaussian, acting,
+        arrays, clipping, grid, trajectory, regressions, counts, score, score_start, score_residual, kinds, beliefs,
+        shuffling, promise, budget, discrete_gaussian, acting,
     )
 }  # fmt: skip
 
@@ -462,7 +527,8 @@ def _words(values: list[Any]) -> list[Any]:
 
 def content_of(name: str) -> dict[str, Any]:
     """What a file holds."""
-    return {"about": (FILES[name].__doc__ or "").strip(), "cases": FILES[name]()}
+    # Python 3.13 takes the indentation out of docstrings; the files must not depend on who writes them.
+    return {"about": inspect.cleandoc(FILES[name].__doc__ or ""), "cases": FILES[name]()}
 
 
 def text_of(name: str) -> str:

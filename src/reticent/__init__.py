@@ -22,8 +22,9 @@ if TYPE_CHECKING:
     from reticent.experiments.saved import Saved, load, save
     from reticent.service.embedded import DeployedAgent
     from reticent.simulation.simulate import Curves, simulate
-    from reticent.worlds import make_world
-    from reticent.worlds.blend import blend
+    from reticent.worlds import fit, make_world
+    from reticent.worlds.from_gymnasium import from_gymnasium
+    from reticent.worlds.models.blend import blend
 
 __version__ = "0.2.0"
 
@@ -40,7 +41,9 @@ _HOMES = {
     "PlayResult": "reticent.experiments.play",
     "RunResult": "reticent.experiments.result",
     "Saved": "reticent.experiments.saved",
-    "blend": "reticent.worlds.blend",
+    "blend": "reticent.worlds.models.blend",
+    "fit": "reticent.worlds",
+    "from_gymnasium": "reticent.worlds.from_gymnasium",
     "load": "reticent.experiments.saved",
     "make_agent": "reticent.agents",
     "make_world": "reticent.worlds",
@@ -62,6 +65,8 @@ __all__ = [
     "agents",
     "audit",
     "blend",
+    "fit",
+    "from_gymnasium",
     "load",
     "make_agent",
     "make_world",

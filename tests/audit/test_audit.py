@@ -11,9 +11,9 @@ import pytest
 from reticent.agents.linear_mixture.privacy_plan import PrivateOptions
 from reticent.agents.linear_mixture.private_linopt import make_private
 from reticent.audit import Evidence, Scores, Subject, audit, lower_bounds, play_releases, worst_pair
-from reticent.audit.picture import draw_audit
 from reticent.errors import InvalidInput, UnknownName
 from reticent.reports.audit_page import audit_html
+from reticent.reports.plots.audit import draw_audit
 from reticent.simulation.rollout import rollout
 from reticent.worlds import make_world
 

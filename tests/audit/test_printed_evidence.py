@@ -14,11 +14,11 @@ import pytest
 from reticent.agents import make_agent
 from reticent.audit import Attack, Audit, Bound, Evidence, Scores
 from reticent.audit.degenerate_noise import degenerate_noise_evidence
-from reticent.audit.picture import audit_figure
 from reticent.cli.audit import print_audit, write
 from reticent.privacy.degenerate_noise import DegenerateCount
 from reticent.privacy.guarantee import Guarantee
 from reticent.reports.audit_page import audit_html
+from reticent.reports.plots.audit import audit_figure
 from reticent.worlds import make_world
 
 

@@ -9,6 +9,7 @@ import numpy as np
 import polars as pl
 import pytest
 
+from reticent.agents import make_agent
 from reticent.worlds import load_model
 
 
@@ -72,6 +73,15 @@ def test_the_text_says_what_it_rests_on(reticent, log, tmp_path):
     assert str(tmp_path / "m.npz") in text
 
 
+def test_no_candidates_are_the_table_of_the_log_itself(reticent, log, tmp_path):
+    out = tmp_path / "m.npz"
+    code, _, _ = reticent("fit", log, "--horizon", 5, "--candidates", "none", "-o", out, *COLUMNS)
+    assert code == 0
+    model = load_model(out).model
+    assert model.d1 == 1
+    assert make_agent("private-score-vi:residual=auto", model, 1_000).residual is not None
+
+
 def test_where_the_log_comes_from_must_be_said(reticent, log, tmp_path):
     unsaid = [part for part in COLUMNS if part not in ("--origin", "public")]
     code, text, err = reticent("fit", log, "--horizon", 5, "-o", tmp_path / "m.npz", *unsaid)
@@ -94,6 +104,23 @@ def test_a_release_states_its_price(reticent, log, tmp_path):
     _, _, err = reticent("fit", log, "--horizon", 2, "--candidates", 2, "--starts", 1, "-o", out, *COLUMNS, *released)
     assert "a private release (synthetic data) of ε = 0.5, δ = 1e-06" in err
     assert load_model(out).provenance.kind == "released"
+
+
+def test_too_few_rewards_write_no_model_but_with_anyway(reticent, log, tmp_path):
+    random = np.random.default_rng(0)
+    few = pl.Series(random.random(2000) < 0.005).cast(pl.Float64) * 2 - 1
+    pl.read_csv(log).with_columns(gain=few).write_csv(log)
+    out = tmp_path / "m.npz"
+    asked = ["fit", log, "--horizon", 5, "--candidates", 2, "--starts", 1, "-o", out, *COLUMNS]
+    code, text, _ = reticent(*asked)
+    assert code == 1
+    assert "rewards for 18 pairs: too few to learn from" in text
+    assert "none written" in text
+    assert not out.exists()
+    code, text, err = reticent(*asked, "--anyway")
+    assert code == 0
+    assert "too few to learn from" in err
+    assert "too few to learn from" in load_model(out).provenance.doubt
 
 
 @pytest.mark.parametrize(

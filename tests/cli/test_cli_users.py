@@ -14,7 +14,7 @@ from scipy.stats import chi2
 from reticent.errors import InvalidInput
 from reticent.experiments.users import Crowd, MovingTruth, Truth
 from reticent.worlds import make_world
-from reticent.worlds.non_stationary import phases_of
+from reticent.worlds.transforms.non_stationary import phases_of
 from reticent_client import Client
 
 WORLD = "random-blend:states=3,actions=2,horizon=2,d=2"
@@ -149,8 +149,8 @@ def test_a_visit_lives_in_its_phase() -> None:
     moving = MovingTruth(phases)
     expected = [0, 0, 0, 1, 1, 2, 2]
     for visit, phase in enumerate(expected):
-        np.testing.assert_array_equal(moving.at(visit)._means, np.asarray(phases[phase].world.reward_means))
-    assert (moving.at(0)._means != moving.at(3)._means).any()
+        np.testing.assert_array_equal(moving.at(visit, 0)._means, np.asarray(phases[phase].world.reward_means))
+    assert (moving.at(0, 0)._means != moving.at(3, 0)._means).any()
 
 
 TURNING = "random-blend:states=4,actions=3,horizon=3,d=3"

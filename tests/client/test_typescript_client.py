@@ -36,6 +36,7 @@ AGENTS = {
     "regressions-po": f"private-linopt-po:epsilon=2,trust=local,{ROUNDS}",
     "counts": f"private-ucb-vi:epsilon=2,trust=local,{ROUNDS}",
     "score": "private-score-vi:epsilon=20,trust=local,first=0.4,growth=1",
+    "kinds": "private-kinds:epsilon=20,trust=local,first=0.4,growth=1",
 }
 USERS = 10
 
@@ -63,6 +64,7 @@ def people(count: int, prefix: str = "user", **given: Any) -> list[dict[str, Any
         "regressions-po",
         "counts",
         "score",
+        "kinds",
     ],
 )
 def test_reports_are_python_s_numbers_plus_noise_of_the_published_scale(tmp_path: Path, form: str) -> None:
@@ -123,6 +125,22 @@ def test_actions_are_those_of_the_published_policy(tmp_path: Path) -> None:
             assert visit["actions"] == [board.choose(step, state, visit["place"]) for step, state in here]
             compared += 1
         assert compared > 0
+
+
+@pytest.mark.verify
+def test_actions_follow_python_s_belief(tmp_path: Path) -> None:
+    """The device in Node acts, step by step, as Python's belief does on the same billboards and observations."""
+    with (
+        running_service(tmp_path, world=WORLD, agent=AGENTS["kinds"], episodes=USERS, rate_limit=0) as url,
+        Client(url, APP_KEY) as python,
+    ):
+        job = {"url": url, "key": APP_KEY, "store": str(tmp_path / "budget"), "options": {}}
+        users = people(USERS)
+        for user, visit in zip(users, typescript_client.visit(**job, users=users), strict=True):
+            known = python.belief(python.billboard(visit["version"]))
+            for step, (state, reward) in enumerate(zip(user["states"], user["rewards"], strict=False)):
+                assert visit["actions"][step] == known.act(step, state)
+                known.observe(state, visit["actions"][step], reward, user["states"][step + 1])
 
 
 def test_a_restored_service_gets_no_second_report(tmp_path: Path) -> None:

@@ -7,37 +7,21 @@ import json
 import logging
 import operator
 import pickle
-import re
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+from planted_leaks import refused_and_planted
 
 from reticent_wire.boundary import REFUSED, Clipped, DataEscapes, Raw, Released
 
-api = pytest.importorskip("mypy.api")
-
-ROOT = Path(__file__).parents[2]
 PLANTED = Path(__file__).with_name("planted_type_leaks.py")
 
 
 def test_mypy_refuses_every_planted_leak_and_nothing_else(tmp_path: Path) -> None:
     """With the configuration that ``make lint`` uses; one run for all."""
-    told, problems, _ = api.run(
-        [
-            "--config-file",
-            str(ROOT / "pyproject.toml"),
-            "--cache-dir",
-            str(tmp_path),
-            "--no-error-summary",
-            str(PLANTED),
-        ]
-    )
-    assert problems == ""
-    found = {int(line) for line in re.findall(rf"{PLANTED.name}:(\d+): error:", told)}
-    lines = PLANTED.read_text().splitlines()
-    wanted = {number for number, line in enumerate(lines, 1) if line.endswith("# refused")}
+    found, wanted, told = refused_and_planted(PLANTED, tmp_path)
     assert len(wanted) >= 25
     assert found == wanted, told
 
@@ -51,6 +35,7 @@ def test_mypy_refuses_every_planted_leak_and_nothing_else(tmp_path: Path) -> Non
         lambda value: "{}".format(value), lambda value: "%s" % value,  # noqa: UP031, UP032
         lambda value: value == 0.5, lambda value: value != value, lambda value: value < 1, lambda value: value >= 1,
         lambda value: value in (1, 2), lambda value: 0.5 in value, lambda value: value + 1, lambda value: 1 - value,
+        lambda value: {value: 1}, lambda value: {value}, lambda value: value in {1},
         lambda value: 1 if value else 0, lambda value: value and 1, lambda value: value[0],
     ],
 )  # fmt: skip
@@ -69,6 +54,15 @@ def test_a_list_of_them_may_be_shown(caplog: pytest.LogCaptureFixture) -> None:
     assert caplog.messages == ["states [<Raw: not shown>, <Clipped: not shown>]"]
     assert not hasattr(Raw(3), "value")
     assert Released(3).value == 3
+
+
+def test_there_is_one_way_on_from_each() -> None:
+    clipped = Raw.all_of([Raw(7.5), Raw(-1.0)]).clip(lambda values: [min(max(value, 0.0), 1.0) for value in values])
+    assert isinstance(clipped, Clipped)
+    assert clipped.on_device(list) == [1.0, 0.0]
+    both = Clipped.all_of([Clipped(1), Clipped(2)]).within(sum)
+    assert isinstance(both, Clipped)
+    assert both.release(lambda value: value + 0.5).value == 3.5
 
 
 def test_what_is_refused_is_refused_by_one_error() -> None:

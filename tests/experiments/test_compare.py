@@ -15,9 +15,9 @@ from reticent.agents import AGENTS
 from reticent.cli import app
 from reticent.errors import InvalidInput, ReticentError, UnknownName
 from reticent.experiments.compare import Comparison, compare
-from reticent.experiments.compare.field import gather, whom_to_trust
-from reticent.experiments.compare.picture import draw_gaps, draw_regret
+from reticent.experiments.compare.field import gather, trusted_parties
 from reticent.reports.comparison_page import comparison_html, rows
+from reticent.reports.plots.comparison import draw_gaps, draw_regret
 from reticent.worlds import make_world
 
 WORLD = "random-blend:states=4,actions=2,horizon=2,d=2"
@@ -36,7 +36,7 @@ def test_the_field_is_every_agent_under_every_trust_model_it_offers() -> None:
     ours = {who.trust for who in contestants if who.name == "private-linopt-vi"}
     assert ours == {"joint", "local", "shuffle"}
     for who in contestants:
-        assert who.trusted == whom_to_trust()[who.trust]
+        assert who.trusted == trusted_parties()[who.trust]
         assert who.promise.sentence()
         promises_nothing = who.trust == "none"
         assert (who.kind == "none") == promises_nothing == (who.guarantee is None)
@@ -97,7 +97,7 @@ def test_standings_are_by_regret_and_have_every_epsilon(found: Comparison) -> No
 @pytest.mark.verify
 def test_advice_is_the_least_regret_of_each_trust_model_with_its_paired_lead(found: Comparison) -> None:
     advice = {one.trust: one for one in found.advice}
-    assert list(advice) == [trust for trust in reversed(whom_to_trust()) if trust in advice]
+    assert list(advice) == [trust for trust in reversed(trusted_parties()) if trust in advice]
     free = advice["none"]
     rivals = [one for one in found.standings if one.contestant.trust == "none"]
     assert free.best is rivals[0]

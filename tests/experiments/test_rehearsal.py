@@ -20,8 +20,9 @@ from reticent.experiments.rehearsal.deployment import answer, deployment_text
 from reticent.reports.rehearsal_page import rehearsal_html, rows
 from reticent.service.config import read_settings
 from reticent.worlds import Names, blend, make_world
-from reticent.worlds.model import About
-from reticent.worlds.prior import draw_truths
+from reticent.worlds.models.model import About
+from reticent.worlds.models.prior import draw_truths
+from reticent.worlds.models.provenance import Provenance
 
 MODEL = make_world("random-blend:states=3,actions=2,horizon=2,d=2").model
 
@@ -83,6 +84,13 @@ def test_it_says_whether_learning_pays() -> None:
     found = rehearsal(outcome())
     assert rows(found)[-1] == ("one plan, no learning", "none", "0", "20", "20 – 20", "20.00%", "20.00%", "–", "–")
     assert found.to_dict()["without_learning"]["regret"]["mean"] == pytest.approx(20)
+
+
+def test_a_doubt_of_the_candidates_comes_first() -> None:
+    doubted = About(None, Provenance("public", "a log", doubt="3 rewards for 9 pairs"))
+    found = dataclasses.replace(rehearsal(outcome()), model=dataclasses.replace(MODEL, about=doubted))
+    assert answer(found).startswith("DO NOT RELY ON THIS: the candidates rest on too little (3 rewards for 9 pairs). ")
+    assert "# DO NOT RELY ON THIS" in deployment_text(found, world="w")
 
 
 def test_the_file_can_be_served_whatever_the_path(tmp_path: Path) -> None:
@@ -177,3 +185,11 @@ def test_bands_hold_what_is_measured() -> None:
         regret = found.outcomes[0].regret[:, -1]
         inside += Spread.of(regret[:-1]).holds(float(regret[-1]))
     assert inside >= 8
+
+
+def test_truths_off_the_blend_cover_wrong_candidates() -> None:
+    """A truth that is moved off every blend, by a coin for every pair: the same draw, and a rehearsal of it."""
+    asked = {"users": 60, "epsilons": (8.0,), "trusts": ("joint",), "truths": 2, "floor": False}
+    right, wrong = rehearse(MODEL, **asked), rehearse(MODEL, off=0.2, **asked)
+    assert (np.abs(right.optimal - wrong.optimal) > 1e-3).all()
+    assert np.isfinite(wrong.outcomes[0].total_regret.high)

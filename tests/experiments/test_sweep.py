@@ -21,9 +21,9 @@ from reticent.experiments.run import run
 from reticent.experiments.sweep import storage, work
 from reticent.experiments.sweep.cells import Cell, cells_of, chunks, full_world, short_world
 from reticent.experiments.sweep.grid import Grid, grid_of, read_grid
-from reticent.experiments.sweep.picture import draw_sweep, horizontal_axis
 from reticent.experiments.sweep.summary import CountedTwice, settings_of
 from reticent.experiments.sweep.sweep import run_sweep
+from reticent.reports.plots.sweep import draw_sweep, horizontal_axis
 
 TINY = "random-blend:states=3,actions=2,horizon=2,d=2"
 GRID = {

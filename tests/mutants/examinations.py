@@ -49,6 +49,18 @@ def tiny_world() -> World:
     return make_world("random-blend:states=3,actions=2,horizon=2,d1=2,d2=3,per_step=true")
 
 
+@functools.cache
+def tiny_kinds() -> World:
+    """As tiny, with candidates that are laws of kinds."""
+    return make_world("random-blend:states=3,actions=2,horizon=2,d=2")
+
+
+def agent_of(name: str, users: int, **options: Any) -> Any:
+    """An agent by name in the tiny world that suits it."""
+    world = tiny_kinds() if name == "private-kinds" else tiny_world()
+    return make_agent(name, world.model, users, **options)
+
+
 def subject(episodes: int = 4, **options: Any) -> Subject:
     return Subject(private.make_private(tiny_world().model, episodes, "value-iteration", PrivateOptions(**options)))
 
@@ -68,7 +80,7 @@ def bounded(name: str, users: int = 4, random: int = 4, **options: Any) -> Exami
     """The worst pair that can be found, held to the promise and to the declared sensitivities. No run, so it is quick."""
 
     def examine() -> list[str]:
-        one = Subject(make_agent(name, tiny_world().model, users, **options))
+        one = Subject(agent_of(name, users, **options))
         # A broken clip lets anything through; that is a finding and no reason to stop.
         with np.errstate(all="ignore"):
             pairs = [*one.neighbours.worst_cases(random, 0), *one.neighbours.random_pairs(random, 0)]
@@ -94,7 +106,7 @@ def replayed_users(name: str, users: int = 2, **options: Any) -> Examination:
     """Replay of any agent; the first user changes, from one end of what the code lets through to nothing at all."""
 
     def examine() -> list[str]:
-        one = Subject(make_agent(name, tiny_world().model, users, **options))
+        one = Subject(agent_of(name, users, **options))
         hooks = one.neighbours
         far = next(pair.canary for pair in hooks.worst_cases(1, 0) if pair.origin == "hostile: length 1000")
         same = 0.3 * hooks.worst_cases(1, 0)[1].canary
@@ -108,7 +120,7 @@ def law_of(name: str, users: int = 4, **options: Any) -> Examination:
     """The law of the simulated noise of any agent."""
 
     def examine() -> list[str]:
-        return check_noise(Subject(make_agent(name, tiny_world().model, users, **options)))
+        return check_noise(Subject(agent_of(name, users, **options)))
 
     return _named(examine, "distribution", {"agent": name, **options})
 
@@ -141,7 +153,7 @@ def attacked(name: str, trials: int, users: int = 4, **options: Any) -> Examinat
     """The releases adversary against any agent, with the worst pair, at the audit's default confidence."""
 
     def examine() -> list[str]:
-        one = Subject(make_agent(name, tiny_world().model, users, **options))
+        one = Subject(agent_of(name, users, **options))
         pair, _ = worst_pair(one, random=4, gradient=False)
         scores = play_releases(one, pair, trials, seed=3)
         bound = lower_bounds(scores.without, scores.present, one.guarantee.delta, 0.999).lower_bound
@@ -155,7 +167,7 @@ def searched(name: str = "private-linopt-vi", trials: int = 100_000, users: int 
     """Noise that is missing or repeated, however rarely, in what the audit's adversary sees of so many runs."""
 
     def examine() -> list[str]:
-        audited = Subject(make_agent(name, tiny_world().model, users, **options))
+        audited = Subject(agent_of(name, users, **options))
         hooks = audit_hooks(audited.agent)
         if isinstance(hooks, OwnReleases):
             scores = hooks.play(hooks.canaries(tiny_world(), 0)[0][1], trials, 3)

@@ -51,7 +51,7 @@ def _admit(service: Deployment, user: int, visit: int = 0) -> Opened:
 def _open_sum(service: Deployment) -> np.ndarray:
     with service.store.read() as tx:
         row = records.round_of(tx, int(records.deployment(tx).open_round))
-    return service.context.total(row.number, row.total)
+    return service.context.total(row.number, row.total)._value
 
 
 def arrivals() -> Examination:

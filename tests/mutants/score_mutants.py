@@ -14,7 +14,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from mutants import MOVED, QUICK, Patch, mutant
-from reticent.agents.score import calibration, options, unit_ball
+from reticent.agents.score import calibration, options, posterior_update, unit_ball
 from reticent.agents.score.learner import ScoreLearner
 from reticent.agents.score.unit_ball import UnitBall
 from reticent.privacy import noise
@@ -34,6 +34,7 @@ NOISE, COINS = ex.law_of(NAME, **ROUNDS), ex.law_of(NAME, trust="shuffle", **ROU
 SHUFFLED = ex.bounded(NAME, random=40, trust="shuffle", **ROUNDS)
 OUTSIDE = ex.attacked(NAME, 100_000, **ROUNDS)
 
+MEMORIES = "memories are not a function"
 MU, PLANS, RELEASES = "this pair has mu", "plans are not a function", "releases are not a function"
 
 QUICK |= {
@@ -47,6 +48,25 @@ QUICK |= {
     "half-of-the-coins",
     "coarse-rounding-unaccounted",
 }
+
+
+# -- what is published beside the plan ------------------------------------------------------------------------------------
+
+
+@mutant("flagship: what is published of the agent's memory has the raw sum of the round in it", REPLAYED, MEMORIES)
+def memory_with_the_raw_sum(patch: Patch) -> None:
+    close, memory, raw = ScoreLearner.close, ScoreLearner.public_memory, []
+
+    def closing(self: ScoreLearner, state: Any, plan: Any, users: Any, drawn: Any = None) -> Any:
+        raw[:] = [jnp.abs(state.aggregate.open).sum()]
+        return close(self, state, plan, users, drawn)
+
+    def remembered(self: ScoreLearner, state: Any) -> Any:
+        found = memory(self, state)
+        return found._replace(alarms=found.alarms + sum(raw))
+
+    patch.setattr(ScoreLearner, "close", closing)
+    patch.setattr(ScoreLearner, "public_memory", remembered)
 
 
 # -- the clip -----------------------------------------------------------------------------------------------------------
@@ -244,23 +264,23 @@ def posterior_of_the_exact_sum(patch: Patch) -> None:
 
 @mutant("flagship: the clip's offset is measured on the round's users, not on replicas", REPLAYED, PLANS)
 def replicas_of_real_users(patch: Patch) -> None:
-    real = ScoreLearner._clip_effect
+    real = posterior_update.clip_effect_of
 
     def effect(self: ScoreLearner, state: Any, plan: Any) -> Any:
         return real(self, state, plan)._replace(offset=plan.extension.reference.radius * state.aggregate.open[0])
 
-    patch.setattr(ScoreLearner, "_clip_effect", effect)
+    patch.setattr(posterior_update, "clip_effect_of", effect)
 
 
 @mutant("flagship: the replicas' random numbers are seeded by the raw sum", REPLAYED, PLANS)
 def replicas_seeded_by_data(patch: Patch) -> None:
-    real = ScoreLearner._clip_effect
+    real = posterior_update.clip_effect_of
 
     def effect(self: ScoreLearner, state: Any, plan: Any) -> Any:
         moved = int(np.abs(np.asarray(state.aggregate.open)).sum() * 1e6) % 1000
         return real(self, state._replace(rounds=state.rounds + moved), plan)
 
-    patch.setattr(ScoreLearner, "_clip_effect", effect)
+    patch.setattr(posterior_update, "clip_effect_of", effect)
 
 
 @mutant("flagship: how many vectors were clipped is logged, to tune the radius", REPLAYED, "log line depends")

@@ -14,7 +14,7 @@ import jax.numpy as jnp
 import score_mutants
 
 from mutants import MOVED, QUICK, Patch, mutant
-from reticent.agents.score import learner
+from reticent.agents.score import posterior_update
 from reticent.agents.score.learner import ScoreLearner
 from reticent.agents.score.unit_ball import UnitBall
 from reticent.privacy.clipping import clip_norm
@@ -105,7 +105,7 @@ def residual_radius_from_users(patch: Patch) -> None:
 
 @mutant("residuals: visits are counted exactly, since counts are no secret", REPLAYED, PLANS)
 def exact_visits(patch: Patch) -> None:
-    close, real, kept = ScoreLearner.close, learner.release_of, {}
+    close, real, kept = ScoreLearner.close, posterior_update.release_of, {}
 
     def closing(self: ScoreLearner, state: Any, *rest: Any) -> Any:
         kept["raw"] = state.aggregate.open[0]
@@ -118,4 +118,4 @@ def exact_visits(patch: Patch) -> None:
         return real(agent, block, plan, own, users)._replace(counts=exact, count_noise=jnp.zeros(()))
 
     patch.setattr(ScoreLearner, "close", closing)
-    patch.setattr(learner, "release_of", released)
+    patch.setattr(posterior_update, "release_of", released)

@@ -38,9 +38,9 @@ from reticent.simulation import engine, micro_study
 from reticent.simulation.rollout import episode_uniforms, rollout, streams
 from reticent.simulation.simulate import simulate
 from reticent.worlds import Episode, World, make_world
-from reticent.worlds.prior import draw_truths
+from reticent.worlds.models.prior import draw_truths
 from reticent.worlds.records import fit
-from reticent.worlds.unknown_start import with_unknown_start
+from reticent.worlds.transforms.unknown_start import with_unknown_start
 from reticent.worlds.world import world_from_parameters
 
 FLAGSHIP = "private-score-vi:epsilon=8,first=0.1,growth=1.5"
@@ -299,7 +299,7 @@ def own_round() -> Examination:
         for number, _, plan in _learned(agent, world, 5):
             if float(plan.extension.reference.radius) != radii[number]:
                 found.append(f"round {number} has the radius of another round")
-        keys = [tuple(np.asarray(jax.random.key_data(agent._public_key(number))).tolist()) for number in range(8)]
+        keys = [tuple(np.asarray(jax.random.key_data(agent.public_key(number))).tolist()) for number in range(8)]
         if len(set(keys)) < 8:
             found.append("two rounds have the same replicas")
         drawn = [

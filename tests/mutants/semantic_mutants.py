@@ -18,7 +18,7 @@ import numpy as np
 import semantic_examinations as meaning
 
 from mutants import QUICK, Patch, mutant
-from reticent.agents.score import learner, options, posterior
+from reticent.agents.score import options, planning, posterior
 from reticent.agents.score.dynamic_programming import Backward, Moments
 from reticent.agents.score.learner import ScoreLearner
 from reticent.cli import rehearse as rehearse_command
@@ -128,7 +128,7 @@ def control_group_counted_by_raw_data(patch: Patch) -> None:
 
 @mutant("flagship: the bonus has the wrong sign", meaning.hopeful(), "below the greedy one")
 def bonus_of_the_wrong_sign(patch: Patch) -> None:
-    real = learner.plan_backward
+    real = planning.plan_backward
 
     def backward(model: Any, estimate: Any, doubt: Any, *rest: Any) -> Backward:
         found = real(model, estimate, doubt, *rest)
@@ -137,7 +137,7 @@ def bonus_of_the_wrong_sign(patch: Patch) -> None:
         plain = real(model, estimate, None, *rest)
         return found._replace(values=2 * plain.values - found.values)
 
-    patch.setattr(learner, "plan_backward", backward)
+    patch.setattr(planning, "plan_backward", backward)
 
 
 @mutant("flagship: the moments of explorers are weighed by the share of the others", meaning.moments_simulated(),

@@ -62,8 +62,8 @@ def group_validated_as_one_body(patch: Patch) -> None:
 def state_out_of_range_refused(patch: Patch) -> None:
     real = Actions.decide
 
-    def decide(self: Actions, pinned: Any, step: int, state: int) -> Any:
-        if not 0 <= state < self.context.configuration.published.states:
+    def decide(self: Actions, pinned: Any, step: int, state: Any) -> Any:
+        if not 0 <= state._value < self.context.configuration.published.states:  # past the typed boundary
             raise InvalidInput("state", "out of range", "a state", "correct the request")
         return real(self, pinned, step, state)
 
@@ -189,7 +189,7 @@ def canary_with_the_users_sum(patch: Patch) -> None:
 
     def releasing(self: Releases, number: int) -> None:
         with self.context.store.read() as tx:
-            rounds.append(self.context.closed_total(number, records.round_of(tx, number).total))
+            rounds.append(self.context.closed_total(number, records.round_of(tx, number).total)._value)
         release(self, number)
 
     first = Mechanism.first_sum

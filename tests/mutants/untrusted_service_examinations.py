@@ -19,7 +19,7 @@ from examinations import Examination, _named
 from make_vectors import example_billboard, example_model
 from scripted_service import Sent, admitting, serving
 
-from reticent_client import Billboard, Budget, Client, Episode, ReticentError, discrete_gaussian
+from reticent_client import Billboard, Budget, Client, Episode, ReticentError, Ticket, discrete_gaussian
 from reticent_client.messages import form_messages
 from reticent_wire.promise import epsilon_of, report_epsilon, require_promise
 
@@ -72,6 +72,20 @@ def restored() -> list[str]:
                 _played(client)
         reports = [one for one in sent if one.kind == "report"]
         return ["a restored service gets a second report"] if len(reports) != 1 else []
+
+
+@_device("tickets")
+def ticketed() -> list[str]:
+    """A service that forgets gives a backend two tickets for one user."""
+    with serving(admitting(COUNTS)) as (url, sent), Client(url, "key", budget=Budget.in_memory()) as client:
+        for ticket in client.admit(["ann", "ann"]):
+            assert isinstance(ticket, Ticket)
+            with client.begin(ticket) as episode:
+                for step in range(3):
+                    episode.act(STATES[step])
+                    episode.observe(0.5, STATES[step + 1])
+        reports = [one for one in sent if one.kind == "report"]
+        return ["a second ticket brings a second report"] if len(reports) != 1 else []
 
 
 @_device("crash")

@@ -36,6 +36,17 @@ def default_budget_of_the_process(patch: Patch) -> None:
     patch.setattr(Budget, "default", lambda **rules: real(**{**rules, "scope": secrets.token_hex(4)}))
 
 
+@mutant("an episode of a ticket is charged to a budget of its own", examined.ticketed, "second report")
+def ticket_with_a_budget_of_its_own(patch: Patch) -> None:
+    real = client.Client.begin
+
+    def begin(self: Any, ticket: Any) -> Any:
+        self.__dict__["budget"] = Budget.in_memory()
+        return real(self, ticket)
+
+    patch.setattr(client.Client, "begin", begin)
+
+
 @mutant("a report is charged to the budget after it was sent", examined.crashed, "before its charge")
 def charged_after_sending(patch: Patch) -> None:
     due: list[tuple[Any, ...]] = []

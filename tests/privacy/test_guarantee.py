@@ -17,7 +17,7 @@ from reticent.privacy.guarantee import Guarantee, check_promise, guarantee_of, n
 from reticent.privacy.ledger import CounterShare, Ledger
 from reticent.privacy.participation import ONCE, Participation
 from reticent.privacy.trust import JOINT
-from reticent.worlds.provenance import Provenance
+from reticent.worlds.models.provenance import Provenance
 
 
 def promise(account: Account = GAUSSIAN, spare: float = 2.0, **changes: Any) -> Guarantee:

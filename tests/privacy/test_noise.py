@@ -228,6 +228,14 @@ def test_discretization_is_negligible_at_the_default_grid() -> None:
     assert discretization_delta(10**30, 0.0, MINIMUM_BITS) == 2.0
 
 
+def test_an_epsilon_whose_exponential_overflows_is_answered() -> None:
+    """Simulations, whose noise is continuous, use ε = 1000 for next to no noise; a deployment's is refused by name."""
+    assert discretization_delta(0, 1000.0) == 0.0
+    assert delta_for_gaussian(1e-5, 1000.0, 0) == 1e-5
+    with pytest.raises(InvalidInput, match="epsilon"):
+        delta_for_gaussian(1e-5, 1000.0, 100)
+
+
 def test_noise_is_below_the_integers_that_are_exact(monkeypatch: pytest.MonkeyPatch) -> None:
     assert abs(SecureNoise().draw(1e-3).values) < 0.1
     assert not noise_module._discrete_gaussian(1e-3, 20).any()  # so narrow a law is 0 but for a chance of e^-500000

@@ -13,9 +13,9 @@ from reticent.privacy.guarantee import guarantee_of
 from reticent.privacy.noise import SecureNoise
 from reticent.service.embedded import DeployedAgent
 from reticent.worlds import load_model, save_model
-from reticent.worlds.model import About, Model
-from reticent.worlds.names import Names
-from reticent.worlds.provenance import Provenance
+from reticent.worlds.models.model import About, Model
+from reticent.worlds.models.names import Names
+from reticent.worlds.models.provenance import Provenance
 from reticent.worlds.registry import make_world
 
 MODEL = make_world("random-blend:states=3,actions=2,horizon=2,d=2").model

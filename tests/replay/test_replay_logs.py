@@ -8,7 +8,9 @@ import polars as pl
 import pytest
 
 from reticent.errors import InvalidInput
-from reticent.replay.logs import RandomisedUsers, replayable
+from reticent.replay.before_launch import _best_fixed
+from reticent.replay.logs import RandomisedUsers, replayable, require_enough
+from reticent.worlds import make_world
 from reticent.worlds.people.recorded import RecordedUsers
 from reticent.worlds.records import Columns, read_log
 
@@ -74,3 +76,45 @@ def test_accepted_episodes_are_distributed_as_the_policys_own() -> None:
     assert abs(mean - 0.5) < 5 * error  # a false alarm in 10^6; matching without coins would give 0.68
     assert abs(users.rewards[users.actions[:, 0] == 0].mean() - 0.68) < 5 * error
     assert abs(kept.mean() - 0.2) < 5 * 0.4 / np.sqrt(count)
+
+
+def arms(users: int, actions: int, rate: float, seed: int = 0) -> RandomisedUsers:
+    """One state, actions drawn evenly, and rewards that do not depend on them."""
+    random = np.random.default_rng(seed)
+    shape = (users, 1)
+    return RandomisedUsers(
+        np.zeros((users, 2), np.int64), random.integers(actions, size=shape), (random.random(shape) < rate) * 1.0,
+        np.full(shape, 1 / actions), np.zeros(shape, bool), actions, "drawn",
+    )  # fmt: skip
+
+
+def test_how_many_will_be_met_is_known_before() -> None:
+    assert arms(10_000, 80, 0.004).expected_met == pytest.approx(125)
+    log = read_log(table(3, 3).filter((pl.col("user") > 0) | (pl.col("step") == 0)), columns=Columns(probability="p"),
+                   leaves_before=3)  # fmt: skip
+    users = replayable(log, 3)
+    assert isinstance(users, RandomisedUsers)
+    assert users.expected_met == pytest.approx(0.25 + 2 * 0.25**3)  # who left after one moment needs one match
+
+
+def test_too_few_met_are_refused_with_the_number_needed() -> None:
+    few = arms(10_000, 80, 0.004)
+    with pytest.raises(InvalidInput, match=r"about 125 of 10,000, but must be at least [\d,]+, .*give [\d,]+ records"):
+        require_enough(few, few.rewards.sum(axis=1), "the log")
+    many = arms(10_000, 3, 0.3)
+    require_enough(many, many.rewards.sum(axis=1), "the log")
+
+
+def test_the_best_of_many_noisy_arms_is_not_overstated() -> None:
+    """Eighty equal arms: the largest of 80 estimates is about three standard errors too high, half against half is not."""
+    model = make_world("random-blend:states=2,actions=80,horizon=1,d=2").model
+    found, naive = [], []
+    for seed in range(12):
+        users = arms(4_000, 80, 0.1, seed)
+        row = _best_fixed(users, model, np.random.default_rng(seed))
+        assert row.value is not None
+        found.append(row.value)
+        naive.append(max(users.value(np.full((1, 1), action)).value for action in range(80)))
+    error = np.std(found, ddof=1) / np.sqrt(len(found))
+    assert abs(np.mean(found) - 0.1) < 5 * error  # Student's t of 11 degrees: a false alarm in 2 500
+    assert np.mean(naive) > 0.18

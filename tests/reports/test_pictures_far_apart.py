@@ -11,7 +11,8 @@ import pytest
 from matplotlib.text import Text
 
 import reticent
-from reticent.reports.plots import HEIGHT, WIDTH, _far_apart, _label, _regret_panel, label_ends
+from reticent.reports.plots.run import _far_apart, _label, _regret_panel
+from reticent.reports.plots.style import HEIGHT, WIDTH, label_ends
 
 
 def heights(axes, ends) -> list[tuple[float, float]]:

@@ -88,7 +88,7 @@ def shown(service: Deployment) -> tuple[dict[str, Any], list[dict[str, Any]]]:
 
 def total(service: Deployment, number: int) -> np.ndarray:
     with service.store.read() as tx:
-        return service.context.total(number, records.round_of(tx, number).total)
+        return service.context.total(number, records.round_of(tx, number).total)._value
 
 
 def test_restored_after_later_releases_the_store_is_that_of_the_last_publication(tmp_path: Path, database: str) -> None:
@@ -135,7 +135,7 @@ def test_restored_over_a_live_store_no_sum_that_was_not_released_is_kept(
         unreleased = records.unreleased(tx)
     assert sorted(row.number for row in unreleased) == ([1, 2] if copy == "a backup" else [1])
     for row in unreleased:
-        assert not service.context.total(row.number, row.total).any()
+        assert not service.context.total(row.number, row.total)._value.any()
 
 
 def test_who_came_before_the_backup_is_remembered_though_the_sum_is_lost(tmp_path: Path, database: str) -> None:

@@ -123,7 +123,7 @@ def test_an_app_is_told_the_same_whether_she_was_erased_or_not(
         where.mkdir()
         url = database if database.startswith("postgresql") else f"sqlite:///{where / 'service.db'}"
         now = [1e9]
-        service = begin(where, url, now=lambda now=now: now[0])
+        service = begin(where, url, now=lambda now=now: now[0], steady=lambda now=now: now[0])
         opened = [service.admit(f"user {user}", f"{user:032x}") for user in range(3)]
         if before == "counted":
             service.submit_trajectory(opened[1].token, opened[1].episode, **episode(1))
@@ -140,7 +140,7 @@ def test_an_app_is_told_the_same_whether_she_was_erased_or_not(
             file = copied(service, where / "copy")
             lose(service)
             put_back(where, url, file)
-            service = begin(where, url, now=lambda now=now: now[0])
+            service = begin(where, url, now=lambda now=now: now[0], steady=lambda now=now: now[0])
         told.append(answers_of(service, opened[1], "user 1", 1))
         tables.METADATA.drop_all(service.store.engine)
     assert told[0] == told[1]

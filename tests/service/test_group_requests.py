@@ -59,7 +59,7 @@ def sums(client: TestClient) -> dict[int, np.ndarray]:
     service = service_of(client)
     with service.store.read() as tx:
         rows = records.unreleased(tx)
-    return {row.number: service.context.total(row.number, row.total) for row in rows}
+    return {row.number: service.context.total(row.number, row.total)._value for row in rows}
 
 
 def played(opened: list[dict[str, Any]]) -> list[dict[str, Any]]:

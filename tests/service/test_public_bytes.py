@@ -21,13 +21,13 @@ from fastapi.testclient import TestClient
 from serving import ADMIN, APP, settings
 
 from reticent.service.http.app import create_app
-from reticent.service.http.public_routes import _events
+from reticent.service.http.event_streams import EventStreams
 from reticent_wire import arrays
 
 READ = (
     "/v1/billboard", "/v1/billboards/0", "/v1/model", "/v1/names", "/v1/round",
     "/v1/status", "/v1/ledger", "/v1/health", "/v1/health/live", "/v1/health/ready", "/v1/diagnostics",
-    "/v1/diagnostics/0", "/metrics", "/openapi.json", "/v1/transparency", "/dashboard", "/dashboard/dashboard.js",
+    "/v1/diagnostics/0", "/metrics", "/openapi.json", "/v1/transparency", "/", "/dashboard", "/dashboard/dashboard.js",
 )  # fmt: skip
 """An address of every public route; the stream of events is read apart."""
 
@@ -36,7 +36,7 @@ FIELDS: dict[str, set[str]] = {
     "/v1/status": {
         "version", "served_version", "admitted", "episodes", "rounds", "releases", "round_ends", "open_round",
         "lost_rounds", "restores", "recorded",
-        "canaries", "learning", "halted", "fallback", "control_share", "control_version",
+        "canaries", "learning", "halted", "fallback", "control_share", "control_version", "device_acts",
         "finished", "trust", "agent", "world", "method", "counter", "contributions", "pan_private", "epsilon", "delta",
         "epsilon_spent", "promise", "not_covered",
     },
@@ -71,7 +71,8 @@ METRICS = {
 def client(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[TestClient]:
     agent = AGENT if request.param == "joint" else f"{AGENT},trust=local"
     with TestClient(create_app(settings(tmp_path, agent=agent), begin=True)) as opened:
-        opened.app.state.deployment.context.now = lambda: 1_000_000.0  # type: ignore[attr-defined]
+        context = opened.app.state.deployment.context  # type: ignore[attr-defined]
+        context.now = context.expiry_time = lambda: 1_000_000.0
         yield opened
 
 
@@ -84,7 +85,7 @@ def everything(client: TestClient) -> dict[str, Any]:
         answers[path] = (answer.status_code, sorted(answer.headers.items()), answer.content)
 
     async def first() -> str:
-        stream = _events(client.app.state.deployment, "a world")  # type: ignore[attr-defined]
+        stream = EventStreams(client.app.state.deployment, "a world", 8).follow("a reader")  # type: ignore[attr-defined]
         try:
             return await anext(stream)
         finally:
@@ -132,11 +133,11 @@ def act_and_leave(client: TestClient, opened: dict[str, Any], seed: int) -> None
 
 def come_too_late(client: TestClient, opened: dict[str, Any], seed: int) -> None:
     deployment = client.app.state.deployment  # type: ignore[attr-defined]
-    stands, deployment.context.now = deployment.context.now, lambda: 1e12
+    stands, deployment.context.expiry_time = deployment.context.expiry_time, lambda: 1e12
     path, content = body(client, opened, seed)
     assert client.post(path, json=content, headers=APP).status_code == 410
     assert deployment.expire() >= 1
-    deployment.context.now = stands
+    deployment.context.expiry_time = stands
 
 
 def be_erased(client: TestClient, opened: dict[str, Any], seed: int) -> None:

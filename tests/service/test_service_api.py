@@ -125,18 +125,19 @@ def test_the_stream_tells_the_status_at_once(tmp_path: Path) -> None:
     import asyncio
 
     from reticent.service.http.app import make_deployment
-    from reticent.service.http.public_routes import _events
+    from reticent.service.http.event_streams import EventStreams
 
     deployment = make_deployment(settings(tmp_path), begin=True)
 
     async def first() -> str:
-        stream = _events(deployment, None)
+        stream = EventStreams(deployment, None, 8).follow("a reader")
         try:
             return await anext(stream)
         finally:
             await stream.aclose()
 
     told = asyncio.run(first())
+    deployment.store.close()
     assert told.startswith("event: status\nid: 0\ndata: {")
     assert json.loads(told.partition("\ndata: ")[2])["admitted"] == 0
 

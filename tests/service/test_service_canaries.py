@@ -39,6 +39,21 @@ def play(service: Deployment, users: int = 28) -> dict[str, Any]:
     return found
 
 
+def test_canaries_are_beside_the_k_users_and_take_no_place_of_theirs(tmp_path: Path) -> None:
+    """All K users are learned from, and rounds end where they would without canaries."""
+    seen = []
+    for count in (0, 3):
+        where = tmp_path / str(count)
+        where.mkdir()
+        service = watched(where, episodes=8, canaries=count)
+        opened = [service.admit(f"user {user}") for user in range(8)]
+        assert all(one.learning for one in opened)
+        assert service.admit("one too many").reason == "horizon-used-up"
+        status = public_views.status(service)
+        seen.append([(one.round, one.place) for one in opened] + [status["round_ends"], status["admitted"]])
+    assert seen[0] == seen[1]
+
+
 @pytest.mark.verify
 @pytest.mark.parametrize("pan_private", [False, True])
 def test_a_kept_promise_raises_no_alarm(database: str, pan_private: bool) -> None:

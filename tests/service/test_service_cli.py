@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import json
+import socket
 from pathlib import Path
 
 import pytest
@@ -12,6 +13,7 @@ from typer.testing import CliRunner
 
 from reticent.cli import app
 from reticent.errors import InvalidInput
+from reticent.service.http.sockets import require_free
 
 
 @pytest.fixture
@@ -56,3 +58,25 @@ def test_a_deployment_is_begun_once_and_says_what_to_keep(config: Path) -> None:
     assert Path(begun["witness"]).exists()
     again = CliRunner().invoke(app, ["init", "--config", str(config), "--json", "--dev"])
     assert "this deployment was begun" in str(again.exception)
+
+
+def test_a_port_that_is_taken_and_an_address_that_is_not_ours_are_named_before_anything_is_begun(config: Path) -> None:
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        port = taken.getsockname()[1]
+        done = CliRunner().invoke(app, ["serve", "--config", str(config), "--dev", "--init", "--port", str(port)])
+        assert isinstance(done.exception, InvalidInput)
+        assert f"port is {port}, but must be free on 127.0.0.1" in str(done.exception)
+    with pytest.raises(InvalidInput, match=r"host is 203\.0\.113\.9, but must be an address of this machine"):
+        require_free("203.0.113.9", 8400)
+
+
+def test_a_store_that_cannot_be_made_or_written_is_named_with_its_remedy(tmp_path: Path) -> None:
+    missing = tmp_path / "missing" / "service.db"
+    place = tmp_path / "deployment.yaml"
+    place.write_text(json.dumps({"world": WORLD, "agent": AGENT, "episodes": 12, "database": f"sqlite:///{missing}"}))
+    done = CliRunner().invoke(app, ["init", "--config", str(place), "--dev"])
+    assert isinstance(done.exception, InvalidInput)
+    assert "database is unusable (unable to open database file)" in str(done.exception)
+    assert "permissions" in str(done.exception)

@@ -157,7 +157,7 @@ def test_nobody_gets_the_token_of_somebody_elses_episode(tmp_path: Path) -> None
 
 def test_expired_episodes_cost_nothing_and_are_refused(tmp_path: Path) -> None:
     now = [1000.0]
-    service = deployment(tmp_path, ticket_lifetime=60.0, now=lambda: now[0])
+    service = deployment(tmp_path, ticket_lifetime=60.0, now=lambda: now[0], steady=lambda: now[0])
     opened, prompt = service.admit("slow"), service.admit("prompt")
     service.submit_trajectory(prompt.token, prompt.episode, **episode(1))
     before = open_sum(service)

@@ -24,8 +24,10 @@ from reticent.service.processes.micro_batching import MicroBatcher
 from reticent.service.rounds.admit import Opened
 from reticent.service.rounds.deployment import Deployment
 from reticent.service.rounds.refusals import Refusal
+from reticent.service.rounds.submit import Sent, Submission
 from reticent.service.store import records
 from reticent_wire import arrays
+from reticent_wire.boundary import Raw
 
 LOCAL = "private-linopt-vi:first=16,growth=1,trust=local"
 ROUNDS_OF_FOUR = "private-linopt-vi:first=4,growth=1"
@@ -173,7 +175,9 @@ def test_an_id_that_another_worker_takes_meanwhile_is_found_out(postgres: str) -
 
 def test_a_group_of_submissions_counts_each_once_and_refuses_by_member(database: str) -> None:
     now = [1000.0]
-    service = deployment(database, LOCAL, 32, inline=False, ticket_lifetime=60.0, now=lambda: now[0])
+    service = deployment(
+        database, LOCAL, 32, inline=False, ticket_lifetime=60.0, now=lambda: now[0], steady=lambda: now[0]
+    )
     late = service.admit("late")
     now[0] += 40
     opened = [service.admit(f"user {user}") for user in range(4)]
@@ -193,17 +197,21 @@ def test_a_group_of_submissions_counts_each_once_and_refuses_by_member(database:
     np.testing.assert_array_equal(open_sum(service), ones(service) * (1 + 7 + 11 + 13))
 
 
+def formed(service: Deployment, user: int, opened: Opened) -> Submission:
+    return service.submissions.trajectory(opened.token, opened.episode, Raw(Sent(**episode(user))))
+
+
 def test_a_contribution_that_cannot_be_formed_does_not_spoil_its_group(tmp_path: Path) -> None:
     service = deployment(tmp_path, inline=False)
     opened = [service.admit(f"user {user}") for user in range(3)]
-    group = [service.submissions.trajectory(one.token, one.episode, **episode(user)) for user, one in enumerate(opened)]
+    group = [formed(service, user, one) for user, one in enumerate(opened)]
     broken = group[1]._replace(token=dataclasses.replace(group[1].token, version=7))
     answers = service.submissions.count_all([group[0], broken, group[2]])
     assert isinstance(answers[1], Refusal)
     assert (answers[0], answers[1].kind, answers[2]) == (0, "not-found", 0)
     before = open_sum(service)
     assert service.submissions.count_all(group) == [0] * 3  # what was refused may be sent again; the others are retries
-    added = service.mechanism.exact_contribution(service.billboard(0), group[1].played)
+    added = service.mechanism.exact_contribution(service.billboard(0), group[1].played._value)
     np.testing.assert_array_equal(open_sum(service) - before, added)
 
 
@@ -215,9 +223,7 @@ def test_a_group_adds_what_its_members_add_one_by_one(tmp_path: Path, agent: str
         place.mkdir()
         service = deployment(place, agent, 12)
         opened = [service.admit(f"user {user}") for user in range(4)]
-        group = [
-            service.submissions.trajectory(one.token, one.episode, **episode(user)) for user, one in enumerate(opened)
-        ]
+        group = [formed(service, user, one) for user, one in enumerate(opened)]
         if together:
             assert service.submissions.count_all(group) == [0] * 4
         else:
@@ -414,7 +420,7 @@ def service_counts(service: Deployment) -> int:
     """How many of forty single reports the open round has: those that came after the rounds before it were sealed."""
     with service.store.read() as tx:
         sealed = [row for row in records.unreleased(tx) if row.state == "sealed"]
-    return 40 - sum(int(service.context.total(row.number, row.total).max()) for row in sealed)
+    return 40 - sum(int(service.context.total(row.number, row.total)._value.max()) for row in sealed)
 
 
 def test_the_short_way_and_the_frameworks_say_the_same(tmp_path: Path) -> None:

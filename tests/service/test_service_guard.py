@@ -110,7 +110,7 @@ NEEDED = {
     "/v1/episodes/{episode}/empty": "serve", "/v1/episodes/{episode}/report": "serve", "/v1/batches": "mix",
     "/v1/groups/episodes": "serve", "/v1/groups/trajectories": "serve", "/v1/groups/reports": "serve",
     "/v1/health": "nothing", "/v1/health/live": "nothing", "/v1/health/ready": "nothing", "/v1/transparency": "nothing",
-    "/dashboard": "nothing", "/dashboard/{name}": "nothing",
+    "/": "nothing", "/dashboard": "nothing", "/dashboard/{name}": "nothing",
     "/v1/admin/status": "operate", "/v1/admin/expire": "operate", "/v1/admin/finish": "operate",
     "/v1/admin/fallback": "operate", "/v1/admin/erase": "operate",
     "/v1/billboard": "read", "/v1/billboards/{version}": "read", "/v1/model": "read", "/v1/names": "read",
@@ -218,7 +218,10 @@ def test_development_keys_do_not_work_through_a_proxy(tmp_path: Path, monkeypatc
     admin = {"Authorization": "Bearer dev-admin-key"}
     with TestClient(app) as client:
         assert client.get("/v1/admin/status", headers=admin).status_code == 200
-        for header in ("Forwarded", "Via", "X-Forwarded-For", "X-Real-IP"):
+        for header in (
+            "Forwarded", "Via", "X-Forwarded-For", "X-Forwarded-Port", "X-Forwarded-Anything", "X-Real-IP",
+            "CF-Connecting-IP", "True-Client-IP", "X-Client-IP",
+        ):  # fmt: skip
             assert client.get("/v1/admin/status", headers={**admin, header: "10.0.0.1"}).status_code == 403
 
 
@@ -281,6 +284,13 @@ def test_the_names_of_unknown_fields_are_not_repeated(tmp_path: Path) -> None:
         answer = client.post("/v1/episodes", json={"user": "ann", "<script>": 1}, headers=APP)
         assert answer.status_code == 422
         assert "script" not in answer.text
+
+
+def test_the_root_address_leads_to_the_dashboard(tmp_path: Path) -> None:
+    with serving(tmp_path, public_reads=False) as client:
+        answer = client.get("/", follow_redirects=False)
+        assert (answer.status_code, answer.headers["location"]) == (307, "/dashboard")
+        assert client.get("//v1/status").status_code == 401
 
 
 def test_no_page_loads_scripts_of_strangers(tmp_path: Path) -> None:

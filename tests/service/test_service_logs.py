@@ -17,6 +17,7 @@ from serving import APP, settings
 from reticent.errors import InvalidInput
 from reticent.service.config import from_environment
 from reticent.service.http.app import create_app
+from reticent.service.processes import logs
 from reticent.service.processes.logs import JsonLines, PlainLines, configuration
 from reticent.service.store import records
 
@@ -75,6 +76,27 @@ def test_the_configuration_is_one_that_logging_accepts(capfd: pytest.CaptureFixt
             loggers[name].setLevel(level)
     record = logging.LogRecord("reticent.service", logging.ERROR, "", 0, "the store failed with %s", ("X",), None)
     assert PlainLines().format(record) == "error: the store failed with X"
+
+
+def test_a_stranger_who_sends_nonsense_fills_no_disk(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of a kind of line so many are logged in a minute, and then how many were not; other kinds are not kept back."""
+    now = [0.0]
+    monkeypatch.setattr(logs.time, "monotonic", lambda: now[0])
+    few = logs.FewOfAKind()
+
+    def logged(message: str, *values: object) -> str | None:
+        record = logging.LogRecord("uvicorn.error", logging.WARNING, "", 0, message, values, None)
+        return record.getMessage() if few.filter(record) else None
+
+    heard = [logged("Invalid request %s", number) for number in range(1000)]
+    assert sum(line is not None for line in heard) == logs.MOST_LINES
+    assert logged("the store failed") == "the store failed"
+    now[0] += logs.WINDOW + 1
+    assert (
+        logged("Invalid request %s", 7) == f"Invalid request 7 ({1000 - logs.MOST_LINES} more of these were not logged)"
+    )
+    assert logged("Invalid request %s", 8) == "Invalid request 8"
+    assert "few" in configuration("json")["handlers"]["stderr"]["filters"]
 
 
 def test_a_secret_may_be_in_a_file(tmp_path: Path) -> None:

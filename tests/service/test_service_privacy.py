@@ -157,7 +157,7 @@ def looked_at(service: Deployment) -> dict[int, np.ndarray]:
     return {
         row.number: (service.context.total if row.state == "open" else service.context.closed_total)(
             row.number, row.total
-        )
+        )._value
         for row in rows
     }
 
@@ -210,7 +210,7 @@ def test_a_round_that_an_earlier_version_sealed_is_not_released_with_half_of_its
         for user in range(5):
             service.admit(f"user {user}")
     with service.store.read() as tx:
-        first = service.context.total(0, records.round_of(tx, 0).total) * service.mechanism.grid
+        first = service.context.total(0, records.round_of(tx, 0).total)._value * service.mechanism.grid
     assert service.advance() == 1
     added = (release_of(service, 0) - first)[service.mechanism.noise_scale > 0]
     assert added.all()

@@ -44,7 +44,7 @@ def send(service: Deployment, opened: Opened, seed: int) -> None:
 def open_sum(service: Deployment) -> np.ndarray:
     with service.store.read() as tx:
         row = records.round_of(tx, int(records.deployment(tx).open_round))
-    return service.context.total(row.number, row.total)
+    return service.context.total(row.number, row.total)._value
 
 
 def fill(service: Deployment, until: int) -> None:

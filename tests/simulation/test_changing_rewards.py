@@ -19,7 +19,7 @@ from reticent.simulation.changing_rewards import ChangingCurves, simulate_changi
 from reticent.simulation.rollout import episode_uniforms, streams
 from reticent.simulation.simulate import simulate
 from reticent.worlds import make_world
-from reticent.worlds.changing_rewards import reward_stream, stream_of_tables
+from reticent.worlds.transforms.changing_rewards import reward_stream, stream_of_tables
 
 WORLD = make_world("random-blend:states=3,actions=2,horizon=3,d=2")
 EPISODES, SEED = 12, 3

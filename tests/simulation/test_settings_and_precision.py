@@ -14,7 +14,7 @@ from reticent.agents.linear_mixture.learner import LinOptLearner
 from reticent.errors import InvalidInput, UnknownName
 from reticent.simulation.simulate import simulate, simulate_settings
 from reticent.worlds import make_world
-from reticent.worlds.model import cast
+from reticent.worlds.models.model import cast
 
 WORLD = make_world("random-blend:states=6,actions=3,horizon=3,d=2")
 EPISODES = 3000

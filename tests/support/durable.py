@@ -64,5 +64,5 @@ def open_sum(service: Any) -> np.ndarray:
     """What the round that takes reports has been sent so far, opened."""
     with service.store.write() as tx:
         row = records.open_round(tx)
-    found: np.ndarray = service.context.total(row.number, row.total)
+    found: np.ndarray = service.context.total(row.number, row.total)._value
     return found

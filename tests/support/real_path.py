@@ -33,6 +33,7 @@ from reticent.service.rounds.submit import Sent, Submission
 from reticent.service.secrets import Secrets
 from reticent.service.store.engine import Store
 from reticent.worlds import Episode, make_world
+from reticent_wire.boundary import Raw
 
 MODEL = make_world("random-blend:states=3,actions=2,horizon=2,d=2").model
 USERS, SIZE, SHE = 8, 4, 1
@@ -188,7 +189,13 @@ class Served:
         self.now = 1_000.0
         self.service = Deployment(
             Context(
-                self.mechanism, Store(url), Secrets(SECRET), inline=True, now=lambda: self.now, ticket_lifetime=100.0
+                self.mechanism,
+                Store(url),
+                Secrets(SECRET),
+                inline=True,
+                now=lambda: self.now,
+                steady=lambda: self.now,
+                ticket_lifetime=100.0,
             )
         )
         self.service.set_up()
@@ -261,7 +268,7 @@ class InGroups(Served):
         self._submit({user: Sent(*played(user)._replace(rewards=np.zeros(MODEL.horizon + 1))), **self.sent})
 
     def _submit(self, sent: dict[int, Sent]) -> None:
-        members = [(self.tokens[user].token, self.tokens[user].episode, one) for user, one in sent.items()]
+        members = [(self.tokens[user].token, self.tokens[user].episode, Raw(one)) for user, one in sent.items()]
         formed = self.service.submissions.trajectories(members)
         self.service.submissions.count_all([one for one in formed if isinstance(one, Submission)])
 

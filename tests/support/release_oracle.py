@@ -164,8 +164,8 @@ def killed_at(point: int) -> Iterator[None]:
     commit, write, append = Store.write, RollbackGuard._write, Journal.append
 
     @contextlib.contextmanager
-    def committing(self: Store) -> Iterator[Any]:
-        with commit(self) as tx:
+    def committing(self: Store, **given: Any) -> Iterator[Any]:
+        with commit(self, **given) as tx:
             yield tx
             tick()
         tick()

@@ -1,13 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
 """Rule machines: hypothesis chooses what users, apps, operators and failing machines do, and an oracle checks each step.
 
-* :class:`JointMachine` and :class:`PanPrivateMachine`: a deployment on a SQLite store, in this process.
+* :class:`JointMachine` and :class:`PanPrivateMachine`: a deployment on a store (SQLite, unless a test says another), in
+  this process. :class:`TwoWorkers`: two of them on one store, which some requests reach at the same time.
 * :class:`AgentMachine`: an agent inside a program that is interrupted.
 """
 
 from __future__ import annotations
 
 import asyncio
+import concurrent.futures
 import contextlib
 import functools
 import itertools
@@ -81,11 +83,16 @@ class JointMachine(RuleBasedStateMachine):
 
     PAN_PRIVATE: ClassVar[bool] = False
     search: ClassVar[Search] = Search()
+    database: ClassVar[str | None] = None
+    """Of all examples, which empty it; by default each has a file of its own."""
 
     @initialize(inline=st.booleans())
     def begin(self, inline: bool) -> None:
         self.search.examples += 1
         self.folder = tempfile.TemporaryDirectory()
+        if self.database is not None:
+            with contextlib.closing(Store(self.database)) as before:
+                METADATA.drop_all(before.engine)
         self.where, self.inline, self.now = Path(self.folder.name), inline, 1_000.0
         self.mechanism = mechanism(self.PAN_PRIVATE)
         assert isinstance(self.mechanism.source, RecordedNoise)
@@ -279,8 +286,9 @@ class JointMachine(RuleBasedStateMachine):
         guard = RollbackGuard(self.where / "witness", Secrets(SECRET))
         return Deployment(
             Context(
-                self.mechanism, Store(f"sqlite:///{self.where / 'service.db'}"), Secrets(SECRET), inline=self.inline,
-                rollback_guard=guard, now=lambda: self.now, ticket_lifetime=LIFETIME,
+                self.mechanism, Store(self.database or f"sqlite:///{self.where / 'service.db'}"), Secrets(SECRET),
+                inline=self.inline, rollback_guard=guard, now=lambda: self.now, steady=lambda: self.now,
+                ticket_lifetime=LIFETIME,
             )
         )  # fmt: skip
 
@@ -337,6 +345,62 @@ class PanPrivateMachine(JointMachine):
     """The same with a store that may be looked into."""
 
     PAN_PRIVATE = True
+
+
+class TwoWorkers(JointMachine):
+    """Two processes of one deployment: users reach one or the other, and some of them both at the same time.
+
+    Both are stopped for a restore, as an operator must.
+    """
+
+    @initialize(inline=st.booleans())
+    def begin(self, inline: bool) -> None:
+        super().begin(inline)
+        self.other = self._joined()
+
+    @rule()
+    def switch(self) -> None:
+        """The next requests reach the other worker, with what it remembers."""
+        self.service, self.other = self.other, self.service
+
+    @precondition(lambda self: self.came)
+    @rule(which=CHOICES, form=FORMS)
+    def submit_to_both(self, which: int, form: str) -> None:
+        """An app sends an episode twice, and both workers have it at once."""
+        one = self._chosen(which)
+        values = sent(form, which)
+        self._count(one, form, values)
+        self._at_once(lambda service: service.submit_trajectory(one.opened.token, one.opened.episode, *values))
+
+    @precondition(lambda self: self.came)
+    @rule()
+    def plan_in_both(self) -> None:
+        self._at_once(lambda service: service.advance())
+
+    @precondition(lambda self: self.came)
+    @rule(which=CHOICES, lost=st.booleans(), kill=KILLS)
+    def put_back(self, which: int, lost: bool, kill: int) -> None:
+        self.other.store.close()
+        super().put_back(which, lost, kill)
+        self.other = self._joined()
+
+    def _joined(self) -> Deployment:
+        worker = self._unopened()
+        worker.set_up()
+        return worker
+
+    def _at_once(self, action: Callable[[Deployment], Any]) -> None:
+        def tried(service: Deployment) -> None:
+            with contextlib.suppress(ReticentError):
+                action(service)
+
+        with concurrent.futures.ThreadPoolExecutor(2) as pool:
+            list(pool.map(tried, (self.service, self.other)))
+
+    def teardown(self) -> None:
+        if hasattr(self, "other"):
+            self.other.store.close()
+        super().teardown()
 
 
 class AgentMachine(RuleBasedStateMachine):

@@ -144,14 +144,14 @@ def serving(settings: dict[str, Any], checkout: Path | None = None) -> Iterator[
 class Caller:
     """One connection to the service, kept open."""
 
-    def __init__(self, port: int, timeout: float = 30.0) -> None:
-        self._port, self._timeout = port, timeout
+    def __init__(self, port: int, timeout: float = 30.0, host: str = "127.0.0.1") -> None:
+        self._host, self._port, self._timeout = host, port, timeout
         self._connection: http.client.HTTPConnection | None = None
 
     def ask(self, method: str, path: str, body: dict[str, Any] | None = None) -> tuple[int, Any]:
         """Status and decoded answer; a broken connection is an OSError or HTTPException, and opened anew next time."""
         if self._connection is None:
-            self._connection = http.client.HTTPConnection("127.0.0.1", self._port, timeout=self._timeout)
+            self._connection = http.client.HTTPConnection(self._host, self._port, timeout=self._timeout)
         headers = {"Authorization": f"Bearer {KEY}", "Content-Type": "application/json"}
         try:
             self._connection.request(method, path, None if body is None else json.dumps(body), headers)
@@ -178,9 +178,9 @@ class Caller:
             self._connection = None
 
 
-def ask_once(port: int, path: str, timeout: float = 30.0) -> tuple[int, Any]:
+def ask_once(port: int, path: str, timeout: float = 30.0, host: str = "127.0.0.1") -> tuple[int, Any]:
     """Ask for ``path`` on a connection of its own."""
-    caller = Caller(port, timeout)
+    caller = Caller(port, timeout, host)
     try:
         return caller.ask("GET", path)
     finally:

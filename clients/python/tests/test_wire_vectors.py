@@ -98,6 +98,16 @@ def check_contribution(case: dict[str, Any]) -> None:
     assert model.steps(board, seen).tolist() == case["steps"]
 
 
+def check_belief(case: dict[str, Any]) -> None:
+    model, board = Model.read(case["model"]), Billboard.read(case["billboard"])
+    known = model.rules.form.belief(model, board)
+    for step, told in enumerate(case["steps"]):
+        state, action, reward, following = told["seen"]
+        assert known.act(step, state) == action
+        known.observe(state, action, reward, following)
+        np.testing.assert_allclose(known.probabilities, numbers(told["belief"]), rtol=1e-12)
+
+
 def check_shuffling(case: dict[str, Any]) -> None:
     shape = tuple(case["rules"]["reach"]["shape"])
     rules = ShuffleRules.read(case["rules"], shape)
@@ -162,6 +172,8 @@ CHECKS = {
     "score": check_contribution,
     "score_start": check_contribution,
     "score_residual": check_contribution,
+    "kinds": check_contribution,
+    "beliefs": check_belief,
     "shuffling": check_shuffling,
     "promise": check_promise,
     "budget": check_budget,

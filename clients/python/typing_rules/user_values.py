@@ -2,7 +2,8 @@
 """A plugin of mypy: a user's value (:mod:`reticent_wire.boundary`) is given to no function that takes anything.
 
 Types alone refuse a branch on such a value and its use as a number. What they let pass is a function whose parameter is any
-object: ``str``, ``print``, ``format`` (which an f-string is), loggers, exceptions, comparisons. This refuses those calls.
+object: ``str``, ``print``, ``format`` (which an f-string is), loggers, exceptions, comparisons, keys of a dictionary. This
+refuses those calls. A function of these packages may take a user's value where its signature says so.
 """
 
 from __future__ import annotations
@@ -10,15 +11,39 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from mypy.errorcodes import ErrorCode
+from mypy.nodes import CallExpr, Decorator, FuncDef, Node, RefExpr, TypeInfo
 from mypy.options import Options
 from mypy.plugin import FunctionContext, MethodContext, Plugin
 from mypy.plugins.default import DefaultPlugin
-from mypy.types import Instance, TupleType, Type, UnionType, get_proper_type
+from mypy.types import AnyType, CallableType, Instance, TupleType, Type, TypeType, UnionType, get_proper_type
 
 HELD = ("reticent_wire.boundary.Raw", "reticent_wire.boundary.Clipped")
-MAY_TAKE = ("builtins.list.append",)
-TELLING = ("reticent_wire.errors.", "reticent.errors.", "reticent_client.problems.")
-"""Modules of ours whose functions make a text of what they are given."""
+OWN = ("reticent_client.", "reticent_wire.", "reticent.")
+
+EVERY = frozenset(range(8))
+MAY_TAKE: dict[str, frozenset[int]] = {
+    "builtins.list.append": EVERY, "builtins.list.extend": EVERY, "builtins.dict.__setitem__": frozenset({1}),
+    "builtins.dict.setdefault": frozenset({1}), "builtins.dict.update": EVERY, "builtins.zip": EVERY,
+    "builtins.iter": EVERY, "builtins.next": EVERY, "builtins.enumerate": EVERY, "builtins.len": EVERY,
+    "builtins.isinstance": frozenset({0}), "builtins.list": EVERY,
+    "<list>": EVERY, "<list-comprehension>": EVERY, "<generator>": EVERY, "<dictionary-comprehension>": frozenset({1}),
+}  # fmt: skip
+"""Functions that look at no value, by the positions at which they may be given a collection with one in it. A value by
+itself has no length and cannot be gone through, which mypy knows."""
+
+COMPARING = (
+    "__eq__",
+    "__ne__",
+    "__lt__",
+    "__le__",
+    "__gt__",
+    "__ge__",
+    "__contains__",
+    "__hash__",
+    "__str__",
+    "__format__",
+)
+"""Operators whose own object must hold no value of a user either, such as a tuple with one in it."""
 
 DEPTH = 4
 """How deep in a type a value is looked for: types may contain themselves."""
@@ -58,25 +83,75 @@ class UserValues(Plugin):
         return None if self._default.get_method_hook(fullname) else _hook(fullname)
 
 
-def _hook(fullname: str) -> Callable[[FunctionContext | MethodContext], Type] | None:
-    own = fullname.startswith(("reticent_client.", "reticent_wire.", "reticent."))
-    operator = fullname.endswith("__")
-    if fullname in MAY_TAKE or (own and not operator and not fullname.startswith(TELLING)):
-        return None
+def _hook(fullname: str) -> Callable[[FunctionContext | MethodContext], Type]:
+    name = fullname.rpartition(".")[2]
+    own = fullname.startswith(OWN) and not (name.startswith("__") and name.endswith("__"))
+    allowed = MAY_TAKE.get(fullname, frozenset())
 
     def check(context: FunctionContext | MethodContext) -> Type:
-        for given in (one for several in context.arg_types for one in several):
-            found = _held(given)
-            if found is not None:
-                context.api.fail(
-                    f'a {found} value of a user is given to "{fullname}"; clip it, and release it by a mechanism',
-                    context.context,
-                    code=ESCAPES,
-                )
-                break
+        takes_anything = _takes_anything(name, context) if own else None
+        given = [
+            one
+            for position, several in enumerate(context.arg_types)
+            if position not in allowed and (takes_anything is None or takes_anything(position))
+            for one in several
+        ]
+        if name in COMPARING and isinstance(context, MethodContext):
+            given.append(context.type)
+        found = next((held for one in given if (held := _held(one)) is not None), None)
+        if found is not None:
+            context.api.fail(
+                f'a {found} value of a user is given to "{fullname}"; clip it, and release it by a mechanism',
+                context.context,
+                code=ESCAPES,
+            )
         return context.default_return_type
 
     return check
+
+
+def _takes_anything(name: str, context: FunctionContext | MethodContext) -> Callable[[int], bool]:
+    """Whether a function of ours is declared to take anything at a position: ``object``, ``Any`` or nothing said."""
+    formal = _signature(name, context)
+
+    def takes(position: int) -> bool:
+        if formal is None or position >= len(formal):
+            return False
+        declared = get_proper_type(formal[position])
+        return isinstance(declared, AnyType) or (
+            isinstance(declared, Instance) and declared.type.fullname == "builtins.object"
+        )
+
+    return takes
+
+
+def _signature(name: str, context: FunctionContext | MethodContext) -> Sequence[Type] | None:
+    """The declared types of a function's parameters, without its own object; None if they are not known here."""
+    if isinstance(context, MethodContext):
+        receiver = get_proper_type(context.type)
+        if isinstance(receiver, TypeType):
+            receiver = get_proper_type(receiver.item)
+        if isinstance(receiver, TupleType):
+            receiver = receiver.partial_fallback
+        return _parameters(receiver.type.get_method(name), True) if isinstance(receiver, Instance) else None
+    called = context.context.callee.node if _is_call(context.context) else None  # type: ignore[attr-defined]
+    if isinstance(called, TypeInfo):
+        return _parameters(called.get_method("__init__"), True)
+    return _parameters(called, False)
+
+
+def _is_call(node: Node) -> bool:
+    return isinstance(node, CallExpr) and isinstance(node.callee, RefExpr)
+
+
+def _parameters(function: object, bound: bool) -> Sequence[Type] | None:
+    if isinstance(function, Decorator):
+        bound, function = bound and not function.func.is_static, function.func
+    if not isinstance(function, FuncDef) or not isinstance(function.type, CallableType):
+        return None
+    declared = function.type
+    kinds = declared.arg_types[1:] if bound and not function.is_static else declared.arg_types
+    return kinds
 
 
 def plugin(version: str) -> type[Plugin]:

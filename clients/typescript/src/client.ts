@@ -1,23 +1,28 @@
 // SPDX-License-Identifier: Apache-2.0
 /** A device's or an app's way to the service: users' episodes, with policies and model fetched once and kept. */
 
+import type { BeliefMemory } from "./belief_memory.js";
 import { Budget, type Store } from "./budget.js";
 import { Connection, type ConnectionOptions } from "./connection.js";
 import { DefaultStore } from "./default_store.js";
 import { Episode } from "./episode.js";
+import { type Gather, Gatherer, LARGEST_GROUP } from "./gathering.js";
 import { type Handover, requireShuffle } from "./messages.js";
 import { Names } from "./names.js";
 import { ServiceError } from "./problems.js";
 import {
   type Played, type Receipt, type Submission, type Trust, privateSubmission, trajectorySubmission,
 } from "./submission.js";
+import type { Ticket } from "./tickets.js";
 import { readIntegers } from "./wire/arrays.js";
 import { Billboard } from "./wire/billboard.js";
 import { readInteger, readText } from "./wire/content.js";
 import { InvalidInput } from "./wire/errors.js";
 import { requireVersion } from "./wire/forms/form.js";
+import { Belief, requireBelief } from "./wire/forms/kinds.js";
 import { Model } from "./wire/model.js";
 import { requirePromise } from "./wire/promise.js";
+import { randomName } from "./wire/randomness.js";
 
 const TRUSTS: readonly unknown[] = ["joint", "shuffle", "local"] satisfies Trust[];
 
@@ -30,7 +35,7 @@ const NEVER = [404, 409, 410];
 export interface ClientOptions extends ConnectionOptions {
   /**
    * `device` (the default) chooses actions here from the published policy; `server` asks for each, which shows the service
-   * every state and is refused outside the joint model.
+   * every state and is refused outside the joint model, and where users act on a belief about themselves.
    */
   readonly act?: "device" | "server";
   /**
@@ -55,12 +60,22 @@ export interface ClientOptions extends ConnectionOptions {
   readonly store?: Store;
   /** What the budget is for; by default the service's address. Never take it from what a service says. */
   readonly scope?: string;
+  /**
+   * Where users act on a belief about themselves, keeps it on this device between visits; by default it is forgotten with
+   * the episode. Nothing of it is sent.
+   */
+  readonly memory?: BeliefMemory;
   /** How often one user may report from this device, whatever a service says; 1 by default. */
   readonly contributions?: number;
   /** How many of them for one round; any number by default. */
   readonly perRound?: number;
   /** By how many rounds theirs differ at least; 1 by default. */
   readonly gap?: number;
+  /**
+   * Have requests that are made within a moment sent together: for a backend that serves many users at once. By default
+   * each is sent by itself.
+   */
+  readonly gather?: Gather;
 }
 
 /** Talks to one service. `key` is the app's key; null where the app's own backend adds it on the way. */
@@ -68,10 +83,12 @@ export class Client {
   readonly act: "device" | "server";
   readonly connection: Connection;
   readonly budget: Budget;
+  readonly memory: BeliefMemory | null;
   private readonly demanded: Trust | null;
   private readonly epsilon: number | null;
   private readonly delta: number;
   private readonly shuffler: Handover | null;
+  private readonly gatherer: Gatherer | null;
   private readonly billboards = new Map<number, Billboard>();
   private readonly once = new Map<string, Promise<unknown>>();
 
@@ -91,7 +108,9 @@ export class Client {
       throw new InvalidInput("shuffler", "given", `none with trust ${trust}`, "the service gets everything there");
     }
     this.act = act;
+    this.memory = options.memory ?? null;
     this.connection = new Connection(url, key, options);
+    this.gatherer = options.gather === undefined ? null : new Gatherer(this.connection, options.gather);
     const pattern = { contributions, perRound: options.perRound ?? contributions, gap: options.gap ?? 1 };
     this.budget = new Budget(options.store ?? new DefaultStore(), options.scope ?? this.connection.url, pattern);
     this.demanded = shuffler === null ? trust : "shuffle";
@@ -124,16 +143,45 @@ export class Client {
     return episode;
   }
 
+  /**
+   * Tickets for users who will play later, in their order, or why one was refused; for an app's backend. A device with a
+   * ticket makes one request, its report. Hand tickets out independently of what users do, and before they play.
+   */
+  async admit(users: readonly string[]): Promise<(Ticket | ServiceError)[]> {
+    await this.requireDemanded();
+    const tickets: (Ticket | ServiceError)[] = [];
+    for (let first = 0; first < users.length; first += LARGEST_GROUP) {
+      const part = users.slice(first, first + LARGEST_GROUP).map((user) => ({ user, episode: randomName() }));
+      const answers = (await this.connection.post("/v1/groups/episodes", { users: part }))["opened"];
+      if (!Array.isArray(answers) || answers.length !== part.length) {
+        throw new ServiceError(200, { title: `not ${part.length} answers to ${part.length} members of a group` });
+      }
+      for (const [index, named] of part.entries()) tickets.push(await this.ticket(named, answers[index]));
+    }
+    return tickets;
+  }
+
+  /** The episode of a ticket, already open. What it needs is published. */
+  async begin(ticket: Ticket): Promise<Episode> {
+    await this.requireTrustworthy();
+    return this.episode(ticket.user, readText(ticket.opened, "episode")).opened(ticket.opened);
+  }
+
   /** Send what an episode formed, now or after a restart; sending twice counts once. Messages go to the shuffler alone. */
   async send(submission: Submission): Promise<Receipt> {
     const { episode, kind, content } = submission;
     if (kind === "messages") return this.handOver(submission);
-    const answer = await this.connection.post(
-      `/v1/episodes/${episode}/${kind}`, content, `/v1/episodes/{episode}/${kind}`,
-    );
+    const path = `/v1/episodes/${episode}/${kind}`;
+    const alone = () => this.connection.post(path, content, `/v1/episodes/{episode}/${kind}`);
+    const answer = await this.together(kind, { episode, ...content }, alone);
     const [counted, status] = [readText(answer, "episode"), readText(answer, "status")];
     const reference = "reference" in content ? readInteger(content, "reference") : null;
     return { episode: counted, status, version: readInteger(answer, "version"), reference };
+  }
+
+  /** The service's answer to a user who comes with an episode. */
+  async open(user: string, episode: string): Promise<Record<string, unknown>> {
+    return this.together("open", { user, episode }, () => this.connection.post("/v1/episodes", { user, episode }));
   }
 
   /**
@@ -162,7 +210,7 @@ export class Client {
 
   /** The trust model of the deployment, asked for once. */
   async trust(): Promise<Trust> {
-    return this.remembered("trust", async () => (await this.status())["trust"] as Trust);
+    return (await this.firstStatus())["trust"] as Trust;
   }
 
   /** The public model, fetched once: it cannot change during a deployment. */
@@ -184,14 +232,23 @@ export class Client {
     return board;
   }
 
+  /** What a user who is served `billboard` acts on at first; null where users act by the policy alone. */
+  async belief(billboard: Billboard, user: string | null = null): Promise<Belief | null> {
+    if (!billboard.remembers) return null;
+    const model = await this.model();
+    const known = user === null ? null : await this.memory?.recall(user, model.digest);
+    return new Belief(model, billboard, known ?? null);
+  }
+
   /** Check the service's trust model, and what its rules promise, before a user is named to it. */
   async requireTrustworthy(): Promise<void> {
-    const trust = await this.trust();
-    if (this.demanded !== null && trust !== this.demanded) {
-      throw new InvalidInput("trust", trust, `${this.demanded}, as demanded`, "do not send; ask its operator");
-    }
+    const trust = await this.requireDemanded();
     if (!TRUSTS.includes(trust)) {
       throw new InvalidInput("trust", trust, `one of ${TRUSTS.join(", ")}`, "use a newer client");
+    }
+    if (this.act === "server" && (await this.firstStatus())["device_acts"] === true) {
+      const remedy = "let the client act: a server would have to be shown the whole episode for every action";
+      throw new InvalidInput("act", "server", "device where users act on a belief about themselves", remedy);
     }
     if (trust === "joint") return;
     if (this.act === "server") {
@@ -224,6 +281,33 @@ export class Client {
 
   // -- inside -----------------------------------------------------------------------------------------------------------
 
+  private async requireDemanded(): Promise<Trust> {
+    const trust = await this.trust();
+    if (this.demanded !== null && trust !== this.demanded) {
+      throw new InvalidInput("trust", trust, `${this.demanded}, as demanded`, "do not send; ask its operator");
+    }
+    return trust;
+  }
+
+  private async ticket(named: { user: string; episode: string }, answer: unknown): Promise<Ticket | ServiceError> {
+    const opened = answer as Record<string, unknown>;
+    if (!("type" in opened)) return { user: named.user, opened };
+    const problem = ServiceError.read(Number(opened["status"]), JSON.stringify(opened), null);
+    if (!problem.passing) return problem;
+    try { // alone, with the patience that a single request has
+      return { user: named.user, opened: await this.connection.post("/v1/episodes", named) };
+    } catch (refusal) {
+      if (refusal instanceof ServiceError) return refusal;
+      throw refusal;
+    }
+  }
+
+  private async together(
+    kind: string, member: Readonly<Record<string, unknown>>, alone: () => Promise<Record<string, unknown>>,
+  ): Promise<Record<string, unknown>> {
+    return this.gatherer === null ? alone() : this.gatherer.ask(kind, member, alone);
+  }
+
   /**
    * What a contribution of now is formed under: the version that its user was `served`, or a round's reference.
    *
@@ -237,18 +321,23 @@ export class Client {
     return this.billboard(current["reference"] == null ? served : readInteger(current, "reference"));
   }
 
+  private firstStatus(): Promise<Record<string, unknown>> {
+    return this.remembered("status", () => this.status());
+  }
+
   private async fetchBillboard(version: number): Promise<Billboard> {
     const board = Billboard.read(await this.connection.get(`/v1/billboards/${version}`, "/v1/billboards/{version}"));
     if (board.version !== version) {
       throw new InvalidInput("billboard.version", board.version, String(version), "ask the service's operator");
     }
-    if ((await this.trust()) !== "joint") {
+    if (board.remembers || (await this.trust()) !== "joint") {
       const model = await this.model();
       if (board.model !== model.digest) {
         const remedy = "make a new Client: the model changed";
         throw new InvalidInput("billboard.model", board.model, model.digest, remedy);
       }
-      requireVersion(model, board);
+      if (board.remembers) requireBelief(model, board);
+      else requireVersion(model, board);
       board.requireSizes(model.sizes);
     }
     return board;

@@ -11,14 +11,19 @@
  * where the service may not know.
  */
 
+import { Clipped, Raw } from "./boundary.js";
 import { BudgetSpent } from "./budget.js";
 import type { Client } from "./client.js";
 import type { Receipt, Submission } from "./submission.js";
 import type { Billboard } from "./wire/billboard.js";
+import type { Belief } from "./wire/forms/kinds.js";
 import { readFlag, readInteger, readNumber, readText } from "./wire/content.js";
 import { InvalidInput } from "./wire/errors.js";
 import { randomName } from "./wire/randomness.js";
 import { type Trajectory, clipIndex, clipReward } from "./wire/trajectory.js";
+
+/** What an app may say of a state or a reward; what is missing or no number is clipped like any other value. */
+type Given = number | null | undefined;
 
 export type Status = "new" | "open" | "counted" | "sent" | "served" | "empty" | "abandoned";
 
@@ -58,9 +63,10 @@ export class Episode {
   private reference: number | null = null;
   private restores = 0;
   private billboard: Billboard | null = null;
-  private states: number[] = [];
+  private known: Belief | null = null;
+  private states: Clipped<number>[] = [];
   private actions: number[] = [];
-  private rewards: number[] = [];
+  private rewards: Clipped<number>[] = [];
   private observed = 0;
   private forming: Promise<Submission> | null = null;
   private empty = false;
@@ -78,16 +84,23 @@ export class Episode {
     if (this.status !== "new") {
       throw new InvalidInput("episode", this.status, "new", "start another one with client.episode(user)");
     }
+    await this.client.requireTrustworthy();
+    return this.opened(await this.client.open(this.user, this.id));
+  }
+
+  /** Take the service's answer to the user's admission. */
+  async opened(opened: Readonly<Record<string, unknown>>): Promise<this> {
     const { client } = this;
-    await client.requireTrustworthy();
     const trust = await client.trust();
-    const opened = await client.connection.post("/v1/episodes", { user: this.user, episode: this.id });
     if (opened["trust"] !== trust) {
       const bound = `${trust}, as the service said before`;
       throw new InvalidInput("trust", opened["trust"], bound, "do not send; start again");
     }
     const version = readInteger(opened, "version");
-    if (client.act === "device" || trust !== "joint") this.billboard = await client.billboard(version);
+    if (client.act === "device" || trust !== "joint") {
+      this.billboard = await client.billboard(version);
+      this.known = await client.belief(this.billboard, this.user);
+    }
     this.token = readText(opened, "token");
     this.version = version;
     this.horizon = readInteger(opened, "horizon", 1);
@@ -101,6 +114,14 @@ export class Episode {
     return this;
   }
 
+  /**
+   * The probability of each kind, the blend last, that this device gives its own user by now; null where users act by the
+   * policy alone. It is about the user: it is for showing it to them, and must not leave the device.
+   */
+  get belief(): Float64Array | null {
+    return this.known?.probabilities ?? null;
+  }
+
   /** How many steps have been observed. */
   get step(): number {
     return this.observed;
@@ -112,18 +133,20 @@ export class Episode {
   }
 
   /** The action in `state`, by the policy version she is served. Asked again in the same step, it is the same. */
-  async act(state: number | null | undefined): Promise<number> {
+  async act(state: Given): Promise<number> {
     this.requireOpen();
-    const here = this.clippedState(state);
+    const here = this.clippedState(new Raw(state));
     if (this.complete) {
       throw new InvalidInput("step", this.step, `below the horizon ${this.horizon}`, "the episode is over");
     }
-    if (this.states.length > 0 && here !== this.states.at(-1)) {
+    const last = this.states.at(-1);
+    // The app's mistake, not the user's: it has told the device both.
+    if (last !== undefined && Clipped.allOf([here, last]).onDevice(([now, before]) => now !== before)) {
       throw new InvalidInput("state", "another one", "the one that was observed last", "act where she is");
     }
     if (this.states.length === 0) this.states.push(here);
     if (this.actions.length === this.step) {
-      const [action, probability] = await this.choose(here);
+      const [action, probability] = await here.onDevice((inside) => this.choose(inside));
       if (this.actions.length === this.step) {
         this.actions.push(action);
         this.probability = probability;
@@ -137,14 +160,19 @@ export class Episode {
    *
    * What is missing or no number counts as 0, and a fraction of a state is dropped: nothing here is refused.
    */
-  observe(reward: number | null | undefined, nextState: number | null | undefined): void {
+  observe(reward: Given, nextState: Given): void {
     this.requireOpen();
     if (this.actions.length === this.step) {
       throw new InvalidInput("observation", "without an action", "after act()", "call act(state) first");
     }
-    const inside = clipReward(reward);
-    const there = this.clippedState(nextState);
-    if (inside !== reward) this.clipped++;
+    const inside = new Raw(reward).clip(this.counted(clipReward));
+    const there = this.clippedState(new Raw(nextState));
+    const { known } = this;
+    if (known !== null) {
+      Clipped.allOf([this.states.at(-1)!, inside, there]).onDevice(([here, earned, following]) => {
+        known.observe(here!, this.actions.at(-1)!, earned!, following!);
+      });
+    }
     this.rewards.push(inside);
     this.states.push(there);
     this.observed++;
@@ -206,7 +234,7 @@ export class Episode {
   // -- inside -----------------------------------------------------------------------------------------------------------
 
   /** Her place, as the service gave it; none if this device has counted her. */
-  private async enter(opened: Record<string, unknown>): Promise<void> {
+  private async enter(opened: Readonly<Record<string, unknown>>): Promise<void> {
     const { budget } = this.client;
     const round = readInteger(opened, "round");
     const kept = await budget.placeOf(this.user, this.id);
@@ -225,14 +253,19 @@ export class Episode {
 
   private async form(): Promise<Submission> {
     const { token, version, round, place } = this;
-    const seen: Trajectory | null = this.empty
-      ? null
-      : { states: [...this.states], actions: [...this.actions], rewards: [...this.rewards], place };
+    const seen = this.empty ? null : this.seen();
     const played = { episode: this.id, token, version, round, place: place ?? -1, seen, restores: this.restores };
     const formed = await this.client.form(played, this.reference);
     // Nothing has left yet: if the place is gone, what was formed is forgotten.
     await this.client.budget.take(this.user, formed, round);
     return formed;
+  }
+
+  /** What was observed, and what was done. */
+  private seen(): Clipped<Trajectory> {
+    const states = Clipped.allOf(this.states).onDevice((values) => values);
+    const rewards = Clipped.allOf(this.rewards).onDevice((values) => values);
+    return new Clipped({ states, actions: [...this.actions], rewards, place: this.place });
   }
 
   private async send(): Promise<Receipt | null> {
@@ -249,12 +282,14 @@ export class Episode {
       }
     }
     if (!this.learning) this.status = "served";
+    await this.keep();
     this.forget();
     return this.receipt;
   }
 
   /** An action, and with what probability it was chosen. */
   private async choose(state: number): Promise<[number, number]> {
+    if (this.known !== null) return [this.known.act(this.step, state), 1];
     if (this.billboard !== null) {
       const action = this.billboard.choose(this.step, state, this.place);
       return [action, this.billboard.probability(this.step, state, this.place, action)];
@@ -265,11 +300,18 @@ export class Episode {
     return [readInteger(answer, "action"), readNumber(answer, "probability")];
   }
 
-  private clippedState(state: number | null | undefined): number {
-    // Without a billboard, in the joint model, the number of states is unknown here: the service refuses what is none.
-    const inside = clipIndex(state, this.billboard?.states ?? 2 ** 31);
-    if (inside !== state) this.clipped++;
-    return inside;
+  private clippedState(state: Raw<Given>): Clipped<number> {
+    // Without a billboard, in the joint model, the number of states is unknown here: the service clips to it.
+    return state.clip(this.counted((given) => clipIndex(given, this.billboard?.states ?? 2 ** 31)));
+  }
+
+  /** The clip, which notes for tests on the device whether it changed anything. */
+  private counted(clip: (given: Given) => number): (given: Given) => number {
+    return (given) => {
+      const inside = clip(given);
+      if (inside !== given) this.clipped++;
+      return inside;
+    };
   }
 
   private get over(): boolean {
@@ -282,10 +324,18 @@ export class Episode {
     }
   }
 
+  /** Remember what this visit told about the user, if the app asked for that; after what is sent was sent. */
+  private async keep(): Promise<void> {
+    const { memory } = this.client;
+    if (memory === null || this.known === null || !this.complete) return;
+    await memory.keep(this.user, (await this.client.model()).digest, this.known.likelihoods);
+  }
+
   /** Raw data are kept no longer than they are needed. */
   private forget(): void {
     this.states = [];
     this.actions = [];
     this.rewards = [];
+    this.known = null;
   }
 }

@@ -10,6 +10,7 @@
  * shuffler alone. Everybody else sees sums over a round.
  */
 
+import type { Clipped } from "./boundary.js";
 import type { Integers } from "./wire/arrays.js";
 import type { Billboard } from "./wire/billboard.js";
 import { InvalidInput } from "./wire/errors.js";
@@ -35,20 +36,22 @@ export type Handover = (
  * Fresh coins each time: call it once per episode, and keep them.
  */
 export function formMessages(
-  model: Model, billboard: Billboard, seen: Trajectory | null, number: number, within: number,
+  model: Model, billboard: Billboard, seen: Clipped<Trajectory> | null, number: number, within: number,
 ): Tally {
   const rules = requireShuffle(model);
   const coins = rules.coinsAt(number, within);
   const { shape } = coins;
-  const values: Integers = { shape, data: new BigInt64Array(coins.data.length) };
-  if (seen !== null) {
-    const statistics = model.contribution(billboard, seen);
+  const mixed = (values: BigInt64Array): Tally => {
+    const heads = coins.data.map((count) => BigInt(coinHeads(Number(count))));
+    return tallyOf({ shape, data: values }, rules.reach, { shape, data: heads }, coins);
+  };
+  if (seen === null) return mixed(new BigInt64Array(coins.data.length));
+  return seen.release((shown) => {
+    const statistics = model.contribution(billboard, shown);
     const steps = roundAt(statistics, model.rules.grid, statistics.data.map(uniform53)).data;
     // Clipping kept it there already; a service's error must not matter.
-    steps.forEach((step, i) => (values.data[i] = within64(step, rules.reach.data[i]!)));
-  }
-  const heads = coins.data.map((count) => BigInt(coinHeads(Number(count))));
-  return tallyOf(values, rules.reach, { shape, data: heads }, coins);
+    return mixed(steps.map((step, i) => within64(step, rules.reach.data[i]!)));
+  }).value;
 }
 
 /** The rules for messages; refused if there are none, or a number that can differ is hidden by no coin. */

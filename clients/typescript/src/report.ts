@@ -7,6 +7,7 @@
  * in `wire/promise`, on the device too.
  */
 
+import type { Clipped } from "./boundary.js";
 import { draw } from "./discrete_gaussian.js";
 import type { Integers } from "./wire/arrays.js";
 import type { Billboard } from "./wire/billboard.js";
@@ -18,9 +19,11 @@ import type { Trajectory } from "./wire/trajectory.js";
  *
  * Fresh noise each time: call it once per episode, keep the result.
  */
-export function noisedReport(model: Model, billboard: Billboard, seen: Trajectory | null): Integers {
+export function noisedReport(model: Model, billboard: Billboard, seen: Clipped<Trajectory> | null): Integers {
   const { shape, data: noise } = draw(model.rules.noiseScale, model.rules.grid);
   if (seen === null) return { shape, data: noise };
-  const steps = model.steps(billboard, seen).data;
-  return { shape, data: noise.map((drawn, place) => drawn + steps[place]!) };
+  return seen.release((shown) => {
+    const steps = model.steps(billboard, shown).data;
+    return { shape, data: noise.map((drawn, place) => drawn + steps[place]!) };
+  }).value;
 }

@@ -7,6 +7,7 @@
  * little as it can tell any two users apart), so leaving looks like staying.
  */
 
+import type { Clipped } from "./boundary.js";
 import { formMessages } from "./messages.js";
 import { noisedReport } from "./report.js";
 import { toJson } from "./wire/arrays.js";
@@ -45,7 +46,7 @@ export interface Played {
   readonly version: number;
   readonly round: number;
   readonly place: number;
-  readonly seen: Trajectory | null;
+  readonly seen: Clipped<Trajectory> | null;
   /** How often the service's store had been restored when its user came. */
   readonly restores: number;
 }
@@ -53,7 +54,7 @@ export interface Played {
 /** Joint model: the trajectory, or word that there is none to see. */
 export function trajectorySubmission({ episode, token, seen }: Played): Submission {
   if (seen === null) return { episode, kind: "empty", content: { token } };
-  const { states, actions, rewards } = seen;
+  const { states, actions, rewards } = seen.release((shown) => shown).value; // this trust model's server may see it
   return { episode, kind: "trajectory", content: { token, states, actions, rewards } };
 }
 

@@ -8,6 +8,7 @@ import "./only_secure_entropy.js";
 import {
   Client, type ClientOptions, Connection, type Episode, InvalidInput, MemoryStore, Shuffler,
 } from "../src/index.js";
+import { Clipped } from "../src/boundary.js";
 import { formMessages } from "../src/messages.js";
 import { type Integers, Billboard, Model, ShuffleRules, readIntegers, toJson } from "../src/wire/index.js";
 import { squaresFit } from "./laws.js";
@@ -165,7 +166,7 @@ test("a round's sum has the coins' noise and nothing else", () => {
   for (let turn = 0; turn < 60; turn++) {
     const [ones, messages] = [new BigInt64Array(size), new BigInt64Array(size)];
     users.forEach((seen, within) => {
-      const sent = formMessages(model, board, seen, 0, within);
+      const sent = formMessages(model, board, new Clipped(seen), 0, within);
       rules.requireTally(0, within, sent);
       sent.ones.data.forEach((count, i) => (ones[i]! += count));
       sent.messages.data.forEach((count, i) => (messages[i]! += count));

@@ -5,6 +5,7 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 
 import "./only_secure_entropy.js";
+import { Clipped } from "../src/boundary.js";
 import { noisedReport } from "../src/report.js";
 import {
   Billboard, InvalidInput, Model, clipNorm, readFloats, readIndices, requirePromise, sizeOf, toJson,
@@ -68,7 +69,7 @@ for (const form of FORMS) {
     let [squares, degrees] = [0, 0];
     for (let turn = 0; degrees < 2_400; turn++) {
       const seen = turn % 2 ? episode : null; // a user who shows nothing sends noise alone
-      noisedReport(known, board, seen).data.forEach((reported, i) => {
+      noisedReport(known, board, seen && new Clipped(seen)).data.forEach((reported, i) => {
         const noise = Number(reported - (seen ? steps[i]! : 0n)) * known.rules.grid;
         if (scale[i] === 0) return assert.equal(noise, 0);
         squares += (noise / scale[i]!) ** 2;

@@ -1,12 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
 r"""Canaries under watch: from what is published about them to the e-processes of :mod:`reticent.audit.sequential`.
 
-**In a running service.** Canaries are places of their own, counted in K and without users: what they contribute is
-public. A report of a canary, where users noise their own, or a *round* of canaries alone then shows its noise to
-every reader: :func:`canary_noise` computes it from public releases, and
-:class:`~reticent.audit.sequential.NoiseMonitor` bets on it. Nothing here reads users' data, so
-watching costs no privacy. A round with users in it must not be read: its noise is what hides them,
-and knowing it is knowing their sum.
+**In a running service.** The service's canary rounds (:mod:`reticent.service.rounds.canaries`) are released *beside* those
+of the schedule: they are not counted in K, take no user's place and are in no sum of users' rounds.
+
+**In a schedule of one's own** canaries may also take places among the K: what they contribute is public. A report of a
+canary, where users noise their own, or a *round* of canaries alone then shows its noise to every reader:
+:func:`canary_noise` computes it from public releases, and :class:`~reticent.audit.sequential.NoiseMonitor` bets on it.
+Nothing here reads users' data, so watching costs no privacy. A round with users in it must not be read: its noise is what
+hides them, and knowing it is knowing their sum.
 
 **Before a deployment.** :func:`monitor` plays runs of an agent one after another, as :func:`reticent.audit.audit` does,
 and stops as soon as the evidence suffices: after every run the coin of its canary is guessed and the noise of its

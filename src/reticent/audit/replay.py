@@ -9,7 +9,7 @@ same agent is run three times,
 2. with the second sequence and the *same noise*, every user being shown the *same plans* as in run 1: how far the
    counter's input moved is compared with the promise, group by group and step by step;
 3. with the second sequence and the *noise that hides the difference* (:meth:`Response.hiding`), plans made by the
-   agent itself: every release, plan, count, shape, noise request and log line must be as in run 1.
+   agent itself: every release, plan, published memory, count, shape, noise request and log line must be as in run 1.
 
 If run 3 agrees, the published numbers are functions of noisy sums alone, and what it costs is the length of the moved
 noise in its own units, the *realised μ*. Nothing is compiled here: the code runs operation by operation, so branches on
@@ -34,7 +34,7 @@ from reticent.audit.hooks import OwnReplay
 from reticent.audit.response import Response
 from reticent.audit.subject import Subject
 from reticent.learning.aggregator import PyTree
-from reticent.learning.capabilities import audit_hooks
+from reticent.learning.capabilities import audit_hooks, public_memory
 from reticent.learning.learner import AgentState
 from reticent.learning.plan import Plan, without_ties
 from reticent.privacy.neighbouring_datasets import Group, Replay, User, cost_of, in_noise, length_of
@@ -65,6 +65,7 @@ class _Trace:
     reports: list[np.ndarray] = dataclasses.field(default_factory=list)
     releases: list[np.ndarray] = dataclasses.field(default_factory=list)
     plans: list[Plan] = dataclasses.field(default_factory=list)
+    memories: list[Any] = dataclasses.field(default_factory=list)
     statistics: list[Any] = dataclasses.field(default_factory=list)
     counts: list[tuple[int, int]] = dataclasses.field(default_factory=list)
     shapes: list[Any] = dataclasses.field(default_factory=list)
@@ -175,6 +176,7 @@ def _run(
             state = agent.close(state, shown, size, noise)
             plan = agent.plan(state, action_values=True)
             trace.plans.append(plan)
+            trace.memories.append(jax.tree.map(np.asarray, public_memory(agent, state)))
             trace.releases.append(np.asarray(sums.released_sums(state.aggregate)))
             trace.statistics.append(jax.tree.map(np.asarray, agent.aggregator.released(state.aggregate)))
             trace.counts.append((int(state.rounds), int(state.aggregate.rounds)))
@@ -211,7 +213,7 @@ def _public_differences(subject: Subject, first: _Trace, hidden: _Trace) -> list
     findings = []
     if first.log != hidden.log:
         findings.append("a log line depends on the user's data")
-    for name in ("releases", "statistics", "plans"):
+    for name in ("releases", "statistics", "plans", "memories"):
         before, after = getattr(first, name), getattr(hidden, name)
         if len(before) != len(after):
             findings.append(f"the number of {name} depends on the user's data")

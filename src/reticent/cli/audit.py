@@ -169,9 +169,9 @@ def write(result: Audit, directory: Path) -> None:
     """The picture, the page and the numbers."""
     import json
 
-    from reticent.audit.picture import draw_audit
     from reticent.experiments.storage import REPORT
     from reticent.reports.audit_page import audit_body, audit_html
+    from reticent.reports.plots.audit import draw_audit
     from reticent.reports.run_page import with_audit
 
     directory.mkdir(parents=True, exist_ok=True)

@@ -82,8 +82,8 @@ def write(found: Comparison, directory: Path) -> None:
     """The pictures, the page and the numbers."""
     import json
 
-    from reticent.experiments.compare.picture import draw_gaps, draw_regret
     from reticent.reports.comparison_page import comparison_html
+    from reticent.reports.plots.comparison import draw_gaps, draw_regret
 
     directory.mkdir(parents=True, exist_ok=True)
     text = json.dumps(found.to_dict(), indent=2, ensure_ascii=False, allow_nan=False)

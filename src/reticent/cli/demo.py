@@ -24,7 +24,7 @@ def demo(
     """See it work: prompts for physical activity to simulated users, with and without privacy (a minute or two).
 
     ε = 1, δ = 1e-5, joint privacy. The first learner is this library's, the second adds the noise of the paper it builds
-    on, the third has no privacy. Needs no extra; with 'reticent[plots]' the picture has both panels.
+    on, the third has no privacy. Needs no extra; with 'reticent[plots]' there is a picture.
     """
     from reticent.cli.run import run
 

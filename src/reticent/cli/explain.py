@@ -40,7 +40,7 @@ def explain(
         from reticent.extras import require
 
         require("matplotlib", "the picture of a promise (--out)")
-        from reticent.reports.promise_picture import draw_promise
+        from reticent.reports.plots.promise import draw_promise
 
         draw_promise(content, out)
     if as_json:

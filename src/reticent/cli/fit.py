@@ -11,17 +11,19 @@ import typer
 from reticent.cli.options import Json
 
 if TYPE_CHECKING:
-    from reticent.worlds.provenance import Provenance
+    from reticent.worlds.models.provenance import Provenance
 
 
 def fit(
-    log: Annotated[Path, typer.Argument(help="A long table, .csv or .parquet: one row per user and step.")],
+    log: Annotated[Path, typer.Argument(help="A long table, .csv or .parquet, or its parts ('parts/*.parquet').")],
     horizon: Annotated[int, typer.Option(help="Steps of an episode.")],
     origin: Annotated[
         str,
         typer.Option(help="What the log is: public, simulated or released (--epsilon, --delta). There is no default."),
     ],
-    candidates: Annotated[str, typer.Option(help="Number of candidate models, or a range to choose from.")] = "2-8",
+    candidates: Annotated[
+        str, typer.Option(help="Number of candidate models, a range to choose from, or none: the log's own table.")
+    ] = "2-8",
     out: Annotated[Path, typer.Option("--out", "-o", help="The model file to write.")] = Path("model.npz"),
     state: Annotated[
         list[str] | None, typer.Option(help="A column of the state; repeat for more.", show_default="state")
@@ -29,16 +31,39 @@ def fit(
     action: Annotated[str, typer.Option(help="The column of the action.")] = "action",
     reward: Annotated[str, typer.Option(help="The column of the reward.")] = "reward",
     user: Annotated[str, typer.Option(help="The column of the user.")] = "user",
-    step: Annotated[str, typer.Option(help="The column of the step.")] = "step",
+    step: Annotated[
+        str, typer.Option(help="The column of the step, counted by one; without it every user has one row.")
+    ] = "step",
+    time: Annotated[
+        str | None, typer.Option(help="The column that orders a user's rows instead: dates, timestamps or numbers.")
+    ] = None,
+    gaps: Annotated[
+        str | None,
+        typer.Option(
+            help="Missing steps and rows with an empty cell: drop users, split their rows, or fill in a state 'absent'.",
+            show_default="they are refused",
+        ),
+    ] = None,
+    longer: Annotated[
+        str | None,
+        typer.Option(
+            help="Sessions longer than the horizon: cut them, or split them into pieces.",
+            show_default="all rows are used",
+        ),
+    ] = None,
     group: Annotated[
         str | None, typer.Option(help="A column of public groups, each of which is a blend of its own.")
     ] = None,
     bins: Annotated[
-        list[str] | None, typer.Option(help="Public cut points of a numeric column: COLUMN=CUT,CUT; repeat for more.")
+        list[str] | None,
+        typer.Option(help="Cut points of a numeric column: COLUMN=CUT,CUT, or parts of equal size: COLUMN=q4; repeat."),
     ] = None,
     categories: Annotated[
         list[str] | None, typer.Option(help="Public list of a column's values: COLUMN=VALUE,VALUE; repeat for more.")
     ] = None,
+    rare: Annotated[
+        int, typer.Option(help="Values of a state column in fewer rows than this are one value, 'other'.")
+    ] = 0,
     reward_range: Annotated[
         str, typer.Option(help="Public range of rewards, which is mapped to [0, 1]: LEAST,MOST.")
     ] = "0,1",
@@ -52,7 +77,13 @@ def fit(
         str | None,
         typer.Option(help="The action that is taken where another was never tried, as where it is not possible."),
     ] = None,
-    smoothing: Annotated[float, typer.Option(help="Pseudo-counts of what all users did, in every candidate.")] = 5.0,
+    smoothing: Annotated[
+        float | None,
+        typer.Option(
+            help="Pseudo-counts of what all users did, in every candidate.",
+            show_default="5, or more if held-out users are explained better",
+        ),
+    ] = None,
     starts: Annotated[int, typer.Option(help="Random starts of the estimation.")] = 8,
     holdout: Annotated[float, typer.Option(help="Share of users who are held out to judge the candidates.")] = 0.2,
     seed: Annotated[int, typer.Option(help="Of the starts, and of who is held out.")] = 0,
@@ -63,6 +94,9 @@ def fit(
     ] = None,
     epsilon: Annotated[float | None, typer.Option(help="ε of the release, if the log is one.")] = None,
     delta: Annotated[float | None, typer.Option(help="δ of the release, if the log is one.")] = None,
+    anyway: Annotated[
+        bool, typer.Option("--anyway", help="Write the model even if the log says too little to learn from.")
+    ] = False,
     as_json: Json = False,
 ) -> None:
     """Estimate candidate models from records, and say how far to trust them.
@@ -70,7 +104,8 @@ def fit(
     The log must be public: candidates are published before the first user comes, and no ε covers what is in them. Never
     fit the records of the users whom you want to protect, unless the log is itself a private release (--origin released).
 
-    Bad rows are named, and then nothing is written. Ctrl-C writes nothing either.
+    Bad rows are named, and then nothing is written. Ctrl-C writes nothing either. A log that says too little to learn from
+    gets its report and what would suffice, and no model is written (exit status 1) but with --anyway.
     """
     from reticent.cli.interrupt import listening
 
@@ -90,8 +125,11 @@ def fit(
                     log,
                     horizon=horizon,
                     candidates=span(candidates),
-                    columns=Columns(user, step, tuple(state or ["state"]), action, reward, group),
-                    bins={key: numbers(f"--bins {key}", text) for key, text in pairs("--bins", bins)},
+                    columns=Columns(user, step, tuple(state or ["state"]), action, reward, group, time=time),
+                    bins={key: cuts(f"--bins {key}", text) for key, text in pairs("--bins", bins)},
+                    rare=rare,
+                    gaps=gaps,
+                    longer=longer,
                     categories={key: text.split(",") for key, text in pairs("--categories", categories)},
                     reward_range=(range_of_rewards[0], range_of_rewards[1]),
                     leaves_before=horizon if leaves else None,
@@ -109,28 +147,41 @@ def fit(
         except Stopped as stopped:
             note(str(stopped))
             raise typer.Exit(130) from None
-        path = fitted.save(out)
+        refused = bool(fitted.report.doubt) and not anyway
+        path = None if refused else fitted.save(out, anyway=anyway)
         note(fitted.provenance.sentence())
         if as_json:
-            print_json({"model": str(path), "provenance": fitted.provenance.to_dict(), **fitted.report.to_dict()})
-            return
-        print(fitted.report)
-        print(f"model     {path}\nnext      reticent rehearse {path} --epsilon 1: how good, after how many users")
+            written = None if path is None else str(path)
+            print_json({"model": written, "provenance": fitted.provenance.to_dict(), **fitted.report.to_dict()})
+        else:
+            print(fitted.report)
+            if path is None:
+                print(
+                    "model     none written: the log says too little to learn from; --anyway writes it with this doubt"
+                )
+            else:
+                print(
+                    f"model     {path}\nnext      reticent rehearse {path} --epsilon 1: how good, after how many users"
+                )
+        if refused:
+            raise typer.Exit(1)
 
 
 def span(text: str) -> int | tuple[int, int]:
-    """``4`` or ``2-8``.
+    """``4`` or ``2-8``; ``none`` is one: the log's own table, which users then correct (docs/misspecification.md).
 
-    >>> span("4"), span("2-8")
-    (4, (2, 8))
+    >>> span("4"), span("2-8"), span("none")
+    (4, (2, 8), 1)
     """
     from reticent.errors import InvalidInput
 
+    if text == "none":
+        return 1
     low, dash, high = text.partition("-")
     try:
         return (int(low), int(high)) if dash else int(low)
     except ValueError:
-        raise InvalidInput("--candidates", text, "a number or a range such as 2-8", "correct it") from None
+        raise InvalidInput("--candidates", text, "a number, a range such as 2-8, or none", "correct it") from None
 
 
 def pairs(option: str, texts: list[str] | None) -> list[tuple[str, str]]:
@@ -145,6 +196,15 @@ def pairs(option: str, texts: list[str] | None) -> list[tuple[str, str]]:
     return [(column, content) for column, _, content in parts]
 
 
+def cuts(option: str, text: str) -> list[float] | int:
+    """``1,2.5`` as cut points, ``q4`` as a number of parts.
+
+    >>> cuts("--bins x", "1,2.5"), cuts("--bins x", "q4")
+    ([1.0, 2.5], 4)
+    """
+    return int(text[1:]) if text[:1] == "q" and text[1:].isdigit() else numbers(option, text)
+
+
 def numbers(option: str, text: str) -> list[float]:
     """``1,2.5`` as numbers."""
     from reticent.errors import InvalidInput
@@ -156,6 +216,6 @@ def numbers(option: str, text: str) -> list[float]:
 
 
 def _provenance(kind: str, source: str, epsilon: float | None, delta: float | None) -> Provenance:
-    from reticent.worlds.provenance import Provenance
+    from reticent.worlds.models.provenance import Provenance
 
     return Provenance(kind, source, epsilon, delta)  # type: ignore[arg-type]  # it checks its kind itself

@@ -13,7 +13,7 @@ from reticent.cli.options import Json
 if TYPE_CHECKING:
     from reticent.experiments.rehearsal import Rehearsal
     from reticent.worlds import Model
-    from reticent.worlds.prior import RewardWeights
+    from reticent.worlds.models.prior import RewardWeights
 
 
 def rehearse(
@@ -33,6 +33,9 @@ def rehearse(
     delta: Annotated[float, typer.Option(help="δ of all promises.")] = 1e-5,
     target: Annotated[float, typer.Option(help="Gap to reach, as a share of what acting at random loses.")] = 0.05,
     concentration: Annotated[float, typer.Option(help="Of the Dirichlet prior; 1 is uniform.")] = 1.0,
+    off: Annotated[
+        float, typer.Option(help="How far truths are off every blend (total variation of each row): wrong candidates.")
+    ] = 0.0,
     seed: Annotated[int, typer.Option(help="Of truths, users and noise.")] = 0,
     floor: Annotated[bool, typer.Option(help="Also run the learner without privacy.")] = True,
     out: Annotated[Path, typer.Option("--out", "-o", help="The deployment's file to write.")] = Path("deployment.yaml"),
@@ -52,9 +55,9 @@ def rehearse(
         from reticent.cli.output import note, print_json
         from reticent.experiments.rehearsal import rehearse as rehearse_model
         from reticent.experiments.rehearsal.deployment import answer, deployment_text
+        from reticent.reports.plots.rehearsal import draw_rehearsal
         from reticent.reports.progress import reporter
         from reticent.reports.rehearsal_page import rehearsal_html
-        from reticent.reports.rehearsal_picture import draw_rehearsal
         from reticent.runtime import enable_compilation_cache
 
         enable_compilation_cache()
@@ -62,7 +65,7 @@ def rehearse(
         asked = {"trusts": trust, "agents": agent}
         found = rehearse_model(
             known, users=users, epsilons=epsilon or (1.0, 0.3, 3.0), truths=truths, delta=delta, target=target,
-            concentration=concentration, rewards=rewards, floor=floor, seed=seed, name=Path(model).name,
+            concentration=concentration, rewards=rewards, off=off, floor=floor, seed=seed, name=Path(model).name,
             progress=reporter(), should_stop=interrupt, **{key: value for key, value in asked.items() if value},
         )  # fmt: skip
         text = deployment_text(found, **where) if found.chosen is not None else None

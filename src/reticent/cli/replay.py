@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -28,7 +28,12 @@ def replay(
     ] = False,
     reward: Annotated[str, typer.Option(help="The column of the reward.")] = "reward",
     user: Annotated[str, typer.Option(help="The column of the user.")] = "user",
-    step: Annotated[str, typer.Option(help="The column of the step.")] = "step",
+    step: Annotated[str, typer.Option(help="The column of the step; without it every user has one row.")] = "step",
+    time: Annotated[str | None, typer.Option(help="The column that orders a user's rows instead.")] = None,
+    gaps: Annotated[str | None, typer.Option(help="Missing steps, as in reticent fit.")] = None,
+    longer: Annotated[
+        str | None, typer.Option(help="Longer sessions, as in reticent fit.", show_default="cut at the horizon")
+    ] = None,
     leaves: Annotated[bool, typer.Option("--leaves", help="Users with fewer rows than the horizon have left.")] = False,
     pilot: Annotated[
         Path | None, typer.Option(help="The log that the candidates were fitted to: refused if somebody is in both.")
@@ -53,7 +58,7 @@ def replay(
         raise MissingExtra("reticent replay", str(missing.name), "service") from None
     import numpy as np
 
-    from reticent.replay.logs import replayable
+    from reticent.replay.logs import RandomisedUsers, replayable, require_enough
     from reticent.reports.progress import Telling
     from reticent.runtime import enable_compilation_cache
     from reticent.worlds.records import Columns, read_log
@@ -68,14 +73,24 @@ def replay(
     assert coding is not None
     columns = Columns(
         user, step, tuple(part.column for part in coding.parts), coding.action.column, reward,
-        probability=probability, rewards_of=rewards_of,
+        probability=probability, rewards_of=rewards_of, time=time,
     )  # fmt: skip
     if pilot is not None:
         require_disjoint(pilot, log, user)
-    records = read_log(log, columns=columns, coding=coding, leaves_before=horizon if leaves else None)
+    options: Any = {"gaps": gaps, "longer": longer}  # what they may be is checked where they are used
+    records = read_log(
+        log, columns=columns, coding=coding, leaves_before=horizon if leaves else None, horizon=horizon, **options
+    )
+    for changed in records.notes:
+        note(changed)
     users = replayable(records, horizon, states_unaffected=states_unaffected)
     logged = np.bincount(records.user, weights=records.reward * (records.step < horizon), minlength=records.users)
     note(f"{records.users:,} recorded users: {users.why}")
+    if isinstance(users, RandomisedUsers):
+        note(f"about {users.expected_met:,.0f} of them will be met by each agent")
+    require_enough(users, logged, log.name)
+    if loaded.provenance.doubt:
+        note(f"the candidates rest on too little: {loaded.provenance.doubt}")
     with Telling("records") as tell:
         found = replay_log(settings, loaded, users, logged, source=log.name, orders=orders, seed=seed, told=tell)
     if as_json:

@@ -103,7 +103,7 @@ def interruption(result: RunResult) -> str:
 def print_result(result: RunResult, directory: Path) -> None:
     """The table of results and where the files are."""
     from reticent.cli.output import print_table
-    from reticent.experiments.storage import CONFIG, METADATA, REPORT, picture_file, results_file
+    from reticent.experiments.storage import CONFIG, METADATA, PICTURE, REPORT, results_file
     from reticent.reports.numbers import users_in_words
 
     users = f"{result.config.episodes:,} users, {len(result.config.seeds)} seeds"
@@ -128,7 +128,7 @@ def print_result(result: RunResult, directory: Path) -> None:
     print(
         "users to 5%: users until the gap stays below 5% of that, median over seeds (–: half of them never get there)"
     )
-    picture = directory / picture_file()
+    picture = directory / PICTURE
     print(f"picture  {picture if picture.exists() else 'could not be drawn; the report says why'}")
     print(f"report   {directory / REPORT}")
     print(f"data     {directory / results_file()}, {CONFIG}, {METADATA}")

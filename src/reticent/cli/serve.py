@@ -39,6 +39,7 @@ def serve(
 
         from reticent.service.config import DevelopmentSecrets
         from reticent.service.http import app
+        from reticent.service.http.sockets import require_free
         from reticent.service.processes.logs import configuration
         from reticent.service.processes.micro_batching import take_short_turns
         from reticent.service.processes.planner import Planner
@@ -60,12 +61,15 @@ def serve(
         "http": "reticent.service.http.sockets:PromptProtocol", "ws": "none",
         "proxy_headers": bool(settings.trusted_proxies), "forwarded_allow_ips": list(settings.trusted_proxies),
     }  # fmt: skip
+    if not check:
+        require_free(settings.host, settings.port)
     where = f"serving on http://{settings.host}:{settings.port} with {settings.workers} worker(s)"
     if not check and settings.workers > 1:
         # What is wrong with the configuration is said by the planner, once, before there are workers.
         with Planner(settings, begin=init) as planner:
             note(planner.sentence)
             note(f"{where} and a planner")
+            note("compiling the first plans; /v1/health/ready answers 200 when they are there")
             app.tell_workers(config, planner.home, host=host, port=port, development=dev)
             uvicorn.run(
                 "reticent.service.processes.worker:create_worker", factory=True, workers=settings.workers, **common
@@ -74,7 +78,7 @@ def serve(
     from reticent.runtime import enable_compilation_cache
 
     enable_compilation_cache()
-    application = None if check else app.create_app(settings, begin=init)
+    application = None if check else app.create_app(settings, begin=init, warmed=lambda: note("ready"))
     mechanism = app.make_promise(settings) if application is None else application.state.deployment.mechanism
     note(mechanism.guarantee.sentence())
     if application is None:
@@ -86,5 +90,7 @@ def serve(
     if dev:
         model = "" if settings.model_file is None else f" --model {settings.model_file}"
         note(f"next, in another terminal: reticent users --url http://{settings.host}:{settings.port}{model}")
+    if settings.planning == "background":
+        note("compiling the first plans; /v1/health/ready answers 200 when they are there")
     take_short_turns()
     uvicorn.run(application, **common)

@@ -50,6 +50,10 @@ def users(
         typer.Option(help="Visits from which on the users' blend is another, such as 4001,8001; drawn by --seed."),
     ] = None,
     moves: Annotated[float, typer.Option(help="How far the blend moves each time: 1 is anywhere, 0 nowhere.")] = 1.0,
+    kinds: Annotated[
+        bool,
+        typer.Option("--kinds", help="Each user lives by one candidate, drawn by the world's blend, in all visits."),
+    ] = False,
     seed: Annotated[int, typer.Option(help="Of what the users do.")] = 0,
     prefix: Annotated[
         str | None, typer.Option(help="Of the users' names; the same names are the same users.", show_default="random")
@@ -86,6 +90,8 @@ def users(
             built = named or service_world(client.status())
             phases = phases_at(built, drift, moves, number, seed)
             truth = MovingTruth(phases) if phases else Truth(built)
+            if kinds:
+                built, truth = of_kinds(built, drift, seed)
             require_same_sizes(client, truth)
             traffic, progress = Traffic(client, truth, crowd), reporter()
             progress.start("traffic", number, 1, "users")
@@ -139,7 +145,7 @@ def named_world(spec: str | None, model: Path | None, seed: int) -> Any:
     """
     from reticent.errors import InvalidInput
     from reticent.worlds import load_model, make_world
-    from reticent.worlds.prior import draw_truths
+    from reticent.worlds.models.prior import draw_truths
 
     if model is not None and spec is not None:
         raise InvalidInput("--world and --model", "both", "one of the two", "name the users' world once")
@@ -164,6 +170,24 @@ def service_world(status: dict[str, Any]) -> Any:
     return make_world(str(name))
 
 
+def of_kinds(world: Any, drift: str | None, seed: int) -> Any:
+    """The world of hidden kinds with this world's blend as shares, and its users' truth.
+
+    Raises:
+      InvalidInput: the blend moves as well, or candidates are no laws of kinds.
+    """
+    import numpy as np
+
+    from reticent.errors import InvalidInput
+    from reticent.experiments.users import KindsTruth
+    from reticent.worlds.kinds import kinds_world
+
+    if drift is not None:
+        raise InvalidInput("--kinds and --drift", "both", "one of the two", "leave one out")
+    shares = np.asarray(world.transition_theta).reshape(-1, world.model.d1)[0]
+    return kinds_world(world.model, shares / shares.sum(), name=world.name), KindsTruth(world, shares, seed)
+
+
 def phases_at(world: Any, drift: str | None, moves: float, number: int, seed: int) -> Any:
     """The phases of a world whose blend moves from the 1-based visits of ``drift`` on; none without it.
 
@@ -171,7 +195,7 @@ def phases_at(world: Any, drift: str | None, moves: float, number: int, seed: in
       InvalidInput: they are no visits of this crowd in order, or the world is no blend.
     """
     from reticent.errors import InvalidInput
-    from reticent.worlds.non_stationary import phases_of
+    from reticent.worlds.transforms.non_stationary import phases_of
 
     if drift is None:
         return []

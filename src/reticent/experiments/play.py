@@ -17,6 +17,7 @@ from jax import Array
 from reticent.agents import make_agent
 from reticent.errors import InvalidInput
 from reticent.extras import require
+from reticent.learning.capabilities import act_from, empty_memory, remember
 from reticent.learning.learner import AgentState, AnyLearner
 from reticent.learning.plan import Plan
 from reticent.runtime import double_precision
@@ -114,8 +115,9 @@ def _meet(
     """One user: H steps under the plan, checked as they come."""
     horizon = agent.model.horizon
     states, actions, rewards = [first], [], []
+    memory = empty_memory(agent, plan)
     for step in range(horizon):
-        action = int(_act(agent, plan, step, states[-1], draws[step]))
+        action = int(_act(agent, plan, memory, step, states[-1], draws[step]))
         following, reward, terminated, truncated, _ = env.step(action)
         if not 0 <= float(reward) <= 1:  # written so that NaN fails
             raise InvalidInput(
@@ -126,6 +128,7 @@ def _meet(
                 f"length of episode {number}", step + 1, f"the model's horizon {horizon}",
                 "the environment ends earlier: declare a shorter horizon, or stay in an absorbing state until the end",
             )  # fmt: skip
+        memory = _remember(agent, plan, memory, states[-1], action, float(reward), int(following))
         states.append(int(following))
         actions.append(action)
         rewards.append(float(reward))
@@ -148,8 +151,16 @@ def _plan(agent: AnyLearner, state: AgentState) -> Plan:
 
 
 @jax.jit
-def _act(agent: AnyLearner, plan: Plan, step: Array, state: Array, uniform: Array) -> Array:
-    return agent.act(plan, step, state, uniform)
+def _act(agent: AnyLearner, plan: Plan, memory: Any, step: Array, state: Array, uniform: Array) -> Array:
+    return act_from(agent, plan, memory, step, state, uniform)
+
+
+def _remember(agent: AnyLearner, plan: Plan, memory: Any, *step: Any) -> Any:
+    """What the user's device remembers after a step; nothing is computed where nothing is."""
+    return None if memory is None else _told(agent, plan, memory, *step)
+
+
+_told = jax.jit(remember)
 
 
 _uniforms = jax.jit(lambda keys, number, horizon: episode_uniforms(keys.users, number, horizon), static_argnums=2)

@@ -153,7 +153,8 @@ class RunResult(ShortRepr):
 
     def plot(self, path: str | Path, references: Sequence[Reference] = ()) -> Path:
         """Draw the curves as a picture; the format follows the file's ending. ``references`` adds lines, as bounds."""
-        from reticent.reports.plots import draw_run
+        require("matplotlib", "the picture of a run")
+        from reticent.reports.plots.run import draw_run
 
         return draw_run(self, Path(path), references)
 

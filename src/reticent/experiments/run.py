@@ -16,7 +16,7 @@ from reticent.learning.learner import AnyLearner
 from reticent.reports.progress import Progress, Silence
 from reticent.simulation import engine
 from reticent.worlds import World
-from reticent.worlds.model import cast
+from reticent.worlds.models.model import cast
 
 
 def run(

@@ -32,7 +32,7 @@ from reticent.runtime import double_precision, on_device
 from reticent.simulation.engine import Carry
 from reticent.worlds import Model, make_model
 from reticent.worlds.continuous import ContinuousModel
-from reticent.worlds.model import About
+from reticent.worlds.models.model import About
 
 FORMAT = 1
 """Version of the file format; a file of a later one is refused."""

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The directory of a run: ``config.yaml``, ``results.parquet``, ``metadata.json``, ``regret.png``, ``report.html``.
 
-Without Polars the results are ``results.csv``, without Matplotlib the picture is a plain ``regret.svg``.
+Without Polars the results are ``results.csv``, without Matplotlib there is no picture and the report says so.
 
 Every file is written under another name first and then renamed, so that none is ever half there.
 """
@@ -20,14 +20,14 @@ from typing import Any
 import yaml
 
 import reticent
-from reticent.errors import InvalidInput
+from reticent.errors import InvalidInput, MissingExtra
 from reticent.experiments.config import RunConfig
 from reticent.experiments.result import FRAME_SCHEMA, RunResult
 
 CONFIG, RESULTS, METADATA, PICTURE, REPORT = (
     "config.yaml", "results.parquet", "metadata.json", "regret.png", "report.html",
 )  # fmt: skip
-RESULTS_WITHOUT_POLARS, PICTURE_WITHOUT_MATPLOTLIB = "results.csv", "regret.svg"
+RESULTS_WITHOUT_POLARS = "results.csv"
 
 
 def prepare(directory: Path, config: RunConfig) -> Path:
@@ -69,11 +69,6 @@ def results_file() -> str:
     return RESULTS if importlib.util.find_spec("polars") is not None else RESULTS_WITHOUT_POLARS
 
 
-def picture_file() -> str:
-    """The name of the picture's file: what is installed decides who draws it."""
-    return PICTURE if importlib.util.find_spec("matplotlib") is not None else PICTURE_WITHOUT_MATPLOTLIB
-
-
 def write_results(result: RunResult, directory: Path) -> None:
     """Write the curves alone; called after every agent."""
     with replacing(directory / results_file()) as path:
@@ -96,24 +91,17 @@ def _write_csv(result: RunResult, path: Path) -> None:
 
 def picture_problem(result: RunResult, target: Path) -> str | None:
     """Draw the run's picture to ``target``; if it cannot be drawn, why, in a sentence: a picture never costs a run."""
+    from reticent.reports.run_page import theory
+
     try:
         with replacing(target) as path:
-            _draw(result, path)
+            result.plot(path, theory(result)[0] if result.config.theory else ())
+    except MissingExtra as missing:
+        return f"There is no picture: {missing}."
     except Exception as problem:  # whatever the drawing library stumbles over, the numbers are written all the same
         target.unlink(missing_ok=True)
         return f"The picture could not be drawn ({type(problem).__name__}: {problem}); all numbers are in the results."
     return None
-
-
-def _draw(result: RunResult, path: Path) -> None:
-    if path.suffix == ".svg":
-        from reticent.reports.sketch import sketch_run
-
-        path.write_text(sketch_run(result), encoding="utf-8")
-        return
-    from reticent.reports.run_page import theory
-
-    result.plot(path, theory(result)[0] if result.config.theory else ())
 
 
 def write_run(result: RunResult, directory: Path) -> Path:
@@ -124,7 +112,7 @@ def write_run(result: RunResult, directory: Path) -> Path:
     write_results(result, directory)
     with replacing(directory / METADATA) as path:
         path.write_text(json.dumps(metadata_of(result), indent=2, allow_nan=False) + "\n", encoding="utf-8")
-    picture = directory / picture_file()
+    picture = directory / PICTURE
     problem = picture_problem(result, picture)
     drawn = picture.read_bytes() if problem is None else b""
     with replacing(directory / REPORT) as path:
@@ -132,7 +120,7 @@ def write_run(result: RunResult, directory: Path) -> Path:
             "Configuration": config_text(result.config),
             "Circumstances": json.dumps(metadata_of(result), indent=2, ensure_ascii=False),
         }
-        path.write_text(report_html(result, drawn, folded, picture.suffix, problem), encoding="utf-8")
+        path.write_text(report_html(result, drawn, folded, problem), encoding="utf-8")
     return directory
 
 

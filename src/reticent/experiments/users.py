@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import bisect
 import collections
+import copy
 import dataclasses
 import heapq
 import math
@@ -20,8 +21,10 @@ from typing import Any, Literal
 import numpy as np
 
 from reticent.errors import InvalidInput, ReticentError
+from reticent.runtime import double_precision
 from reticent.worlds import World
-from reticent.worlds.non_stationary import Phase
+from reticent.worlds.kinds import KindsWorld, kind_means
+from reticent.worlds.transforms.non_stationary import Phase
 from reticent_client import Budget, Client, Episode, ServiceError
 
 Fate = Literal["counted", "served", "lost", "refused", "unsent"]
@@ -38,9 +41,9 @@ class Truth:
         self._means, self._random_rewards = np.asarray(world.reward_means), world.reward_kind == "bernoulli"
         self._successors = None if world.model.successors is None else np.asarray(world.model.successors)
 
-    def at(self, visit: int) -> Truth:
-        """What is true for the 0-based ``visit``: always the same."""
-        del visit
+    def at(self, visit: int, person: int) -> Truth:
+        """What is true for the 0-based ``visit`` of ``person``: always the same."""
+        del visit, person
         return self
 
     def start(self, rng: np.random.Generator) -> int:
@@ -58,16 +61,37 @@ class Truth:
 
 
 class MovingTruth(Truth):
-    """Users who change: the truth of the phase that a visit is in (:mod:`reticent.worlds.non_stationary`)."""
+    """Users who change: the truth of the phase that a visit is in (:mod:`reticent.worlds.transforms.non_stationary`)."""
 
     def __init__(self, phases: Sequence[Phase]) -> None:
         super().__init__(phases[0].world)
         self._firsts = [phase.first for phase in phases]
         self._truths = [Truth(phase.world) for phase in phases]
 
-    def at(self, visit: int) -> Truth:
+    def at(self, visit: int, person: int) -> Truth:
         """What is true for the 0-based ``visit``."""
+        del person
         return self._truths[bisect.bisect_right(self._firsts, visit) - 1]
+
+
+class KindsTruth(Truth):
+    """Users of hidden kinds: a person lives by the law of one candidate, in all visits (:mod:`reticent.worlds.kinds`)."""
+
+    def __init__(self, world: World, shares: np.ndarray, seed: int) -> None:
+        super().__init__(world)
+        self._shares, self._seed = np.cumsum(shares), seed
+        laws = np.asarray(world.model.transition_features), np.asarray(double_precision(kind_means)(world.model))
+        self._kinds = [self._living_by(*law) for law in zip(*laws, strict=True)]
+
+    def at(self, visit: int, person: int) -> Truth:
+        """The law of the person's kind."""
+        del visit
+        return self._kinds[_invert(self._shares, np.random.default_rng((self._seed, person, 2)).random())]
+
+    def _living_by(self, rows: np.ndarray, means: np.ndarray) -> Truth:
+        law = copy.copy(self)
+        law._cumulative, law._means, law._random_rewards = np.cumsum(rows, axis=-1)[None], means[None], True
+        return law
 
 
 @dataclasses.dataclass(frozen=True)
@@ -222,10 +246,11 @@ class Traffic:
         mood, steps = rng.random(), self._truth.horizon
         if mood < crowd.lost:
             steps = int(rng.integers(0, steps))
-        episode = self._client.episode(f"{crowd.prefix}-{crowd.person(index)}")
+        person = crowd.person(index)
+        episode = self._client.episode(f"{crowd.prefix}-{person}")
         try:
             episode.open()
-            total = self._play(self._truth.at(index), rng, episode, steps)
+            total = self._play(self._truth.at(index, person), rng, episode, steps)
         except ServiceError as refusal:
             self._refused(index, episode, refusal)
             return
@@ -265,7 +290,7 @@ class Traffic:
         self.visits[index] = Visit("refused", episode.version, total, refusal.name or f"HTTP {refusal.status}")
 
 
-def summary(traffic: Traffic, meter: Meter, world: World, phases: Sequence[Phase] = ()) -> dict[str, Any]:
+def summary(traffic: Traffic, meter: Meter, world: World | KindsWorld, phases: Sequence[Phase] = ()) -> dict[str, Any]:
     """What the crowd met, in plain numbers; phase by phase where its blend moved."""
     visits = [traffic.visits[index] for index in sorted(traffic.visits)]
     fates = collections.Counter(visit.fate for visit in visits)

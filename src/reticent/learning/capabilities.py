@@ -16,6 +16,7 @@ from reticent.errors import InvalidInput
 from reticent.learning.aggregator import PyTree
 from reticent.learning.learner import AgentState, AnyLearner
 from reticent.learning.plan import ControlGroup, Plan
+from reticent.worlds import Episode
 
 
 @runtime_checkable
@@ -26,6 +27,19 @@ class RebasesPlans(Protocol):
         self, served: Plan, reference: Plan, users: Array | int, control: ControlGroup | None = None
     ) -> Plan:
         """The served plan's choices with the reference's statistic; see :func:`rebase_plan`."""
+
+
+@runtime_checkable
+class SumsReports(Protocol):
+    """A learner that adds up the reports of many simulated users at less than the price of forming each."""
+
+    @property
+    def sums_reports(self) -> bool:
+        """Whether this one can: reports are neither noised nor rounded one by one."""
+
+    def summed_reports(self, plan: Plan, places: Array, episodes: Episode, present: Array) -> Any:
+        """The sum of what :meth:`~reticent.learning.learner.Learner.report` is for the users at these ``places`` ``(n,)``
+        who are ``present``."""
 
 
 @runtime_checkable
@@ -83,6 +97,29 @@ class RemembersEpisode(Protocol):
         self, plan: Plan, memory: PyTree, state: Array, action: Array, reward: Array, following: Array
     ) -> PyTree:
         """The memory after one step."""
+
+
+def empty_memory(agent: AnyLearner, plan: Plan) -> PyTree:
+    """What a user's device remembers at the beginning of an episode; None of an agent whose users act by the plan alone."""
+    return agent.empty_memory(plan) if isinstance(agent, RemembersEpisode) else None
+
+
+def act_from(
+    agent: AnyLearner, plan: Plan, memory: PyTree, step: Array | int, state: Array | int, uniform: Array | float
+) -> Array:
+    """The action at 0-based ``step`` in ``state``, by the plan and what the device remembers."""
+    if isinstance(agent, RemembersEpisode):
+        return agent.act_from(plan, memory, step, state, uniform)
+    return agent.act(plan, step, state, uniform)
+
+
+def remember(
+    agent: AnyLearner, plan: Plan, memory: PyTree, state: Array, action: Array, reward: Array, following: Array
+) -> PyTree:
+    """What the device remembers after one step."""
+    if isinstance(agent, RemembersEpisode):
+        return agent.remember(plan, memory, state, action, reward, following)
+    return memory
 
 
 def rebase_plan(

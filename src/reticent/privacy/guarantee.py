@@ -19,7 +19,7 @@ from reticent.privacy.ledger import Ledger
 from reticent.privacy.participation import ONCE, Participation
 from reticent.privacy.sensitivity import Adjacency
 from reticent.privacy.trust import Trust
-from reticent.worlds.provenance import Provenance
+from reticent.worlds.models.provenance import Provenance
 
 CHANGES: dict[Adjacency, str] = {
     "replace": "all of the user's data were replaced by any other",
@@ -89,6 +89,7 @@ class Guarantee(Promise):
       also_seen: what the adversary sees besides, as a clause of the sentence; nothing if nothing.
       remark: what else must be said in the sentence, such as how often data are used.
       reliance: the parties that the promise relies on besides mathematics; a sentence, or nothing.
+      personal: where a user's actions depend on the user's own past, what they tell to which party; a sentence, or nothing.
       not_covered: what is not promised.
       settings: the agent's options as they were resolved.
       origin: where candidate models come from, as far as it is stated: what is published before the first user comes.
@@ -107,6 +108,7 @@ class Guarantee(Promise):
     also_seen: str = ""
     remark: str = ""
     reliance: str = ""
+    personal: str = ""
     not_covered: tuple[str, ...] = NOT_COVERED
     settings: Mapping[str, Any] = dataclasses.field(default_factory=dict)
     origin: Provenance | None = None
@@ -148,7 +150,7 @@ class Guarantee(Promise):
             f"For every user{self.participation.clause}, {self.trust.exposed}{self.also_seen} is "
             f"({self.epsilon:g}, {self.delta:g})-indistinguishable from what it would be if {CHANGES[self.adjacency]} "
             f"({self.trust.name} differential privacy, {self.adjacency} adjacency{law}; really spent: "
-            f"epsilon = {self.spent:.4g} at the same delta{remark}).{self.reliance}{self.trust.silence}"
+            f"epsilon = {self.spent:.4g} at the same delta{remark}).{self.reliance}{self.trust.silence}{self.personal}"
             f"{self._origin()}{self._strength()}"
         )
 

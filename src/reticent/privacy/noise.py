@@ -167,7 +167,8 @@ def discretization_delta(draws: int, epsilon: float, bits: int = GRID_BITS) -> f
         raise InvalidInput("bits", bits, f"at least {MINIMUM_BITS}", "use a finer grid")
     exponent = draws * 2.0 ** (-4.0 * bits) / 143.0
     distance = 0.5 * math.sqrt(math.expm1(exponent)) if exponent < 1.0 else 1.0
-    return (1.0 + math.exp(epsilon)) * min(1.0, distance)
+    # Above ε = 700, where exp overflows, one draw costs more than 1 anyway.
+    return (1.0 + math.exp(min(epsilon, 700.0))) * min(1.0, distance)
 
 
 def touched_draws(coordinates: int, blocks: float = 1.0) -> int:

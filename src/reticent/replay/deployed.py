@@ -15,6 +15,7 @@ from reticent.replay.logs import RandomisedUsers, Replayable
 from reticent.service.embedded import DeployedAgent
 from reticent.worlds import Episode
 from reticent.worlds.people.recorded import RecordedUsers
+from reticent_wire.trajectory import reward_within
 
 SPOKEN = 1_000
 """After how many records the caller is told."""
@@ -56,9 +57,12 @@ def _exactly(users: RecordedUsers) -> Meeting:
         person = {key: column[number] for key, column in users.answers.items()}
         state = np.asarray(users.first(person))
         states, actions, rewards = [int(state)], [], []
+        belief = agent.belief()
         for step, draw in enumerate(random.random(users.horizon)):
-            action = agent.act(step, int(state), float(draw))
+            action = agent.act(step, states[-1], float(draw)) if belief is None else belief.act(step, states[-1])
             state, reward = users.respond(person, step, state, np.asarray(action))
+            if belief is not None:
+                belief.observe(states[-1], action, reward_within(reward), int(state))
             states.append(int(state))
             actions.append(action)
             rewards.append(float(reward))
@@ -74,8 +78,12 @@ def _if_accepted(users: RandomisedUsers) -> Meeting:
         states, recorded, free = users.states[number], users.actions[number], users.free[number]
         draws, falls = random.random((2, users.horizon))
         actions = []
+        belief = agent.belief()
         for step in range(users.horizon):
-            action = agent.act(step, int(states[step]), float(draws[step]))
+            here = int(states[step])
+            action = agent.act(step, here, float(draws[step])) if belief is None else belief.act(step, here)
+            if belief is not None:
+                belief.observe(here, action, reward_within(users.rewards[number][step]), int(states[step + 1]))
             if not (free[step] or (action == recorded[step] and falls[step] < coins[number, step])):
                 return None
             actions.append(action)

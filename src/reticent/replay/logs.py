@@ -11,6 +11,10 @@ r"""Which logs can be met again by another policy, and how: never by asking what
   before, and one in :math:`\underline p^{-H}` records is met (Li, Chu, Langford and Wang 2011 for H = 1).
 * Anything else is **refused**, with the reason.
 
+**Too few.** How many records will be met is known before the first one (:attr:`RandomisedUsers.expected_met`).
+:func:`require_enough` refuses a replay that would meet too few to tell a plan that earns twice what was logged from one
+that earns the same (level 5 %, power 80 %: :mod:`reticent.worlds.records.evidence`).
+
 A replay's figures are computed from the recorded people without noise: they are for the owner of the log, and not released.
 """
 
@@ -24,6 +28,7 @@ import numpy as np
 
 from reticent.errors import InvalidInput
 from reticent.worlds.people.recorded import Estimate, RecordedUsers, mean_of
+from reticent.worlds.records.evidence import rows_to_tell, two_digits
 from reticent.worlds.records.log import UNKNOWN, Log
 
 
@@ -59,6 +64,12 @@ class RandomisedUsers:
         """With which probability a matching moment is kept, ``(n, H)``."""
         least = self.probabilities[~self.free].min(initial=1.0)
         return np.where(self.free, 1.0, least / self.probabilities)
+
+    @property
+    def expected_met(self) -> float:
+        """How many records a policy will meet, whatever it does: :math:`\\underline p` for every moment of a user."""
+        least = self.probabilities[~self.free].min(initial=1.0)
+        return float((least ** (~self.free).sum(axis=1)).sum())
 
     def subset(self, chosen: np.ndarray) -> RandomisedUsers:
         """Some of the users, in the order of ``chosen``."""
@@ -116,6 +127,27 @@ def replayable(log: Log, horizon: int, *, states_unaffected: bool = False) -> Re
         f"replay of {log.source}", "neither every action's reward nor the probability of the recorded action is recorded",
         "one of the two (--rewards-of PREFIX or --probability COLUMN)",
         "nobody knows what these users would have done after other actions; randomise some, or rehearse instead",
+    )  # fmt: skip
+
+
+def require_enough(users: Replayable, logged: np.ndarray, source: str) -> None:
+    """Refuse a replay that would meet too few; see the module. ``logged``: the users' returns as logged, ``(n,)``.
+
+    Raises:
+      InvalidInput: it would, with how many records would do.
+    """
+    if isinstance(users, RecordedUsers):
+        return
+    _, needed = rows_to_tell(logged / users.horizon)
+    met = users.expected_met
+    if met >= needed:
+        return
+    remedy = "use fewer actions or steps" if needed == np.inf else (
+        f"give {two_digits(users.users * needed / met):,} records like these, or use fewer actions or steps"
+    )  # fmt: skip
+    raise InvalidInput(
+        f"records of {source} that would be met", f"about {met:,.0f} of {users.users:,}",
+        f"at least {needed:,.0f}, to tell a plan that earns twice as much from what was logged", remedy,
     )  # fmt: skip
 
 

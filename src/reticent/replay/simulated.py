@@ -20,6 +20,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array
 
+from reticent.learning.capabilities import act_from, empty_memory, remember
 from reticent.learning.learner import AgentState, AnyLearner
 from reticent.learning.plan import Plan
 from reticent.replay.logs import RandomisedUsers, Replayable
@@ -143,14 +144,16 @@ def _meet_many(
             draws = jax.random.uniform(jax.random.fold_in(key.users, met + place), (horizon,))
             noise = agent.aggregator.simulate_user_noise(jax.random.fold_in(key.user_noise, met + place))
 
-            def step(at: Array, both: tuple[Array, Array]) -> tuple[Array, tuple[Array, Array, Array]]:
-                index, draw = both
-                action = agent.act(served, index, at, draw)
+            def step(carried: tuple[Array, Any], both: tuple[Array, Array]) -> tuple[Any, tuple[Array, Array, Array]]:
+                (at, memory), (index, draw) = carried, both
+                action = act_from(agent, served, memory, index, at, draw)
                 following, reward = respond(person, index, at, action)
-                return following.astype(at.dtype), (at, action, reward)
+                following = following.astype(at.dtype)
+                memory = remember(agent, served, memory, at, action, jnp.clip(reward, 0.0, 1.0), following)
+                return (following, memory), (at, action, reward)
 
-            begun = jnp.asarray(first(person))
-            last, (visited, actions, rewards) = jax.lax.scan(step, begun, (jnp.arange(horizon), draws))
+            begun = jnp.asarray(first(person)), empty_memory(agent, served)
+            (last, _), (visited, actions, rewards) = jax.lax.scan(step, begun, (jnp.arange(horizon), draws))
             episode = Episode(jnp.concatenate([visited, last[None]]), actions, rewards)
             return agent.report(served, episode, noise), rewards.sum()
 
@@ -226,6 +229,19 @@ def _randomised(
     return [np.concatenate(own) if own else np.zeros(0) for own in kept]
 
 
+def _choices(agent: AnyLearner, served: Plan, recorded: Episode, draws: Array) -> Array:
+    """What a device would choose at every step of a record, remembering the record so far, ``(H,)``."""
+
+    def step(memory: Any, at: tuple[Array, ...]) -> tuple[Any, Array]:
+        index, here, action, reward, there, draw = at
+        chosen = act_from(agent, served, memory, index, here, draw)
+        return remember(agent, served, memory, here, action, jnp.clip(reward, 0.0, 1.0), there), chosen
+
+    states, actions, rewards = recorded
+    steps = jnp.arange(actions.shape[0]), states[:-1], actions, rewards, states[1:], draws
+    return jax.lax.scan(step, empty_memory(agent, served), steps)[1]
+
+
 @jax.jit
 def _meet_one_by_one(
     agent: AnyLearner,
@@ -239,7 +255,6 @@ def _meet_one_by_one(
     """Records in order until the round is full, in every order: the state, and of each record its return, whether it was
     met and whether it was looked at."""
     horizon = records[1].shape[2]
-    steps = jnp.arange(horizon)
 
     def lane(state: AgentState, plan: Plan, own: tuple[Array, ...], key: Streams, place: Array) -> Any:
         shared = agent.for_many(plan)
@@ -249,9 +264,7 @@ def _meet_one_by_one(
             visited, actions, rewards, coins, free, fresh, number = record
             served = agent.served(shared, at)
             draws = jax.random.uniform(jax.random.fold_in(key.users, number), (2, horizon))
-            chosen = jax.vmap(lambda step, where, draw: agent.act(served, step, where, draw))(
-                steps, visited[:-1], draws[0]
-            )
+            chosen = _choices(agent, served, Episode(visited, actions, rewards), draws[0])
             seen = fresh & (at < size)
             taken = seen & ((chosen == actions) | free).all() & (draws[1] < coins).all()
             noise = agent.aggregator.simulate_user_noise(jax.random.fold_in(key.user_noise, number))

@@ -15,18 +15,15 @@ from typing import Any
 import jinja2
 from markupsafe import Markup, escape
 
-IMAGES = {".png": "image/png", ".svg": "image/svg+xml"}
-"""Media type of a picture by the suffix of its file."""
-
 
 def render(template: str, **values: Any) -> str:
     """The template of this name with these values."""
     return _environment().get_template(template).render(**values)
 
 
-def data_address(picture: bytes, suffix: str = ".png") -> str:
-    """A picture as the address of an image, so that the page holds it."""
-    return f"data:{IMAGES[suffix]};base64,{base64.b64encode(picture).decode('ascii')}"
+def data_address(picture: bytes) -> str:
+    """A PNG as the address of an image, so that the page holds it."""
+    return f"data:image/png;base64,{base64.b64encode(picture).decode('ascii')}"
 
 
 def agent_name(label: str) -> Markup:

@@ -27,10 +27,8 @@ LEDGER_ROWS = 12
 AUDIT_PLACE = "<!-- audit -->"
 
 
-def report_html(
-    result: RunResult, picture: bytes, folded: Mapping[str, str], suffix: str = ".png", problem: str | None = None
-) -> str:
-    """The whole page; ``picture`` (a PNG or SVG) goes into it, ``folded`` are texts by title that open on request.
+def report_html(result: RunResult, picture: bytes, folded: Mapping[str, str], problem: str | None = None) -> str:
+    """The whole page; ``picture`` (a PNG) goes into it, ``folded`` are texts by title that open on request.
 
     Where there is no picture, ``problem`` says why.
     """
@@ -41,7 +39,6 @@ def report_html(
         summary=summary_sentence(result),
         interrupted=result.interrupted,
         picture=picture,
-        suffix=suffix,
         problem=problem,
         alternative=f"Cumulative regret and gap to the best policy. {band_words(len(result.config.seeds))}",
         results_head=RESULTS_HEAD,

@@ -45,6 +45,7 @@ from reticent.privacy.noise import SecureNoise
 from reticent.service.billboards import Billboard
 from reticent.service.mechanism import make_mechanism
 from reticent.worlds import Episode, Model
+from reticent_wire.forms.kinds import Belief
 
 
 @dataclasses.dataclass(frozen=True, eq=False)  # plans are arrays, which have no single truth value to compare by
@@ -151,6 +152,16 @@ class DeployedAgent:
         """In order: the action of the user who comes next; ``uniform`` as for a ticket."""
         self._finish_interrupted()
         return self._served.published.choose(step, state, self.place, uniform)
+
+    def belief(self, ticket: Ticket | None = None) -> Belief | None:
+        """What the user of ``ticket``, or the next in order, acts on at first; None where users act by :meth:`act`.
+
+        It belongs on the user's device: act by it, and let it observe every step.
+        """
+        self._finish_interrupted()
+        board = (self._served if ticket is None else ticket.billboard).published
+        model = self.mechanism.published
+        return model.rules.form.belief(model, board) if board.remembers else None
 
     @property
     def _served(self) -> Billboard:

@@ -13,7 +13,7 @@ from reticent.service.config import Settings
 from reticent.service.fingerprint import ARRAYS, SCALARS
 from reticent.worlds import Model, make_model
 from reticent.worlds.continuous import ContinuousModel
-from reticent.worlds.model_file import is_model_file, load_model
+from reticent.worlds.models.model_file import is_model_file, load_model
 from reticent.worlds.registry import make_world
 
 

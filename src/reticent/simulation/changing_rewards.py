@@ -31,7 +31,7 @@ from reticent.runtime import double_precision
 from reticent.simulation.engine import Block, blocks
 from reticent.simulation.rollout import Streams, episode_uniforms, rollout, streams
 from reticent.simulation.simulate import grid_points
-from reticent.worlds.changing_rewards import RewardStream
+from reticent.worlds.transforms.changing_rewards import RewardStream
 
 Expects = Literal["last", "mean"]
 """What value iteration plans for: the table that was announced last, or the mean of all (follow the leader)."""

@@ -25,10 +25,12 @@ import numpy as np
 from jax import Array
 
 from reticent.errors import InvalidInput
+from reticent.learning.capabilities import SumsReports
 from reticent.learning.learner import AgentState, AnyLearner
 from reticent.learning.plan import Plan
 from reticent.simulation.rollout import AnyWorld, Streams, episode_uniforms, rollout
 from reticent.simulation.world_batch import AnyPlace, WorldBatch, example_of
+from reticent.worlds import Episode
 
 DRAWN_TOGETHER = 8
 """Users whose random numbers are drawn at once where every user is a round."""
@@ -196,8 +198,14 @@ def _advance_block(
             served = agent.served(plan, at)
             return agent.report(served, rollout(agent, world, served, uniform), own_noise)
 
-        reports = jax.vmap(one)(uniforms, noise, block.place + users)
-        present = users < block.users
+        def play(uniform: Array, at: Array) -> Episode:
+            return rollout(agent, world, agent.served(plan, at), uniform)
+
+        present, places = users < block.users, block.place + users
+        if isinstance(agent, SumsReports) and agent.sums_reports:
+            episodes = jax.vmap(play)(uniforms, places)
+            return agent.absorb(state, agent.summed_reports(plan, places, episodes, present))
+        reports = jax.vmap(one)(uniforms, noise, places)
         return agent.absorb(
             state, jax.tree.map(lambda leaf: jnp.tensordot(present.astype(leaf.dtype), leaf, axes=1), reports)
         )

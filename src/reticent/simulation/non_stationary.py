@@ -18,7 +18,7 @@ from reticent.errors import InvalidInput
 from reticent.learning.learner import AnyLearner
 from reticent.runtime import double_precision
 from reticent.simulation.simulate import Curves, simulate
-from reticent.worlds.non_stationary import Phase
+from reticent.worlds.transforms.non_stationary import Phase
 
 
 @double_precision

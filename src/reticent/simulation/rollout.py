@@ -13,7 +13,7 @@ import jax.numpy as jnp
 from jax import Array
 
 from reticent.learning.aggregator import PyTree
-from reticent.learning.capabilities import RemembersEpisode
+from reticent.learning.capabilities import act_from, empty_memory, remember
 from reticent.learning.learner import AnyLearner
 from reticent.learning.plan import Plan
 from reticent.runtime import unrolling
@@ -44,29 +44,18 @@ def rollout(agent: AnyLearner, world: AnyWorld, plan: Plan, uniforms: Array) -> 
     start = world.start(first[0] if isinstance(world, World) else first)
     observed = world.observed if isinstance(world, KindsWorld) else _itself
 
-    def step(state: Array, at: tuple[Array, Array]) -> tuple[Array, tuple[Array, Array, Array]]:
-        index, draw = at
-        action = agent.act(plan, index, observed(state), draw[0])
-        following, reward = world.step(index, state, action, draw[1:])
-        return following, (observed(state), action, reward)
-
-    def remembered_step(
+    def step(
         both: tuple[Array, PyTree], at: tuple[Array, Array]
     ) -> tuple[tuple[Array, PyTree], tuple[Array, Array, Array]]:
         (state, memory), (index, draw) = both, at
-        assert isinstance(agent, RemembersEpisode)
         here = observed(state)
-        action = agent.act_from(plan, memory, index, here, draw[0])
+        action = act_from(agent, plan, memory, index, here, draw[0])
         following, reward = world.step(index, state, action, draw[1:])
-        memory = agent.remember(plan, memory, here, action, reward, observed(following))
+        memory = remember(agent, plan, memory, here, action, reward, observed(following))
         return (following, memory), (here, action, reward)
 
-    numbered = jnp.arange(steps), draws
-    if isinstance(agent, RemembersEpisode):
-        begin = start, agent.empty_memory(plan)
-        (last, _), taken = jax.lax.scan(remembered_step, begin, numbered, unroll=unrolling(steps))
-    else:
-        last, taken = jax.lax.scan(step, start, numbered, unroll=unrolling(steps))
+    begin = start, empty_memory(agent, plan)
+    (last, _), taken = jax.lax.scan(step, begin, (jnp.arange(steps), draws), unroll=unrolling(steps))
     states, actions, rewards = taken
     return Episode(jnp.concatenate([states, observed(last)[None]]), actions, rewards)
 

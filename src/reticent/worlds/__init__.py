@@ -4,18 +4,19 @@
 from typing import TYPE_CHECKING, Any
 
 from reticent.gymnasium_ids import register
-from reticent.worlds.blend import blend
 from reticent.worlds.episode import Episode
-from reticent.worlds.misspecified import misspecified
-from reticent.worlds.model import Model, make_model
-from reticent.worlds.model_file import ModelFile, load_model, save_model
-from reticent.worlds.names import Names
-from reticent.worlds.provenance import Provenance
+from reticent.worlds.models.blend import blend
+from reticent.worlds.models.finite import finite_mdp
+from reticent.worlds.models.model import Model, make_model
+from reticent.worlds.models.model_file import ModelFile, load_model, save_model
+from reticent.worlds.models.names import Names
+from reticent.worlds.models.provenance import Provenance
+from reticent.worlds.models.simulators import Trajectory, blend_from_simulators
+from reticent.worlds.models.sparse import sparse_blend
+from reticent.worlds.models.tabular import tabular
 from reticent.worlds.registry import WORLDS, default_episodes, make_world, register_world, world_rows
-from reticent.worlds.simulators import Trajectory, blend_from_simulators
-from reticent.worlds.sparse import sparse_blend
-from reticent.worlds.tabular import tabular
-from reticent.worlds.unknown_start import with_unknown_start
+from reticent.worlds.transforms.misspecified import misspecified
+from reticent.worlds.transforms.unknown_start import with_unknown_start
 from reticent.worlds.world import World, world_from_parameters
 
 if TYPE_CHECKING:
@@ -34,6 +35,7 @@ __all__ = [
     "blend",
     "blend_from_simulators",
     "default_episodes",
+    "finite_mdp",
     "fit",
     "load_model",
     "make_model",

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Worlds as Gymnasium environments, and the check for the way back.
+"""Worlds as Gymnasium environments, and for the way back a wrapper of fixed length and a check.
 
 They are registered as ``reticent/MobileHealth-v0``, ``reticent/RandomBlend-v0`` and ``reticent/RiverSwim-v0``
 (:mod:`reticent.gymnasium_ids`): ``gymnasium.make("reticent:reticent/RiverSwim-v0", states=4)``.
@@ -20,7 +20,8 @@ import jax
 
 from reticent.errors import InvalidInput
 from reticent.gymnasium_ids import register
-from reticent.worlds.model import Model
+from reticent.worlds.from_gymnasium import RewardRange, read_table
+from reticent.worlds.models.model import Model
 from reticent.worlds.registry import make_world
 from reticent.worlds.world import World
 
@@ -80,6 +81,87 @@ class WorldEnv(gymnasium.Env[int, int]):
         """The step to come, and what the state is called where it has a name."""
         named = self.world.model.about.names
         return {"step": self._taken} | ({} if named is None else {"state": named.states[self._state or 0]})
+
+
+class FixedHorizon(gymnasium.Wrapper[int, int, int, int]):
+    """An environment whose every episode has ``horizon`` steps with rewards in [0, 1], as agents here expect.
+
+    What ends earlier stays where it ended and is paid nothing until the horizon: in the terminal state, or in one more
+    state, as :func:`reticent.from_gymnasium` has it. The last step is reported as ``terminated``.
+
+    Args:
+      env: an environment with ``Discrete`` observations and actions.
+      horizon: number of steps H; at most the environment's own limit.
+      reward_range: least and largest reward, mapped to 0 and 1. By default those of the environment's table, or (0, 1)
+        where it keeps none.
+      added_end: whether the end is one more state. By default as the environment's table says.
+
+    Raises:
+      InvalidInput: the environment cuts episodes before the horizon, or a reward is out of range.
+
+    >>> env = FixedHorizon(gymnasium.make("CliffWalking-v1"), horizon=30)
+    >>> _ = env.reset(seed=0)
+    >>> [round(env.step(1)[1], 2) for _ in range(3)]  # into the cliff: -100 is 0 here, and back to the start
+    [0.0, 0.0, 0.0]
+    """
+
+    def __init__(
+        self,
+        env: gymnasium.Env[int, int],
+        horizon: int,
+        *,
+        reward_range: RewardRange | None = None,
+        added_end: bool | None = None,
+    ) -> None:
+        super().__init__(env)
+        limit = None if env.spec is None else env.spec.max_episode_steps
+        if horizon < 1 or (limit is not None and limit < horizon):
+            raise InvalidInput(
+                "horizon", horizon, f"from 1 to {limit}, the environment's own limit" if limit else "at least 1",
+                "shorten it, or pass max_episode_steps to gymnasium.make",
+            )  # fmt: skip
+        table = read_table(env) if getattr(env.unwrapped, "P", None) is not None else None
+        if reward_range is None:
+            reward_range = (0.0, 1.0) if table is None else table.reward_range
+        if added_end is None:
+            added_end = table is not None and table.added_end
+        self.horizon, self.reward_range = horizon, reward_range
+        states = int(env.observation_space.n)  # type: ignore[attr-defined]
+        self._end = states if added_end else None
+        self.observation_space = gymnasium.spaces.Discrete(states + added_end)  # type: ignore[assignment]
+        self._state, self._taken, self._over = 0, horizon, False
+
+    def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[int, dict[str, Any]]:
+        """Meet the next user."""
+        state, info = self.env.reset(seed=seed, options=options)
+        self._state, self._taken, self._over = int(state), 0, False
+        return self._state, info
+
+    def step(self, action: int) -> tuple[int, float, bool, bool, dict[str, Any]]:
+        """Take one action; after the end nothing happens and nothing is paid."""
+        if self._taken >= self.horizon:
+            raise InvalidInput("step", self._taken, f"below the horizon {self.horizon}", "call reset()")
+        reward = 0.0
+        info: dict[str, Any] = {}
+        if not self._over:
+            state, paid, self._over, cut, info = self.env.step(action)
+            if cut and self._taken + 1 < self.horizon and not self._over:
+                raise InvalidInput(
+                    "steps of the episode",
+                    self._taken + 1,
+                    f"{self.horizon}",
+                    "shorten horizon, or lift the time limit",
+                )
+            self._state = self._end if self._over and self._end is not None else int(state)
+            reward = float(paid)
+        self._taken += 1
+        return self._state, self._scaled(reward), self._taken == self.horizon, False, info
+
+    def _scaled(self, reward: float) -> float:
+        low, high = self.reward_range
+        if not low <= reward <= high:  # written so that NaN fails
+            raise InvalidInput("reward", reward, f"in [{low:g}, {high:g}]", "pass reward_range=(least, most)")
+        return (reward - low) / (high - low)
 
 
 def check_matches(env: gymnasium.Env[Any, Any], model: Model) -> None:

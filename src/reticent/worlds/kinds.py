@@ -21,8 +21,8 @@ from jax import Array
 from reticent.errors import InvalidInput
 from reticent.runtime import double_precision, double_precision_methods, on_device
 from reticent.worlds import exact_solutions
-from reticent.worlds.blend import blend
-from reticent.worlds.model import Model
+from reticent.worlds.models.blend import blend
+from reticent.worlds.models.model import Model
 from reticent.worlds.world import invert
 
 

@@ -20,7 +20,7 @@ from reticent.errors import InvalidInput
 from reticent.runtime import double_precision, double_precision_methods, on_device
 from reticent.short_repr import ShortRepr
 from reticent.worlds import exact_solutions
-from reticent.worlds.model import Model, cast
+from reticent.worlds.models.model import Model, cast
 
 RewardKind = Literal["bernoulli", "deterministic"]
 

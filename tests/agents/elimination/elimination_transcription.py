@@ -2,7 +2,8 @@
 """Elimination as docs/theory/elimination.md writes it, in plain NumPy: slow, readable, and written without the library.
 
 For a blend with one θ for all steps and the lattice as oracle. It works with θ itself, not with coordinates: features and
-parameters are d₁ + d₂ numbers, projected to sum-zero directions where a norm is taken.
+parameters are d₁ + d₂ numbers, projected to sum-zero directions where a norm is taken. Weights of rewards are on the
+simplex; their features are the tables times the declared sum.
 """
 
 from __future__ import annotations
@@ -35,7 +36,7 @@ class Model:
 
 
 def solve(world: World, theta: np.ndarray, reward_theta: np.ndarray) -> Model:
-    P, r = np.tensordot(theta, world.candidates, 1), np.tensordot(reward_theta, world.tables, 1)
+    P, r = np.tensordot(theta, world.candidates, 1), world.reward_total * np.tensordot(reward_theta, world.tables, 1)
     H, S = world.horizon, r.shape[0]
     values, choices = np.zeros((H + 1, S)), np.zeros((H, S), int)
     for h in reversed(range(H)):
@@ -59,7 +60,7 @@ def lattice(dimension: int, spacing: int) -> list[np.ndarray]:
 def features(world: World, model: Model, h: int, s: int, a: int) -> np.ndarray:
     """x_h(s, a): P_iV_{h+1} of every candidate, then every table's reward; each block with its mean taken off."""
     moving = world.candidates[:, s, a] @ model.values[h + 1]
-    paying = world.tables[:, s, a]
+    paying = world.reward_total * world.tables[:, s, a]
     return np.concatenate([moving - moving.mean(), paying - paying.mean()])
 
 
@@ -77,16 +78,13 @@ class Elimination:
         d1, d2 = len(world.candidates), len(world.tables)
         self.spacing = spacing
         self.models = [
-            solve(world, theta, world.reward_total * weights)
-            for theta in lattice(d1, spacing)
-            for weights in lattice(d2, spacing)
+            solve(world, theta, weights) for theta in lattice(d1, spacing) for weights in lattice(d2, spacing)
         ]
         self.misfit = np.zeros(len(self.models))
         self.candidate = self.fallback = self.argmax()
         self.caught, self.summed, self.users, self.rounds = False, 0.0, 0, 0
         self.catches, self.known = 0, {}
-        W2 = 2.0 * (d1 > 1 and world.horizon > 1) + 2.0 * world.reward_total**2 * (d2 > 1)
-        self.W = math.sqrt(W2)
+        self.W = math.sqrt(2.0 * (d1 > 1 and world.horizon > 1) + 2.0 * (d2 > 1))
 
     def argmax(self) -> Model:
         worth = [float(self.world.initial @ model.values[0]) for model in self.models]
@@ -139,7 +137,8 @@ class Elimination:
         if self.certain:
             spans = np.ptp(model.values[1:], axis=1)
             return max(float(((1 + spans) ** 2).sum() / 4), Re**2)
-        P, r = np.tensordot(model.theta, world.candidates, 1), np.tensordot(model.reward_theta, world.tables, 1)
+        P = np.tensordot(model.theta, world.candidates, 1)
+        r = world.reward_total * np.tensordot(model.reward_theta, world.tables, 1)
         where, total = world.initial.copy(), 0.0
         for h, choices in enumerate(model.choices):
             after = np.zeros_like(where)

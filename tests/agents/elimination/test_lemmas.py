@@ -13,14 +13,16 @@ import pytest
 from scipy.stats import binom, norm
 
 from reticent.agents import make_agent
-from reticent.agents.elimination.constraint import violations
+from reticent.agents.elimination.constraint import no_constraint, violations
 from reticent.agents.elimination.options import constants_of
+from reticent.agents.elimination.parameters import Parameters
+from reticent.agents.elimination.population import Population
 from reticent.agents.elimination.theory import catches, confidence_level
 from reticent.errors import InvalidInput
 from reticent.runtime import double_precision
 from reticent.simulation.rollout import episode_uniforms, rollout
 from reticent.simulation.simulate import simulate
-from reticent.worlds import World, make_world
+from reticent.worlds import World, make_model, make_world
 
 SMALL = "random-blend:states=4,actions=3,horizon=3,d1=3,d2=2"
 
@@ -96,6 +98,27 @@ def test_the_truth_stays(trust: str) -> None:
         assert np.asarray(memory.catches).max() >= 1
 
 
+@pytest.mark.parametrize("caught", [True, False])
+@double_precision
+def test_constraints_of_catches_are_never_forgotten(caught: bool) -> None:
+    """Lemma 3 needs them for every later model. Of other releases the population keeps the last ones only: 4 here."""
+    model = make_world(SMALL).model
+    parameters = Parameters.of(model)
+    population = Population.of(model, parameters, 64, rounds=4, most=3, proposals=4, seed=0)
+    everything = no_constraint(parameters.size, jnp.zeros(()).dtype)
+    thin = everything._replace(features=jnp.ones(parameters.size), fixed=jnp.asarray(2e-4))
+    narrow = jax.jit(lambda state, *rest: population.narrow(model, parameters, state, *rest))
+    state = population.init()
+    for number in range(12):
+        release = (thin, jnp.asarray(caught)) if number == 0 else (everything, jnp.asarray(False))
+        state = narrow(state, *release, jax.random.key(number))
+    believed = np.asarray(state.violation) <= 1
+    outside = np.asarray(violations(thin, state.eta)) > 1 + 1e-9
+    assert believed.sum() > 10
+    assert (believed & outside).any() == (not caught)
+    assert int(state.catches) == int(caught)
+
+
 @pytest.mark.verify
 @pytest.mark.parametrize(("d", "horizon"), [(2, 2), (2, 4), (4, 2), (4, 4)])
 def test_catches_stay_below_m(d: int, horizon: int) -> None:
@@ -150,3 +173,21 @@ def test_theorem_settings_carry_their_bound() -> None:
 def test_what_it_is_not_made_for_is_refused(spec: str, world: str, named: str) -> None:
     with pytest.raises(InvalidInput, match=named):
         make_agent(spec, make_world(world).model, 100)
+
+
+@pytest.mark.parametrize(
+    ("rows", "rewards", "named"),
+    [
+        ([[1.2, -0.2], [-0.2, 1.2]], [0.5, 0.5], "not distributions"),
+        ([[0.5, 0.5], [1.0, 0.0]], [0.9, 0.1], "reward_features"),
+        ([[0.5, 0.5], [1.0, 0.0]], [-0.1, 0.1], "reward_features"),
+    ],
+)
+@double_precision
+def test_corners_that_are_no_mdps_are_refused(rows: list, rewards: list, named: str) -> None:
+    """(1) needs values that are not clipped: some blends of these would have negative rows, or rewards outside [0, 1]."""
+    candidates = np.broadcast_to(np.array(rows)[:, None, None], (2, 2, 1, 2))
+    tables = np.broadcast_to(np.array(rewards)[:, None, None], (2, 2, 1))
+    model = make_model(candidates, tables, 3, sums_to_one=True, stationary=True, reward_total=1.5, transition_bound=5.0)
+    with pytest.raises(InvalidInput, match=named):
+        Parameters.of(model)

@@ -10,6 +10,8 @@ import numpy as np
 import pytest
 
 from reticent.agents.elimination.lattice import covering
+from reticent.agents.elimination.options import constants_of
+from reticent.agents.elimination.parameters import Parameters
 from reticent.agents.elimination.sweeps import sweep_rounds
 from reticent.agents.elimination.theory import (
     NO_NOISE,
@@ -18,11 +20,14 @@ from reticent.agents.elimination.theory import (
     catches,
     confidence_level,
     first_size,
+    least_count,
     regret_bound,
     threshold,
     width,
 )
 from reticent.errors import InvalidInput
+from reticent.runtime import double_precision
+from reticent.worlds import make_world
 
 BLEND = Constants.blend(5, 4, 4, pooled=True)
 
@@ -64,24 +69,36 @@ def test_m_is_the_least_that_the_lemma_allows() -> None:
     most, root = catches(BLEND, 10**5, level), math.sqrt(2 * level)
     reach = math.sqrt(10**5 * BLEND.ratio) / root + (math.sqrt(BLEND.dimension) + root) / (BLEND.diameter * root)
 
-    def allowed(count: int) -> bool:
-        inner = 1 + count * (reach * BLEND.diameter) ** 2 / (4 * BLEND.dimension)
-        return count * math.log(2) > BLEND.dimension * math.log(inner)
-
-    assert allowed(most)
-    assert not allowed(most - 1)
+    assert allowed(most, BLEND.dimension, reach * BLEND.diameter)
+    assert not allowed(most - 1, BLEND.dimension, reach * BLEND.diameter)
 
 
-def longest_sequence(dimension: int, longest: float, least: float, draw: np.random.Generator) -> int:
+def test_the_product_of_lemma_3_is_a_central_binomial_coefficient() -> None:
+    """∏(1 + m/i) over i ≤ m is C(2m, m), which is at least 2^m: (3) is met by a smaller m than with 2^m."""
+    for most in (1, 2, 7, 40):
+        product = math.prod(1 + most / i for i in range(1, most + 1))
+        assert product == pytest.approx(math.comb(2 * most, most))
+        assert product >= 2**most
+
+
+def allowed(count: int, dimension: int, length: float, slack: float = 1.0) -> bool:
+    """(3) of Lemma 3, length = ZW."""
+    inner = 1 + count * length**2 / ((1 + slack) ** 2 * dimension)
+    return math.log(math.comb(2 * count, count)) > dimension * math.log(inner)
+
+
+def longest_sequence(
+    dimension: int, longest: float, least: float, draw: np.random.Generator, slack: float = 1.0
+) -> int:
     """A greedy adversary of Lemma 3 with W = 2: w_i in the unit ball and in all strips, z_i along w_i as long as may be."""
     strips = np.zeros((0, dimension))
     count = 0
     while True:
         w = draw.normal(size=(4000, dimension))
         w /= np.linalg.norm(w, axis=1, keepdims=True)
-        # Shrunk until every strip |⟨z, w⟩| ≤ 2 holds.
+        # Shrunk until every strip |⟨z, w⟩| ≤ 1 + χ holds.
         if len(strips):
-            w *= np.minimum(1, 2 / np.abs(w @ strips.T).max(axis=1).clip(1e-12))[:, None]
+            w *= np.minimum(1, (1 + slack) / np.abs(w @ strips.T).max(axis=1).clip(1e-12))[:, None]
         best = w[np.linalg.norm(w, axis=1).argmax()]
         if longest * np.linalg.norm(best) <= least:
             return count
@@ -89,13 +106,15 @@ def longest_sequence(dimension: int, longest: float, least: float, draw: np.rand
         count += 1
 
 
+@pytest.mark.parametrize("slack", [1.0, 1.5])
 @pytest.mark.parametrize("dimension", [1, 2, 4])
-def test_an_adversary_does_not_exceed_the_count(dimension: int) -> None:
+def test_an_adversary_does_not_exceed_the_count(dimension: int, slack: float) -> None:
+    """Lemma 3, also for an oracle that meets earlier catches only up to χ of their widths."""
     draw, longest = np.random.default_rng(dimension), 1e4
-    most = 1
-    while most * math.log(2) <= dimension * math.log1p(most * (2 * longest) ** 2 / (4 * dimension)):
-        most += 1
-    found = longest_sequence(dimension, longest, 2 * math.sqrt(most), draw)
+    most = least_count(dimension, 2 * longest / (1 + slack))
+    assert allowed(most, dimension, 2 * longest, slack)
+    assert not allowed(most - 1, dimension, 2 * longest, slack)
+    found = longest_sequence(dimension, longest, threshold(most, slack) - 1, draw, slack)
     assert dimension <= found < most
 
 
@@ -113,10 +132,7 @@ def test_a_constant_threshold_lets_exponentially_many_through() -> None:
     np.fill_diagonal(products, 0)
     assert np.abs(products).max() <= 2 + 1e-9
     longest, diameter = math.sqrt(2 / gamma), 2 * math.sqrt(2 / gamma)
-    most = 1
-    while most * math.log(2) <= dimension * math.log1p(most * (longest * diameter) ** 2 / (4 * dimension)):
-        most += 1
-    assert len(units) > 1.5 * most
+    assert len(units) > 1.5 * least_count(dimension, longest * diameter / 2)
 
 
 def test_first_rounds_are_as_small_as_a_test_can_use() -> None:
@@ -160,3 +176,62 @@ def test_sweeps_are_ladders() -> None:
         sweep_rounds(10, 0, 1)
     with pytest.raises(InvalidInput, match="failure"):
         confidence_level(10, 0.0)
+
+
+@pytest.mark.parametrize("scale", [1.0, 0.25])
+@double_precision
+def test_constants_do_not_depend_on_how_rewards_are_scaled(scale: float) -> None:
+    """Corollary 2: W ≤ 2 and ϖ = O(√d·H²), whatever norm a model's reward features have."""
+    for d in (2, 8, 32):
+        world = make_world(f"random-blend:states=5,actions=3,horizon=5,d={d}").model
+        model = dataclasses.replace(
+            world, reward_features=scale * world.reward_features, reward_total=world.reward_total / scale
+        )
+        parameters = Parameters.of(model)
+        constants, worst = constants_of(model, parameters), Constants.blend(5, d, d, pooled=True)
+        assert parameters.diameter == constants.diameter == 2
+        assert constants.noise_factor <= worst.noise_factor * (1 + 1e-9)
+
+
+def losses_of_schedule(most: int, first: int, horizon: int, loss_of, users: int, wanted, draw) -> float:
+    """The proof's losses of a run whose catches an adversary chooses: at most m − 1, anywhere; users end anywhere.
+
+    A model's loss is one number, that of the last test that it passed (``loss_of`` its size), or H before any.
+    """
+    total, left, epoch, caught, fallback = 0.0, users, 0, 0, float(horizon)
+    while left > 0:
+        for _ in range(most):
+            if left == 0:
+                return total
+            at = int(draw.integers(0, epoch + 1)) if caught < most - 1 and wanted(epoch, draw) else epoch + 1
+            sizes = [first * 2**step for step in range(epoch + 1)]
+            served = [min(size, max(left - sum(sizes[:step]), 0)) for step, size in enumerate(sizes)]
+            passed = sum(one == size for one, size in zip(served[:at], sizes[:at], strict=True))
+            own = loss_of(sizes[passed - 1]) if passed else float(horizon)
+            total += own * sum(served[: at + 1]) + fallback * sum(served[at + 1 :])
+            if at <= epoch:
+                caught += 1
+            elif passed == epoch + 1:
+                fallback = own
+            left -= sum(served)
+        epoch += 1
+    return total
+
+
+def test_no_schedule_of_catches_exceeds_the_theorem() -> None:
+    """(4) against adversaries: any m, n₀, noise and bias, catches where they like, users that end anywhere."""
+    draw = np.random.default_rng(0)
+    policies = [lambda *_: True, lambda _, own: own.random() < 0.5, lambda epoch, _: epoch >= 4]
+    for trial in range(300):
+        most, first, horizon = (int(draw.choice(those)) for those in ([1, 2, 5, 20], [1, 3, 16], [1, 3, 10]))
+        s, noise, level = 10 ** draw.uniform(-3, 1), 10 ** draw.uniform(-3, 3), draw.uniform(3, 15)
+        bias, users = float(draw.choice([0.0, 0.05])), int(10 ** draw.uniform(0, 5))
+
+        def loss_of(size: int, most=most, s=s, noise=noise, level=level, bias=bias) -> float:
+            return (3 + 2 * math.sqrt(most)) * (bias + math.sqrt(2 * level * (s**2 / size + (noise / size) ** 2)))
+
+        lost = losses_of_schedule(most, first, horizon, loss_of, users, policies[trial % 3], draw)
+        epochs = 1 + max(0.0, math.log2(users / (most * first)))
+        inner = 18 * s * math.sqrt(2 * level * most * users) + 12 * bias * users
+        inner += 4 * most * (epochs + 1) * noise * math.sqrt(2 * level)
+        assert lost <= 2 * most * first * horizon + (3 + 2 * math.sqrt(most)) * inner

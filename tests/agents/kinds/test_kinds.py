@@ -50,8 +50,11 @@ def episodes(met: KindsWorld = WORLD) -> Episode:
 
 def belief_by_hand(plan: Plan, episode: Episode, user: int, steps: int) -> np.ndarray:
     """b after so many steps, by Bayes' rule in plain products."""
-    laws, weights = plan.extension.laws, np.asarray(plan.extension.shares).copy()
-    rows, means = np.asarray(laws.rows), np.asarray(laws.means)
+    blend, weights = np.asarray(plan.extension.blend), np.asarray(plan.extension.shares).copy()
+    rows, means = (
+        np.concatenate([table, np.tensordot(blend, table, axes=1)[None]])
+        for table in (np.asarray(WORLD.model.transition_features), np.asarray(kind_means(WORLD.model)))
+    )
     states, actions, rewards = (np.asarray(part[user]) for part in episode)
     for h in range(steps):
         s, a, r, t = states[h], actions[h], rewards[h], states[h + 1]
@@ -60,9 +63,9 @@ def belief_by_hand(plan: Plan, episode: Episode, user: int, steps: int) -> np.nd
 
 
 def test_a_user_acts_on_the_belief_of_bayes_rule() -> None:
-    _, _, plan = published()
+    agent, _, plan = published()
     met = episodes()
-    tables = np.asarray(plan.extension.tables)
+    tables = np.concatenate([agent.tables, np.asarray(plan.extension.blend_table)[:, None]], axis=1)
     for user in range(40):
         for h in range(WORLD.model.horizon):
             scores = belief_by_hand(plan, met, user, h) @ tables[h, :, int(met.states[user, h])]
@@ -132,6 +135,16 @@ def test_values_of_a_world_of_kinds() -> None:
     assert float(WORLD.policy_value(WORLD.blend_plan())) == pytest.approx(total, rel=1e-9)
     assert WORLD.optimal_value == pytest.approx(known, rel=1e-9)
     assert WORLD.uniform_value < total <= known
+
+
+def test_the_promise_says_what_actions_tell_and_to_which_party() -> None:
+    for trust in ("joint", "local", "shuffle"):
+        promise = guarantee_of(make_agent(f"private-kinds:trust={trust}", WORLD.model, 500))
+        assert promise is not None
+        assert "tells about the user's whole past in the episode" in promise.sentence()
+        assert ("choose and show the content on the device" in promise.sentence()) == (trust != "joint")
+        assert any("data at rest" in line for line in promise.not_covered)
+        assert promise.to_dict()["not_covered"] == list(promise.not_covered)
 
 
 # -- the promise --------------------------------------------------------------------------------------------------------

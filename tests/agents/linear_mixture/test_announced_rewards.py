@@ -26,7 +26,7 @@ from reticent.learning.plan import Plan
 from reticent.privacy.neighbouring_datasets import Pair, realised_strength
 from reticent.runtime import double_precision
 from reticent.worlds import Episode, make_world
-from reticent.worlds.changing_rewards import reward_stream
+from reticent.worlds.transforms.changing_rewards import reward_stream
 
 S, A, H = 3, 2, 2
 WORLD = make_world(f"random-blend:states={S},actions={A},horizon={H},d=2")

@@ -14,6 +14,7 @@ import pytest
 from reticent.agents import make_agent
 from reticent.agents.score import replicas
 from reticent.agents.score.dynamic_programming import Statistic, forward_pass, forward_pass_uniform
+from reticent.agents.score.estimates import estimate_of
 from reticent.agents.score.learner import ScoreLearner
 from reticent.agents.score.mixed_policies import mix_policies
 from reticent.agents.score.posterior import summarize
@@ -127,7 +128,7 @@ def test_replicas_are_of_the_same_mixture(monkeypatch: pytest.MonkeyPatch) -> No
         return np.concatenate([np.ravel(effect.transitions), np.ravel(effect.rewards)])
 
     # The estimate's own world, in which everybody acts by her place: nothing of this knows of mixed_policies.
-    walk = replicas._walk(agent, agent.estimate_of(plan.extension))
+    walk = replicas._walk(agent, estimate_of(agent, plan.extension))
 
     def one(place: Any) -> Any:
         control = PLACES.before(place + 1) > PLACES.before(place)
@@ -197,7 +198,7 @@ def test_moments_are_the_mixture_of_the_policies() -> None:
     served, control = with_explorers(second, 10), with_explorers(first, 10)
     places = ControlPlaces(100, 40, 3)
     mixture = agent.rebase_plan(served, served, 100, ControlGroup(control, places)).extension.moments
-    estimate, hoped = agent.estimate_of(served.extension), served.extension.hoped
+    estimate, hoped = estimate_of(agent, served.extension), served.extension.hoped
     statistic = Statistic(agent.coordinates, agent.contrasts, served.extension.reference.theta)
     exploring, exploiting, controls = (
         forward_pass(MODEL, statistic, estimate, choices, values, agent.score)

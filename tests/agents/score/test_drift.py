@@ -15,11 +15,12 @@ from reticent.agents import make_agent
 from reticent.agents.score.coordinates import simplex_coordinates
 from reticent.agents.score.evidence import Evidence, learn, surprise
 from reticent.agents.score.posterior import Posterior
+from reticent.agents.score.posterior_update import faded_posteriors
 from reticent.errors import InvalidInput
 from reticent.runtime import double_precision
 from reticent.simulation.non_stationary import simulate_non_stationary
-from reticent.worlds.non_stationary import phases_of
 from reticent.worlds.registry import make_world
+from reticent.worlds.transforms.non_stationary import phases_of
 
 WORLD = make_world("random-blend:states=4,actions=3,horizon=3,d=3")
 
@@ -54,11 +55,11 @@ def test_what_is_remembered_fades_by_half_lives_and_goes_with_an_alarm() -> None
     agent = make_agent("score-vi:half_life=100", WORLD.model, 2000)
     posteriors = jax.tree.map(jnp.ones_like, agent.init().past)
     blank = Evidence(*(jnp.zeros(shape) for shape in ((1, 2, 2), (1, 2, 2), (1, 2), (1, 2))))
-    kept = agent._remembered(posteriors, (blank, blank), jnp.asarray(200.0))
+    kept = faded_posteriors(agent, posteriors, (blank, blank), jnp.asarray(200.0))
     np.testing.assert_allclose(kept.transitions.information, 0.25)
     wild = Evidence(jnp.zeros((1, 2, 2)), jnp.eye(2)[None], jnp.full((1, 2), 100.0), jnp.zeros((1, 2)))
     watchful = dataclasses.replace(agent, alarm=20.0)
-    after = watchful._remembered(posteriors, (wild, wild), jnp.asarray(200.0))
+    after = faded_posteriors(watchful, posteriors, (wild, wild), jnp.asarray(200.0))
     assert not np.asarray(after.transitions.information).any()
     assert int(after.alarms) == int(posteriors.alarms) + 1
 

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from reticent.agents import make_agent
-from reticent.agents.score import learner as score_learner
+from reticent.agents.score import model_moments, posterior_update
 from reticent.agents.score.coordinates import simplex_coordinates, transition_coordinates
 from reticent.agents.score.evidence import MOST_INFORMATION, Evidence, learn
 from reticent.agents.score.posterior import Posterior, empty_posterior, summarize
@@ -41,7 +41,7 @@ def test_releases_that_claim_certainty_leave_a_posterior_that_can_be_inverted(si
     for seed in range(12):
         posterior = learn(posterior, certain(size, 1e5, seed))
     found = summarize(coordinates, posterior)
-    for leaf in (*found, score_learner.root_of(found.covariance)):
+    for leaf in (*found, model_moments.root_of(found.covariance)):
         assert np.isfinite(leaf).all()
     assert np.linalg.eigvalsh(np.asarray(posterior.information[0])).max() <= 12 * MOST_INFORMATION * (1 + 1e-6)
 
@@ -65,13 +65,13 @@ def test_a_posterior_that_is_not_finite_is_not_learned(monkeypatch: pytest.Monke
     plan = agent.plan(state)
     episode = Episode(np.array([0, 1, 1, 2, 2]), np.array([1, 1, 0, 1]), np.array([0.0, 0.0, 0.0, 1.0]))
     state = agent.absorb(state, agent.report(agent.served(plan, 0), episode))
-    real = score_learner.learn
+    real = posterior_update.learn
 
     def spoiled(before: Posterior, evidence: Evidence) -> Posterior:
         after = real(before, evidence)
         return after._replace(information=after.information.at[..., 0, 0].set(-1e9))  # its factor is not a number
 
-    monkeypatch.setattr(score_learner, "learn", spoiled)
+    monkeypatch.setattr(posterior_update, "learn", spoiled)
     closed = agent.close(state, plan, 20, jnp.zeros_like(agent.aggregator.noise_scale))
     assert int(closed.rounds) == 1
     jax.tree.map(np.testing.assert_array_equal, closed.past, state.past)

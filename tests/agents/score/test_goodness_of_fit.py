@@ -14,6 +14,7 @@ from reticent.agents import make_agent
 from reticent.agents.score.diagnostics import fit_of
 from reticent.agents.score.evidence import Evidence
 from reticent.agents.score.posterior import Fit
+from reticent.agents.score.posterior_update import faded_posteriors
 from reticent.runtime import double_precision
 from reticent.simulation.simulate import simulate
 from reticent.worlds import misspecified
@@ -32,11 +33,11 @@ def test_surprises_add_up_after_the_first_and_begin_anew_after_an_alarm() -> Non
     agent = dataclasses.replace(make_agent("score-vi", WORLD.model, 2000), alarm=100.0)
     posteriors, users = agent.init().past, jnp.asarray(10.0)
     assert fit_of(agent, posteriors.fit) is None
-    posteriors = agent._remembered(posteriors, (off_by(5.0), off_by(1.0)), users)
+    posteriors = faded_posteriors(agent, posteriors, (off_by(5.0), off_by(1.0)), users)
     np.testing.assert_allclose(posteriors.fit, (52.0, 0.0, 1))
     assert fit_of(agent, posteriors.fit) is None
     for size, expected in ((2.0, (10.0, 10.0, 2)), (3.0, (20.0, 30.0, 3))):
-        posteriors = agent._remembered(posteriors, (off_by(size), off_by(1.0)), users)
+        posteriors = faded_posteriors(agent, posteriors, (off_by(size), off_by(1.0)), users)
         np.testing.assert_allclose(posteriors.fit, expected)
     figures = fit_of(agent, posteriors.fit)
     assert figures is not None
@@ -45,7 +46,7 @@ def test_surprises_add_up_after_the_first_and_begin_anew_after_an_alarm() -> Non
     # χ² with an even number 2k of degrees of freedom has a closed form: exp(−x/2) Σ_{j<k} (x/2)^j / j!.
     closed = math.exp(-15) * sum(15.0**j / math.factorial(j) for j in range(numbers))
     assert figures.probability == pytest.approx(closed)
-    posteriors = agent._remembered(posteriors, (off_by(20.0), off_by(1.0)), users)
+    posteriors = faded_posteriors(agent, posteriors, (off_by(20.0), off_by(1.0)), users)
     np.testing.assert_allclose(posteriors.fit, (802.0, 0.0, 1))
 
 

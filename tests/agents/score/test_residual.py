@@ -12,7 +12,9 @@ import numpy as np
 import pytest
 
 from reticent.agents import make_agent
+from reticent.agents.score import replicas
 from reticent.agents.score.diagnostics import residual_of
+from reticent.agents.score.estimates import estimate_of
 from reticent.agents.score.learner import ScoreLearner
 from reticent.agents.score.residual_directions import residual_basis, round_directions
 from reticent.agents.score.residual_posterior import Blend, Release, believe, no_residual, rows_by, scale_of, visits_of
@@ -22,8 +24,8 @@ from reticent.audit import Subject, audit, realised_mu, replay, user_of, worst_p
 from reticent.errors import InvalidInput
 from reticent.runtime import double_precision
 from reticent.simulation.simulate import simulate
-from reticent.worlds import Episode, make_world
-from reticent.worlds.tabular import tabular
+from reticent.worlds import Episode, World, make_world
+from reticent.worlds.models.tabular import tabular
 from reticent_wire.forms.score_residual import ResidualReference, residual_vector, stacked
 
 WORLD = make_world("random-blend:states=4,actions=2,horizon=3,d=2")
@@ -72,6 +74,47 @@ def test_blocks_share_the_unit_ball_whatever_their_lengths_and_the_share_are(sha
         assert np.linalg.norm(vector) <= 1
     inside = stacked(np.full(3, 0.1), np.full(5, 0.2), np.asarray(0.25))
     np.testing.assert_allclose(inside, [*[math.sqrt(0.75) * 0.1] * 3, *[0.5 * 0.2] * 5])
+
+
+@pytest.mark.parametrize("name", ["private-score-vi:epsilon=8,residual=on", "score-vi:residual=on"])
+@pytest.mark.parametrize("world", [WORLD, BY_STEP])
+@double_precision
+def test_reports_that_are_summed_at_once_are_the_sum_of_reports(name: str, world: World) -> None:
+    agent = make_agent(name, world.model, 500)
+    assert isinstance(agent, ScoreLearner)
+    assert agent.sums_reports
+    draw, horizon = np.random.default_rng(2), world.model.horizon
+    plan = agent.plan(agent.init())
+    plan = plan._replace(extension=plan.extension._replace(explorers=jnp.asarray(20)))
+    # Two states, so that pairs are visited again.
+    states, actions, rewards = (
+        draw.integers(0, 2, (40, horizon + 1)),
+        draw.integers(0, 2, (40, horizon)),
+        draw.random((40, horizon)),
+    )
+    present, places = np.arange(40) < 30, np.arange(40)
+    reports = [
+        np.asarray(agent.report(agent.served(plan, place), Episode(states[place], actions[place], rewards[place])))
+        for place in places
+    ]
+    episodes = Episode(jnp.asarray(states), jnp.asarray(actions), jnp.asarray(rewards))
+    summed = agent.summed_reports(agent.for_many(plan), jnp.asarray(places), episodes, jnp.asarray(present))
+    np.testing.assert_allclose(summed, np.sum(reports[:30], axis=0), atol=1e-12)
+
+
+@double_precision
+def test_the_radius_follows_the_root_mean_square_length_of_replicas() -> None:
+    agent = agent_with(",residual=on")
+    plan, key = agent.plan(agent.init()), jax.random.key(3)
+    walk = replicas._walk(agent, estimate_of(agent, plan.extension))
+    vectors, shares = replicas._vectors(agent, plan, walk, key, agent.residual_vector)
+    squares = np.asarray((vectors**2).sum(axis=1)).reshape(len(shares), -1).mean(axis=1)
+    np.testing.assert_allclose(replicas.residual_length(agent, plan, key), math.sqrt(shares @ squares), rtol=1e-9)
+
+
+def test_reports_are_formed_one_by_one_where_each_is_rounded_or_noised() -> None:
+    assert not agent_with(",residual=on,deployment=true").sums_reports
+    assert not agent_with(",residual=off").sums_reports
 
 
 # -- the posterior --------------------------------------------------------------------------------------------------------
@@ -159,6 +202,7 @@ def test_the_share_follows_users_and_how_wrong_the_blend_is() -> None:
         ("random-blend", "", True),
         ("random-blend", ",residual=off", False),
         ("random-blend", ",trust=local", False),
+        ("random-blend", ",trust=shuffle", False),
         ("random-blend:initial=unknown", "", False),
         ("contextual-bandit", "", False),
         ("keyboard", "", False),

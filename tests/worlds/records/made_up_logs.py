@@ -65,3 +65,18 @@ def small_table(**changes):
             values[row - 1] = value
         content[column] = values
     return pl.DataFrame(content, strict=False)
+
+
+def clicks(rows, items, rate, seed=0):
+    """One row per user: a position of three, an item drawn at random, and a click that depends on neither."""
+    random = np.random.default_rng(seed)
+    return pl.DataFrame(
+        {
+            "user": np.arange(rows),
+            "step": 0,
+            "state": random.integers(3, size=rows),
+            "action": [f"item {item}" for item in random.integers(items, size=rows)],
+            "reward": (random.random(rows) < rate).astype(float),
+            "probability": 1 / items,
+        }
+    )

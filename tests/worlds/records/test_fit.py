@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+import dataclasses
+
 import numpy as np
 import polars as pl
 import pytest
@@ -10,8 +12,8 @@ from made_up_logs import recorded, small_table
 
 from reticent.errors import InvalidInput
 from reticent.worlds import world_from_parameters
-from reticent.worlds.model_file import load_model
-from reticent.worlds.provenance import Provenance
+from reticent.worlds.models.model_file import load_model
+from reticent.worlds.models.provenance import Provenance
 from reticent.worlds.records import Columns, Stopped, fit
 from reticent.worlds.records.disjoint import require_disjoint
 
@@ -194,7 +196,7 @@ def test_where_records_come_from_has_no_default():
         fit(small_table(), origin="stolen", horizon=2, candidates=2)
     told = Provenance("released", "a synthesizer", 0.5, 1e-6)
     made = fit(small_table(), origin=told, horizon=2, candidates=2, starts=1, holdout=0)
-    assert made.provenance == made.model.about.provenance == told
+    assert made.provenance == made.model.about.provenance == dataclasses.replace(told, doubt=made.report.doubt)
 
 
 def test_somebody_in_the_pilot_and_among_the_protected_is_refused(tmp_path):

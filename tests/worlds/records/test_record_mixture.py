@@ -13,7 +13,7 @@ from made_up_logs import kinds_of_people, recorded
 
 from reticent.worlds.records import Columns, read_log
 from reticent.worlds.records.kernel import kernel_of
-from reticent.worlds.records.mixture import best_blend, fit_mixture
+from reticent.worlds.records.mixture import FEW_DISTINCT, best_blend, fit_mixture
 from reticent.worlds.records.statistics import outcomes_of, pooled, statistics_of
 
 
@@ -121,3 +121,16 @@ def test_the_best_blend_is_the_planted_one(d, seed):
     best = counts @ np.log(chances @ weights)
     assert counts @ np.log(chances @ measured) >= best - 1e-4 * counts.sum() * 1e-1
     assert measured.sum() == pytest.approx(1)
+
+
+def test_many_distinct_users_are_counted_in_parts_and_sampled_for_em(monkeypatch):
+    """Parts change nothing; candidates of a sample are those of all, up to its error."""
+    people = kinds_of_people()
+    log, outcomes, statistics = prepared(recorded(14_000, [0.5, 0.3, 0.2], people=people))
+    assert len(statistics.weight) > FEW_DISTINCT
+    monkeypatch.setattr("reticent.worlds.records.statistics.PART", 999)
+    parted = statistics_of(log, outcomes)
+    np.testing.assert_array_equal(parted.totals, statistics.totals)
+    np.testing.assert_array_equal(parted.weight, statistics.weight)
+    mixture = fit_mixture(statistics, 3, smoothing=1.0, starts=4, seed=0)
+    np.testing.assert_allclose(mixture.shares, [0.5, 0.3, 0.2], atol=0.03)

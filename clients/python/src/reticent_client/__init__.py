@@ -22,15 +22,19 @@ if TYPE_CHECKING:
     from reticent_client.connection import Connection
     from reticent_client.decisions import Decision, DecisionLog
     from reticent_client.episode import Episode, EpisodeAbandoned
+    from reticent_client.gathering import Gather
     from reticent_client.group import Group
+    from reticent_client.memory import BeliefMemory
     from reticent_client.names import Names
     from reticent_client.problems import ServiceError, Unreachable
     from reticent_client.shuffler import Shuffler
     from reticent_client.submission import Receipt, Submission
+    from reticent_client.tickets import Ticket
     from reticent_wire import Billboard, InvalidInput, Model, ReticentError
 
 # Imported when first used: who needs the errors alone, as a command's help does, does not wait for NumPy.
 _HOMES = {
+    "BeliefMemory": "reticent_client.memory",
     "Billboard": "reticent_wire",
     "Budget": "reticent_client.budget",
     "BudgetSpent": "reticent_client.budget",
@@ -40,6 +44,7 @@ _HOMES = {
     "DecisionLog": "reticent_client.decisions",
     "Episode": "reticent_client.episode",
     "EpisodeAbandoned": "reticent_client.episode",
+    "Gather": "reticent_client.gathering",
     "Group": "reticent_client.group",
     "InvalidInput": "reticent_wire",
     "Model": "reticent_wire",
@@ -49,10 +54,12 @@ _HOMES = {
     "ServiceError": "reticent_client.problems",
     "Shuffler": "reticent_client.shuffler",
     "Submission": "reticent_client.submission",
+    "Ticket": "reticent_client.tickets",
     "Unreachable": "reticent_client.problems",
 }
 
 __all__ = [
+    "BeliefMemory",
     "Billboard",
     "Budget",
     "BudgetSpent",
@@ -62,6 +69,7 @@ __all__ = [
     "DecisionLog",
     "Episode",
     "EpisodeAbandoned",
+    "Gather",
     "Group",
     "InvalidInput",
     "Model",
@@ -71,6 +79,7 @@ __all__ = [
     "ServiceError",
     "Shuffler",
     "Submission",
+    "Ticket",
     "Unreachable",
 ]
 

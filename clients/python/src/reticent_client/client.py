@@ -5,8 +5,9 @@ from __future__ import annotations
 
 import collections
 import functools
+import json
 import threading
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from types import TracebackType
 from typing import Any, Literal, get_args
 
@@ -14,13 +15,19 @@ from reticent_client.budget import Budget
 from reticent_client.connection import Connection, Observer
 from reticent_client.decisions import DecisionObserver
 from reticent_client.episode import Episode
+from reticent_client.gathering import Gather, Gatherer
 from reticent_client.group import Group
+from reticent_client.memory import BeliefMemory
 from reticent_client.messages import Handover, require_shuffle
 from reticent_client.names import Names
+from reticent_client.problems import ServiceError
 from reticent_client.submission import SUBMISSIONS, Receipt, Submission
+from reticent_client.tickets import Ticket
 from reticent_wire.arrays import from_json
 from reticent_wire.billboard import Billboard
 from reticent_wire.errors import InvalidInput
+from reticent_wire.forms.kinds import Belief
+from reticent_wire.limits import LARGEST_GROUP
 from reticent_wire.model import Model
 from reticent_wire.promise import require_promise
 
@@ -38,7 +45,7 @@ class Client:
     Args:
       url, key: address of the service, and the app's key.
       act: ``device`` chooses actions here from the published policy; ``server`` asks for each, which shows the service
-        every state and is refused in the local model.
+        every state and is refused in the local model, and where users act on a belief about themselves.
       trust: demand this trust model; by default whatever the service says. A device that was promised the local model
         should demand it: otherwise a service that says ``joint`` is sent raw trajectories.
       epsilon, delta: in the local model, demand that all reports that the ``budget`` allows a user are together
@@ -53,7 +60,11 @@ class Client:
         by default, and the service is trusted to ask once.
       decisions: told of every decision with its probability, on this device, such as a
         :class:`~reticent_client.decisions.DecisionLog`. Nothing of it is sent.
+      memory: where users act on a belief about themselves, keeps it on this device between visits
+        (:class:`~reticent_client.memory.BeliefMemory`); by default it is forgotten with the episode. Nothing of it is sent.
       deadline, timeout, plain_http, observer: of the connection (:class:`~reticent_client.connection.Connection`).
+      gather: have requests that threads make within a moment sent together (:class:`~reticent_client.gathering.Gather`);
+        for a backend that serves many users at once. By default each is sent by itself.
     """
 
     def __init__(
@@ -68,10 +79,12 @@ class Client:
         shuffler: Handover | None = None,
         budget: Budget | None = None,
         decisions: DecisionObserver | None = None,
+        memory: BeliefMemory | None = None,
         deadline: float = 30.0,
         timeout: float = 10.0,
         plain_http: bool = False,
         observer: Observer | None = None,
+        gather: Gather | None = None,
     ) -> None:
         if act not in get_args(Acting):
             raise InvalidInput("act", act, "'device' or 'server'", "device is the default")
@@ -80,10 +93,11 @@ class Client:
         if not 0 < delta < 1:
             raise InvalidInput("delta", delta, "in (0, 1)", "give the δ that was promised")
         self.act: Acting = act
-        self._budget, self.decisions = budget, decisions
+        self._budget, self.decisions, self.memory = budget, decisions, memory
         self.connection = Connection(
             url, key, deadline=deadline, timeout=timeout, plain_http=plain_http, observer=observer
         )
+        self._gatherer = None if gather is None else Gatherer(self.connection, gather)
         if shuffler is not None and trust not in (None, "shuffle"):
             raise InvalidInput("shuffler", "given", f"None with trust={trust}", "the service gets everything there")
         self._demanded = trust if shuffler is None else "shuffle"
@@ -105,6 +119,52 @@ class Client:
         """
         return Group(self, users, enrolments)
 
+    def admit(
+        self, users: Sequence[str], *, enrolments: Mapping[str, str] | None = None
+    ) -> list[Ticket | ServiceError]:
+        """Tickets for users who will play later, in their order, or why one was refused; for an app's backend.
+
+        A device with a ticket makes one request, its report. Hand tickets out independently of what users do, and
+        before they play: see :mod:`reticent_client.tickets`.
+
+        Raises:
+          InvalidInput: the service's trust model is not what the client demands; no user was named to it.
+          ServiceError, Unreachable: it refused all of them, or did not answer.
+        """
+        self._require_demanded()
+        vouched = {} if enrolments is None else enrolments
+        named = [Episode(self, user, enrolment=vouched.get(user)).named for user in users]
+        tickets: list[Ticket | ServiceError] = []
+        for first in range(0, len(named), LARGEST_GROUP):
+            part = named[first : first + LARGEST_GROUP]
+            answers = self.connection.post("/v1/groups/episodes", {"users": part})["opened"]
+            if len(answers) != len(part):
+                raise ServiceError(200, title=f"{len(answers)} answers to {len(part)} members of a group")
+            tickets += [self._ticket(*each) for each in zip(part, answers, strict=True)]
+        return tickets
+
+    def _ticket(self, named: dict[str, str], answer: dict[str, Any]) -> Ticket | ServiceError:
+        if "type" not in answer:
+            return Ticket(named["user"], answer)
+        problem = ServiceError.read(int(answer["status"]), json.dumps(answer).encode(), None)
+        if not problem.passing:
+            return problem
+        try:  # alone, with the patience that a single request has
+            return Ticket(named["user"], self.connection.post("/v1/episodes", named))
+        except ServiceError as refusal:
+            return refusal
+
+    def begin(self, ticket: Ticket) -> Episode:
+        """The episode of a ticket, already open; to be used in a ``with`` statement. What it needs is published.
+
+        Raises:
+          InvalidInput: the service's trust model or noise is not what the client demands, or the ticket is of another one.
+        """
+        self.require_trustworthy()
+        episode = Episode(self, ticket.user, str(ticket.opened["episode"]))
+        episode.opened(ticket.opened)
+        return episode
+
     def send(self, submission: Submission) -> Receipt:
         """Send what an episode formed, now or after a restart; sending twice counts once.
 
@@ -112,10 +172,19 @@ class Client:
         """
         if submission.kind == "messages":
             return self._hand_over(submission)
-        answer = self.connection.post(
-            submission.path, submission.content, route=f"/v1/episodes/{{episode}}/{submission.kind}"
+        route = f"/v1/episodes/{{episode}}/{submission.kind}"
+        member = {"episode": submission.episode, **submission.content}
+        answer = self._together(
+            submission.kind, member, lambda: self.connection.post(submission.path, submission.content, route=route)
         )
         return Receipt.read(answer, submission)
+
+    def open(self, named: dict[str, str]) -> dict[str, Any]:
+        """The service's answer to a user who comes, as :attr:`Episode.named <reticent_client.episode.Episode.named>`."""
+        return self._together("open", named, lambda: self.connection.post("/v1/episodes", named))
+
+    def _together(self, kind: str, member: dict[str, Any], alone: Callable[[], dict[str, Any]]) -> dict[str, Any]:
+        return alone() if self._gatherer is None else self._gatherer.ask(kind, member, alone)
 
     def _hand_over(self, submission: Submission) -> Receipt:
         if self._shuffler is None:
@@ -135,7 +204,11 @@ class Client:
     @functools.cached_property
     def trust(self) -> str:
         """The trust model of the deployment, asked for once."""
-        return str(self.status()["trust"])
+        return str(self._first_status["trust"])
+
+    @functools.cached_property
+    def _first_status(self) -> dict[str, Any]:
+        return self.status()
 
     @functools.cached_property
     def model(self) -> Model:
@@ -163,7 +236,7 @@ class Client:
         board = Billboard.read(self.connection.get(f"/v1/billboards/{version}", route="/v1/billboards/{version}"))
         if board.version != version:
             raise InvalidInput("billboard.version", board.version, str(version), "ask the service's operator")
-        if self.trust != "joint":
+        if self.trust != "joint" or board.remembers:
             if board.model != self.model.digest:
                 raise InvalidInput(
                     "billboard.model", board.model, self.model.digest, "make a new Client: the model changed"
@@ -175,6 +248,13 @@ class Client:
             while len(self._billboards) > VERSIONS_KEPT:
                 self._billboards.popitem(last=False)
         return board
+
+    def belief(self, billboard: Billboard, user: str | None = None) -> Belief | None:
+        """What a ``user`` who is served ``billboard`` acts on at first; None where users act by the policy alone."""
+        if not billboard.remembers:
+            return None
+        known = None if self.memory is None or user is None else self.memory.recall(user, self.model.digest)
+        return self.model.rules.form.belief(self.model, billboard, known)
 
     def reference(self, served: int, own_round: int | None) -> Billboard:
         """What a contribution of now is formed under: the version that its user was ``served``, or a round's reference.
@@ -195,16 +275,24 @@ class Client:
         Raises:
           InvalidInput: it is not what was demanded, or this client does not know it.
         """
-        if self._demanded is not None and self.trust != self._demanded:
-            raise InvalidInput("trust", self.trust, f"{self._demanded}, as demanded", "do not send; ask its operator")
+        self._require_demanded()
         if self.trust not in SUBMISSIONS:
             raise InvalidInput("trust", self.trust, f"one of {', '.join(SUBMISSIONS)}", "use a newer client")
+        if self.act == "server" and self._first_status.get("device_acts", False):
+            raise InvalidInput(
+                "act", "server", "device where users act on a belief about themselves",
+                "let the client act: a server would have to be shown the whole episode for every action",
+            )  # fmt: skip
         if self.trust != "joint":
             if self.act == "server":
                 raise InvalidInput(
                     "act", "server", f"device in the {self.trust} model", "asking for actions would show every state"
                 )
             self._noise_checked  # noqa: B018  (computed once, raises)
+
+    def _require_demanded(self) -> None:
+        if self._demanded is not None and self.trust != self._demanded:
+            raise InvalidInput("trust", self.trust, f"{self._demanded}, as demanded", "do not send; ask its operator")
 
     @functools.cached_property
     def _noise_checked(self) -> bool:

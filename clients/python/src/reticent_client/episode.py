@@ -18,6 +18,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, Literal, SupportsFloat, SupportsIndex, TypeVar
 
 import numpy as np
+from numpy.typing import NDArray
 
 from reticent_client.budget import BudgetSpent
 from reticent_client.decisions import Decision
@@ -25,6 +26,7 @@ from reticent_client.submission import SUBMISSIONS, Played, Receipt, Submission
 from reticent_wire.billboard import Billboard
 from reticent_wire.boundary import Clipped, Raw
 from reticent_wire.errors import InvalidInput
+from reticent_wire.forms.kinds import Belief
 from reticent_wire.trajectory import Trajectory, index_within, number_of, reward_within
 
 if TYPE_CHECKING:
@@ -79,6 +81,7 @@ class Episode:
         self.place: int | None = None
         self._round, self._reference, self._restores = -1, None, 0
         self._billboard: Billboard | None = None
+        self._belief: Belief | None = None
         self._states: list[Clipped[int]] = []
         self._actions: list[int] = []
         self._rewards: list[Clipped[float]] = []
@@ -98,7 +101,7 @@ class Episode:
         if self.status != "new":
             raise InvalidInput("episode", self.status, "new", "start another one with client.episode(user)")
         self._client.require_trustworthy()
-        self.opened(self._client.connection.post("/v1/episodes", self.named))
+        self.opened(self._client.open(self.named))
         return self
 
     @property
@@ -117,6 +120,7 @@ class Episode:
         version = int(opened["version"])
         if client.act == "device" or client.trust != "joint":
             self._billboard = client.billboard(version)
+            self._belief = client.belief(self._billboard, self.user)
         self._token, self.version, self.horizon = str(opened["token"]), version, int(opened["horizon"])
         if self._billboard is not None and self._billboard.horizon != self.horizon:
             raise InvalidInput(
@@ -130,6 +134,12 @@ class Episode:
         if self.learning and client.budget is not None and not client.budget.allows(self.user, self._round):
             self.learning, self.reason = False, SPENT
         self.status = "open"
+
+    @property
+    def belief(self) -> NDArray[np.float64] | None:
+        """The probability of each kind, the blend last, that this device gives its own user by now; None where users act by
+        the policy alone. It is about the user: it is for showing it to them, and must not leave the device."""
+        return None if self._belief is None else self._belief.probabilities
 
     @property
     def step(self) -> int:
@@ -165,6 +175,9 @@ class Episode:
             raise InvalidInput("observation", "without an action", "after act()", "call act(state) first")
         inside = Raw(reward).clip(self._counted(reward_within))
         there = self._clipped_state(Raw(next_state))
+        if self._belief is not None:
+            here, earned, following = (one.on_device(lambda value: value) for one in (self._states[-1], inside, there))
+            self._belief.observe(int(here), self._actions[-1], earned, int(following))
         self._rewards.append(inside)
         self._states.append(there)
         self._observed += 1
@@ -285,12 +298,14 @@ class Episode:
             self.status = "served"
         else:
             self._settled(self._client.send(submission))
+        self._keep()
         self._forget()
         return self.receipt
 
     def counted(self, answer: dict[str, Any]) -> None:
         """Take the service's answer to the user's submission."""
         self._settled(Receipt.read(answer, self.submission))
+        self._keep()
         self._forget()
 
     def _settled(self, receipt: Receipt) -> None:
@@ -305,6 +320,8 @@ class Episode:
 
     def _choose(self, state: int) -> tuple[int, float]:
         """An action, and with what probability it was chosen."""
+        if self._belief is not None:
+            return self._belief.act(self.step, state), 1.0
         if self._billboard is not None:
             action = self._billboard.choose(self.step, state, self.place)
             return action, self._billboard.probability(self.step, state, self.place, action)
@@ -332,6 +349,12 @@ class Episode:
         if self.status != "open":
             raise InvalidInput("episode", self.status, "open", "use `with client.episode(user) as episode:`")
 
+    def _keep(self) -> None:
+        """Remember what this visit told about the user, if the app asked for that; after what is sent was sent."""
+        memory = self._client.memory
+        if memory is not None and self._belief is not None and self.complete:
+            memory.keep(self.user, self._client.model.digest, self._belief.likelihoods)
+
     def _forget(self) -> None:
         """Raw data are kept no longer than they are needed."""
-        self._states, self._actions, self._rewards = [], [], []
+        self._states, self._actions, self._rewards, self._belief = [], [], [], None

@@ -118,6 +118,11 @@ class Billboard:
         """Whether the policy is choices, and not probabilities."""
         return bool(np.issubdtype(self.policy.dtype, np.integer))
 
+    @property
+    def remembers(self) -> bool:
+        """Whether users act on a belief about themselves, which takes the model too, and never by the policy alone."""
+        return self.form is not None and form_named(self.form).remembers
+
     def act(self, step: int, state: int, uniform: float | None = None) -> int:
         """The action at 0-based ``step``; ``uniform`` in [0, 1), by default the operating system's, decides where the
         policy is random. For a user whose place does not matter; :meth:`choose` is for everyone."""

@@ -5,14 +5,18 @@ A leak outside the noise has one cause: something other than the clip depends on
 it comes in, and there is one way on from each wrapper:
 
 * :class:`Raw`: as it came, whatever it is; :meth:`Raw.clip` takes it into public bounds.
-* :class:`Clipped`: within them and still the user's; the device may use it (:meth:`Clipped.on_device`), and a mechanism may
-  release something of it (:meth:`Clipped.release`).
+* :class:`Clipped`: within them and still the user's; the device may use it (:meth:`Clipped.on_device`), a sum may take it
+  up (:meth:`Clipped.within`), and a mechanism may release something of it (:meth:`Clipped.release`).
 * :class:`Released`: noised, or meant for a server that is trusted with it; it may be sent, shown and branched on.
 
+On a device they hold what an app observes. In the service they hold what is in the body of a request, and the sums of
+rounds until their release.
+
 Formal guarantee. A function that mypy accepts under the project's configuration (``truthy-bool``, strict equality and the
-plugin ``typing_rules/user_values.py``), that has no ``Any`` and no ``type: ignore``, and that calls none of the three
-methods, has the same control flow for any two values. At run time every implicit use of a value (truth, comparison,
-conversion, length, iteration, text) raises :class:`DataEscapes`, whose message depends on the type alone.
+plugin ``typing_rules/user_values.py``), that has no ``Any`` and no ``type: ignore``, and that calls none of these methods
+nor :func:`clip_each`, has the same control flow for any two values. At run time every implicit use of a value (truth,
+comparison, conversion, length, iteration, text, key of a dictionary) raises :class:`DataEscapes`, whose message depends on
+the type alone; what mypy does not see (the truth of a value that may be None, the key in a dict display) is refused there.
 
 >>> reward = Raw(7.5)
 >>> reward
@@ -27,12 +31,13 @@ reticent_wire.boundary.DataEscapes: a Raw value of a user has no __bool__; clip 
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, Generic, NoReturn, TypeVar
 
 from reticent_wire.errors import ReticentError
 
 T = TypeVar("T")
+T_co = TypeVar("T_co", covariant=True)
 R = TypeVar("R")
 
 REFUSED = (
@@ -47,12 +52,12 @@ class DataEscapes(ReticentError, TypeError):
     """Something would have depended on a user's value outside a clip."""
 
 
-class _Held(Generic[T]):
+class _Held(Generic[T_co]):
     """A value that is used by name only."""
 
     __slots__ = ("_value",)
 
-    def __init__(self, value: T) -> None:
+    def __init__(self, value: T_co) -> None:
         self._value = value
 
     def __repr__(self) -> str:
@@ -73,28 +78,54 @@ for _name in REFUSED:
     setattr(_Held, _name, _refuse(_name))
 
 
-class Raw(_Held[T]):
+class Raw(_Held[T_co]):
     """A value of one user as it came: it may be of any size, no number, or missing."""
 
     __slots__ = ()
 
-    def clip(self, into: Callable[[T], R]) -> Clipped[R]:
-        """The value within public bounds. ``into`` must give a value within them for *every* value, and raise for none."""
+    def clip(self, into: Callable[[T_co], R]) -> Clipped[R]:
+        """The value within public bounds. ``into`` must give a value within them for *every* value, and raise for none.
+
+        Only a public *form* that is wrong, such as the length of an episode, may be refused, in words that quote no value.
+        """
         return Clipped(into(self._value))
 
+    @staticmethod
+    def all_of(parts: Sequence[Raw[T]]) -> Raw[list[T]]:
+        """Values that came together as one, such as the parts of an episode."""
+        return Raw([one._value for one in parts])
 
-class Clipped(_Held[T]):
+
+class Clipped(_Held[T_co]):
     """A value of one user within public bounds: its sensitivity is bounded, and it is still theirs."""
 
     __slots__ = ()
 
-    def on_device(self, use: Callable[[T], R]) -> R:
+    def on_device(self, use: Callable[[T_co], R]) -> R:
         """What the user's own device makes of it: an action, or a step towards a contribution. It must not be sent."""
         return use(self._value)
 
-    def release(self, mechanism: Callable[[T], R]) -> Released[R]:
-        """What a mechanism makes of it: it adds the noise, or the trust model names a server that may see the value."""
+    def within(self, step: Callable[[T_co], R]) -> Clipped[R]:
+        """A step towards a release that stays within bounds: forming a contribution, adding it to a sum."""
+        return Clipped(step(self._value))
+
+    @staticmethod
+    def all_of(parts: Sequence[Clipped[T]]) -> Clipped[list[T]]:
+        """Several values as one, for what is computed of all of them, such as a sum."""
+        return Clipped([one._value for one in parts])
+
+    def release(self, mechanism: Callable[[T_co], R]) -> Released[R]:
+        """What a mechanism makes of it: it adds the noise, encrypts it, answers the user whose value it is, or the trust
+        model names a server that may see the value."""
         return Released(mechanism(self._value))
+
+
+def clip_each(
+    several: Sequence[Raw[T]], into: Callable[[list[T]], Sequence[R | ReticentError]]
+) -> list[Clipped[R] | ReticentError]:
+    """:meth:`Raw.clip` of several users' values, all at once; what has not the public form of one is its own problem."""
+    clipped = into([one._value for one in several])
+    return [one if isinstance(one, ReticentError) else Clipped(one) for one in clipped]
 
 
 class Released(Generic[T]):

@@ -60,6 +60,11 @@ export class Billboard {
     return board;
   }
 
+  /** Whether users act on a belief about themselves, which takes the model too, and never by the policy alone. */
+  get remembers(): boolean {
+    return this.form?.remembers ?? false;
+  }
+
   /** Refuse it for a model of other sizes: an index out of range would say where a user was. */
   requireSizes(sizes: Sizes): void {
     for (const name of ["horizon", "states", "actions"] as const) {

@@ -16,7 +16,7 @@ from reticent.agents.registry import AGENTS
 from reticent.errors import InvalidInput
 from reticent.learning.schedule import Replan
 from reticent.worlds import Model
-from reticent.worlds.model import Sizes
+from reticent.worlds.models.model import Sizes
 
 
 @AGENTS.register("linucb")

@@ -33,7 +33,7 @@ from reticent.privacy.counters import TreeCounter
 from reticent.privacy.sensitivity import gram_sensitivity, moment_sensitivity
 from reticent.privacy.trust import JOINT
 from reticent.worlds import Model
-from reticent.worlds.model import Sizes
+from reticent.worlds.models.model import Sizes
 
 LENGTH = 2.0
 """L²: features and rewards are at most 1, together √2."""

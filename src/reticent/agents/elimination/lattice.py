@@ -4,7 +4,8 @@ r"""The exact oracle: a lattice of spacing 1/q on the simplices, with all values
 Every point of a simplex in :math:`\mathbb R^d` is within ℓ₁ distance 2a/q of a lattice point, a = ⌊d/2⌋⌈d/2⌉/d (round
 by largest remainders). Two points at that distance predict :math:`\langle x,\theta\rangle` differently by at most
 (a/q)(max x − min x), which is the bias β that the radius has to carry (docs/theory/elimination.md, "A grid as
-oracle"). With it the theorem holds for this search as it is.
+oracle"). With it the theorem's assumptions hold for this search as it is. β is a constant, so the bound has a term that
+is linear in K; at the numbers of points that can be enumerated that term exceeds the trivial bound.
 """
 
 from __future__ import annotations
@@ -97,9 +98,9 @@ class Lattice:
         return Remaining(jnp.zeros_like(self.values))
 
     def narrow(
-        self, model: Model, parameters: Parameters, state: Remaining, constraint: Constraint, key: Array
+        self, model: Model, parameters: Parameters, state: Remaining, constraint: Constraint, caught: Array, key: Array
     ) -> Remaining:
-        del model, parameters, key
+        del model, parameters, caught, key
         return Remaining(jnp.maximum(state.violation, violations(constraint, self.eta)))
 
     def best(self, state: Remaining) -> Array:

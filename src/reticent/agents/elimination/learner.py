@@ -183,12 +183,11 @@ class EliminationLearner(Learner[Array, Array, Array]):
                 lambda own, earlier: own + jnp.where(extension.testing, earlier, 0.0), evidence, memory.evidence
             )
         constraint = self._constraint(extension, evidence)
+        off = extension.testing & (jnp.abs(constraint.error) > self.threshold * constraint.width(self.reach))
         found = self.search.narrow(
-            self.model, self.parameters, memory.search, constraint, self._public_key(state.rounds)
+            self.model, self.parameters, memory.search, constraint, off, self._public_key(state.rounds)
         )
-
-        off = jnp.abs(constraint.error) > self.threshold * constraint.width(self.reach)
-        caught = memory.caught | (extension.testing & off)
+        caught = memory.caught | off
         ends = self.sweep_ends[jnp.minimum(state.rounds, self.sweep_ends.shape[0] - 1)]
         kept: Evidence = jax.tree.map(lambda own: jnp.where(caught, 0.0, own), evidence)
         return after._replace(
@@ -197,7 +196,7 @@ class EliminationLearner(Learner[Array, Array, Array]):
                 candidate=jnp.where(ends & caught, self.search.best(found), memory.candidate),
                 fallback=jnp.where(ends & ~caught, memory.candidate, memory.fallback),
                 caught=caught & ~ends,
-                catches=memory.catches + (extension.testing & off),
+                catches=memory.catches + off,
                 evidence=kept,
             )
         )

@@ -103,12 +103,13 @@ class PrivateEliminationOptions(EliminationOptions):
 
 @dataclasses.dataclass(frozen=True)
 class Settings:
-    """Everything that options and noise decide together."""
+    """Everything that options and noise decide together; ``most`` is m of Lemma 3."""
 
     sweeps: Sweeps
     level: float
     threshold: float
     reach: float
+    most: int
     theory: Theory | None
 
 
@@ -153,18 +154,18 @@ def settings_of(
     model: Model, parameters: Parameters, episodes: int, options: EliminationOptions, noise: theory.Noise
 ) -> Settings:
     """Schedule, radius and threshold under this noise."""
+    constants = constants_of(model, parameters)
+    level = theory.confidence_level(episodes, options.failure)
+    most = theory.catches(constants, episodes, level)
     if options.calibration == "practical":
         first = practical_first(model, parameters, options, noise)
         rounds = sweep_rounds(episodes, min(first, episodes), options.sweeps)
-        return Settings(rounds, options.radius**2 / 2, options.threshold, 0.0, None)
-    constants = constants_of(model, parameters)
+        return Settings(rounds, options.radius**2 / 2, options.threshold, 0.0, most, None)
     bias = largest_bias(model, parameters, options)
-    level = theory.confidence_level(episodes, options.failure)
-    most = theory.catches(constants, episodes, level)
     first = theory.first_size(constants, noise, episodes, level, most, bias)
     proven = Theory(constants, noise, first, options.failure, bias)
     rounds = sweep_rounds(episodes, first, most)
-    return Settings(rounds, level, theory.threshold(most), parameters.diameter, proven)
+    return Settings(rounds, level, theory.threshold(most), parameters.diameter, most, proven)
 
 
 def practical_first(model: Model, parameters: Parameters, options: EliminationOptions, noise: theory.Noise) -> int:
@@ -182,8 +183,7 @@ def constants_of(model: Model, parameters: Parameters) -> theory.Constants:
     return theory.Constants.blend(
         model.horizon, model.d1, model.d2 if learned else 1, pooled=parameters.groups == 1,
         fixed_start=int((np.asarray(model.initial) > 0).sum()) == 1,
-        reward_total=parameters.reward_total,
-        reward_span=float((features.max(axis=0) - features.min(axis=0)).max()) if learned else 0.0,
+        reward_span=parameters.reward_total * float(np.ptp(features, axis=0).max()) if learned else 0.0,
     )  # fmt: skip
 
 
@@ -195,10 +195,12 @@ def largest_bias(model: Model, parameters: Parameters, options: EliminationOptio
     return moving * model.horizon * (model.horizon - 1) / 2 + paying * model.horizon
 
 
-def _search(model: Model, parameters: Parameters, options: EliminationOptions, rounds: int) -> Search:
+def _search(
+    model: Model, parameters: Parameters, options: EliminationOptions, settings: Settings, rounds: int
+) -> Search:
     if options.oracle == "lattice":
         return Lattice.of(model, parameters, options.candidates)
-    return Population.of(model, parameters, options.candidates, rounds, options.proposals, 0)
+    return Population.of(model, parameters, options.candidates, rounds, settings.most, options.proposals, 0)
 
 
 def _clipped_sums(noise: VectorNoise, releases: int) -> ClippedSums:
@@ -234,7 +236,7 @@ def _learner(
         name="elimination",
         promise=promise,
         parameters=parameters,
-        search=_search(model, parameters, options, schedule.rounds),
+        search=_search(model, parameters, options, settings, schedule.rounds),
         noise_scale=jnp.asarray(float(noise.scale)),
         sweep_ends=jnp.asarray(settings.sweeps.ends),
         level=jnp.asarray(settings.level),

@@ -1,9 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
 """The planning oracle: the most promising parameter that no release contradicts.
 
-The maximum of V^θ over a polytope is not a convex problem. :class:`~reticent.agents.elimination.lattice.Lattice`
-solves it exactly over finitely many points, as the theorem asks; it is for few dimensions.
-:class:`~reticent.agents.elimination.population.Population` searches everywhere and is approximate.
+The maximum of V^θ is not a convex problem: V^θ is not concave, and a strip whose width grows with the distance is not
+convex. :class:`~reticent.agents.elimination.lattice.Lattice` solves it exactly over finitely many points; it is for few
+dimensions. :class:`~reticent.agents.elimination.population.Population` searches everywhere and is approximate.
+
+Lemma 3 needs of an oracle that what it returns satisfies the constraints of *all earlier catches*; the other
+constraints may be forgotten. An oracle that cannot return such a point is outside the theorem.
 """
 
 from __future__ import annotations
@@ -37,8 +40,10 @@ class Search(Protocol):
         """The state before any release."""
         ...
 
-    def narrow(self, model: Model, parameters: Parameters, state: Any, constraint: Constraint, key: Array) -> Any:
-        """The state after one more release; ``key`` is public."""
+    def narrow(
+        self, model: Model, parameters: Parameters, state: Any, constraint: Constraint, caught: Array, key: Array
+    ) -> Any:
+        """The state after one more release, which ``caught`` its model or not; ``key`` is public."""
         ...
 
     def best(self, state: Any) -> Array:
@@ -49,7 +54,8 @@ class Search(Protocol):
 def most_promising(eta: Array, values: Array, violation: Array) -> Array:
     """The η of the largest value among those that satisfy all constraints; among the least violating if none does.
 
-    On the event of Lemma 1 the second case does not occur for an exact search.
+    This makes the algorithm a total map, as Lemma 0 needs. On the event of Lemma 1 the second case does not occur for an
+    exact search (Lemma 2). Ties go to the first.
     """
     allowed = jnp.maximum(violation.min(), 1.0) * (1 + SLACK)
     return eta[jnp.where(violation <= allowed, values, -jnp.inf).argmax()]

@@ -53,7 +53,8 @@ def feature_table(model: Model, parameters: Parameters, values: Array) -> Array:
     """Bᵀx of all steps and pairs, ``(H, k + r, S, A)``: transitions under V_{h+1}, then rewards."""
     moving = jax.vmap(model.value_features)(values[1:])
     moving = jnp.einsum("dk,hdsa->hksa", parameters.transitions.basis, moving, precision=HIGHEST)
-    paying = jnp.einsum("dr,dsa->rsa", parameters.rewards.basis, model.reward_features, precision=HIGHEST)
+    tables = parameters.reward_total * model.reward_features
+    paying = jnp.einsum("dr,dsa->rsa", parameters.rewards.basis, tables, precision=HIGHEST)
     return jnp.concatenate([moving, jnp.broadcast_to(paying, (model.horizon, *paying.shape))], axis=1)
 
 

@@ -1,12 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
 r"""The theorem of docs/theory/elimination.md with every constant.
 
-With probability at least 1 − p, for an exact oracle,
+With probability at least 1 − p, for an oracle that returns a point of C of at least the largest value minus ω,
 
-.. math:: \text{Regret}\le 2mn_0H+(3+2\sqrt m)\big[18s\sqrt{2\ell mK}+4m(E+1)\sigma\varpi\sqrt{2\ell}+12\beta K\big],
+.. math::
+
+    \text{Regret}\le 2mn_0H+(3+2\sqrt m)\big[18s\sqrt{2\ell mK}+4m(E+1)\sigma\varpi\sqrt{2\ell}+12\beta K\big]+\omega K,
 
 where m bounds how often models are caught (Lemma 3), ℓ = ln(4K/p), ϖ = R_e + RW and E is the last epoch. Under local
-privacy :math:`s^2+\sigma^2\varpi^2` stands in the place of s², and σ = 0 in the additive term (Corollary 3).
+privacy :math:`s^2+\sigma^2\varpi^2` stands in the place of s², and σ = 0 in the additive term (Corollary 3). No bound is
+claimed where the oracle leaves C.
 """
 
 from __future__ import annotations
@@ -25,7 +28,7 @@ class Constants:
     Attributes:
       horizon: H. dimension: D. diameter: W. radius: R. error_radius: R_e.
       variance: s², the sub-Gaussian parameter of one user (Lemma 1).
-      ratio: X_max²/s² (Lemma 3).
+      ratio: Q/K, a bound on ‖X‖²/s² for every plan with that plan's own s (Lemma 3).
     """
 
     horizon: int
@@ -42,7 +45,7 @@ class Constants:
         radius = math.sqrt(d1 * horizon**3 / 3 + horizon)
         variance = certain_variance(horizon, fixed_start=True)
         diameter = 2 * math.sqrt(horizon * (d1 + d2))
-        return cls(horizon, horizon * (d1 + d2), diameter, radius, horizon / 2, variance, radius**2 / variance)
+        return cls(horizon, horizon * (d1 + d2), diameter, radius, horizon / 2, variance, 4.0 * d1)
 
     @classmethod
     def blend(
@@ -53,22 +56,21 @@ class Constants:
         *,
         pooled: bool,
         fixed_start: bool = True,
-        reward_total: float = 1.0,
         reward_span: float = 1.0,
     ) -> Constants:
-        """Of weights on simplices, one for all steps if ``pooled``.
+        """Of weights on simplices, one for all steps if ``pooled``; mean rewards are in [0, 1].
 
-        ``reward_span`` is the largest difference of two reward features of a pair; d2 = 1 stands for known rewards too.
+        ``reward_span`` is the largest difference of two reward tables at a pair; d2 = 1 stands for known rewards too.
         """
         groups = 1 if pooled else horizon
         moving = 0 if horizon == 1 else (1 if pooled else horizon - 1)
-        squared = 2 * moving * (d1 > 1) + 2 * groups * reward_total**2 * (d2 > 1)
+        squared = 2 * moving * (d1 > 1) + 2 * groups * (d2 > 1)
         steps = [
             math.hypot(math.sqrt(d1) * (horizon - h) / 2 * (d1 > 1), math.sqrt(d2) * reward_span / 2 * (d2 > 1))
             for h in range(1, horizon + 1)
         ]
         radius = sum(steps) if pooled else math.sqrt(sum(step**2 for step in steps))
-        ratio = max(d1, d2) * max(1.0, reward_span) ** 2 * (horizon if pooled else 1)
+        ratio = float(max(d1, d2) * (horizon if pooled else 1))
         return cls(
             horizon, moving * (d1 - 1) + groups * (d2 - 1), math.sqrt(squared), radius,
             horizon / 2 if fixed_start else float(horizon), certain_variance(horizon, fixed_start), ratio,
@@ -100,6 +102,11 @@ class Noise:
 
 NO_NOISE = Noise(0.0)
 
+APPROXIMATE = (
+    "The planning oracle in use is approximate: what it misses of the maximum comes on top for every user, and no bound is "
+    "claimed where it serves a model outside the constraints of earlier catches."
+)
+
 
 def certain_variance(horizon: int, fixed_start: bool) -> float:
     """s² of Lemma 1 in the worst case: H(H+1)(2H+1)/24, and H² at least where first states vary."""
@@ -114,25 +121,32 @@ def confidence_level(episodes: int, failure: float) -> float:
     return math.log(4 * episodes / failure)
 
 
-def catches(constants: Constants, episodes: int, level: float) -> int:
+def catches(constants: Constants, episodes: int, level: float, slack: float = 1.0) -> int:
     """m of Lemma 3: models are caught less often than that, over all rounds of a run.
 
+    ``slack`` is χ: the oracle's models meet the constraints of earlier catches up to χ of their widths.
+
     >>> catches(Constants.blend(3, 2, 2, pooled=True), 1000, confidence_level(1000, 0.05))
-    24
+    12
     """
     root = math.sqrt(2 * level)
-    reach = math.sqrt(episodes * constants.ratio) / root
-    reach += (math.sqrt(constants.dimension) + root) / (constants.diameter * root)
-    factor = (reach * constants.diameter) ** 2 / (4 * constants.dimension)
-    count = 1
-    while count * math.log(2) <= constants.dimension * math.log1p(count * factor):
+    longest = math.sqrt(episodes * constants.ratio) / root
+    longest += (math.sqrt(constants.dimension) + root) / (constants.diameter * root)
+    return least_count(constants.dimension, longest * constants.diameter / (1 + slack))
+
+
+def least_count(dimension: int, length: float) -> int:
+    """The least m with ln C(2m, m) > D ln(1 + m·length²/D), which is (3) for length = ZW/(1 + χ)."""
+    count, product = 1, math.log(2)
+    while product <= dimension * math.log1p(count * length**2 / dimension):
+        product += math.log(2 * (2 * count + 1) / (count + 1))
         count += 1
     return count
 
 
-def threshold(most: int) -> float:
-    """κ = 1 + 2√m: how many of its own errors a test must exceed."""
-    return 1 + 2 * math.sqrt(most)
+def threshold(most: int, slack: float = 1.0) -> float:
+    """κ = 1 + (1 + χ)√m: how many of its own errors a test must exceed (Lemma 3)."""
+    return 1 + (1 + slack) * math.sqrt(most)
 
 
 def width(constants: Constants, noise: Noise, users: float, level: float, bias: float = 0.0) -> float:
@@ -181,5 +195,5 @@ def regret_bound(
         "privacy": factor * 4 * most * (epochs + 1) * noise.once(constants.noise_factor) * root,
         "bias": factor * 12 * bias * users,
     }
-    caveats = () if exact else ("The planning oracle in use is approximate: what it misses comes on top.",)
+    caveats = () if exact else (APPROXIMATE,)
     return Bound("Elimination theorem", terms, constants.horizon, users, 1 - failure, caveats)

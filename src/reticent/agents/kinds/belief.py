@@ -1,28 +1,26 @@
 # SPDX-License-Identifier: Apache-2.0
-r"""A user's belief about their own kind: it stays on the device and costs no privacy.
+r"""The laws of kinds, and what one step of an episode tells about the user's own kind.
 
-With kinds z = 1…M of known laws, their blend as kind 0 (here the last one), and published shares w, a device keeps
+With kinds z = 1…M of known laws, their blend as one more kind (the last), and published shares w, a device keeps
 
 .. math:: \ell_z\mathrel{+}=\log p_z(r,s'\mid s,a),\qquad b_z\propto w_ze^{\ell_z},
 
 and acts by :math:`\arg\max_a\sum_zb_zQ_{z,h}(s,a)` (QMDP), where :math:`Q_z` is the optimal table of kind z. It does not
-depend on w: a new w needs no new plan.
+depend on w: a new w needs no new plan. The formulas are the device's own (:mod:`reticent_wire.forms.kinds`), run with JAX.
 """
 
 from __future__ import annotations
 
 from typing import NamedTuple
 
-import jax
 import jax.numpy as jnp
 from jax import Array
 
-LEAST = 1e-9
-"""Added to probabilities before their logarithm: what a law calls impossible is very unlikely, and no more."""
+from reticent_wire.forms.kinds import belief, log_likelihoods
 
 
 class Laws(NamedTuple):
-    """Transition rows ``(Z, S, A, n)`` and mean rewards ``(Z, S, A)`` of all kinds, the blend included."""
+    """Transition rows ``(Z, S, A, n)`` and mean rewards ``(Z, S, A)`` of kinds."""
 
     rows: Array
     means: Array
@@ -34,26 +32,21 @@ def with_blend(kinds: Laws, shares: Array) -> Laws:
     return Laws(jnp.concatenate([kinds.rows, rows]), jnp.concatenate([kinds.means, means]))
 
 
-def log_likelihood(
-    laws: Laws, successors: Array | None, state: Array, action: Array, reward: Array, following: Array
+def told(
+    kinds: Laws, blend: Array, successors: Array | None, state: Array, action: Array, reward: Array, following: Array
 ) -> Array:
-    """:math:`\\log p_z(r,s'\\mid s,a)` of every kind, ``(Z,)``; a reward in [0, 1] counts as that share of a success."""
-    chances = laws.rows[:, state, action]
+    """:math:`\\log p_z(r,s'\\mid s,a)` of every kind and of their ``blend``, ``(Z,)``."""
+    chances = kinds.rows[:, state, action]
     if successors is None:
         chance = chances[:, following]
     else:
         chance = (chances * (successors[state, action] == following)).sum(axis=-1)
-    mean = laws.means[:, state, action]
-    paid = reward * jnp.log(mean + LEAST) + (1 - reward) * jnp.log(1 - mean + LEAST)
-    return paid + jnp.log(chance + LEAST)
+    found: Array = log_likelihoods(chance, kinds.means[:, state, action], blend, jnp.asarray(reward), jnp)
+    return found
 
 
-def belief(shares: Array, likelihoods: Array) -> Array:
-    """b ``(Z,)`` from the published shares and the episode's log-likelihoods."""
-    return jax.nn.softmax(jnp.log(shares) + likelihoods)
-
-
-def ratios(shares: Array, likelihoods: Array) -> Array:
-    """:math:`L_z/\\langle w,L\\rangle` ``(..., Z)``, computed without overflow."""
-    scaled = jnp.exp(likelihoods - likelihoods.max(axis=-1, keepdims=True))
-    return scaled / (scaled @ shares)[..., None]
+def best_action(shares: Array, likelihoods: Array, tables: Array, blend_table: Array) -> Array:
+    """The action that is best on average over the belief; tables of the kinds ``(M, A)`` and of the blend ``(A,)``."""
+    chances = belief(shares, likelihoods, jnp)
+    scores: Array = chances[:-1] @ tables + chances[-1] * blend_table
+    return scores.argmax()

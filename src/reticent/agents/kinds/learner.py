@@ -28,15 +28,16 @@ import jax
 import jax.numpy as jnp
 from jax import Array
 
-from reticent.agents.kinds.belief import Laws, belief, log_likelihood, with_blend
-from reticent.agents.kinds.rule import Rule, evidence, make_rule, vector
+from reticent.agents.kinds.belief import Laws, best_action, told, with_blend
+from reticent.agents.kinds.rule import Rule, evidence, make_rule, mean_vectors
 from reticent.agents.score.coordinates import Coordinates
 from reticent.agents.score.posterior import nearest_weights
 from reticent.learning.aggregator import Noise
 from reticent.learning.learner import AgentState, Learner
-from reticent.learning.plan import Plan
-from reticent.worlds import Episode, exact_solutions
+from reticent.learning.plan import ControlGroup, Plan
+from reticent.worlds import Episode, Model, exact_solutions
 from reticent.worlds.world import invert
+from reticent_wire.forms.kinds import VectorRule
 
 if TYPE_CHECKING:
     from reticent.agents.kinds.audit_hooks import KindHooks
@@ -67,14 +68,16 @@ class KindsPlan(NamedTuple):
     """What is published beside the greedy policy of a new user.
 
     Attributes:
-      tables: :math:`Q_z`, ``(H, Z, S, A)``. shares: w, ``(Z,)``. laws: of all kinds, the blend last.
-      rule: how vectors are formed.
+      blend_table: the blend's optimal table, ``(H, S, A)``; those of the kinds never change.
+      shares: w, ``(Z,)``. blend: the shares that the blend is made with, ``(M,)``.
+      rule: how vectors are formed. number: rounds closed before.
     """
 
-    tables: Array
+    blend_table: Array
     shares: Array
-    laws: Laws
+    blend: Array
     rule: Rule
+    number: Array
 
 
 @jax.tree_util.register_dataclass
@@ -83,13 +86,15 @@ class KindsLearner(Learner[Array, Array, Array]):
     """See the module docstring.
 
     Attributes:
-      kinds: the laws of the M kinds. coordinates: of the Z = M + 1 shares.
+      kinds: the laws of the M kinds. tables: their optimal tables, ``(H, M, S, A)``.
+      coordinates: of the Z = M + 1 shares.
       noise_scale: standard deviation of the noise on one coordinate of a sum, or of a report where reports are noised.
       sizes: users of every round, ``(rounds,)``.
       noised_reports: whether noise is on every report. seed: of the public random numbers.
     """
 
     kinds: Laws
+    tables: Array
     coordinates: Coordinates
     noise_scale: Array
     sizes: Array
@@ -119,22 +124,34 @@ class KindsLearner(Learner[Array, Array, Array]):
 
     def plan(self, state: AgentState, *, action_values: bool = False) -> Plan:
         posterior: SharePosterior = state.past
-        laws = with_blend(self.kinds, posterior.blend)
-        tables = self._tables(laws)
-        shares = posterior.shares
-        index = jnp.minimum(state.rounds, self.sizes.shape[0] - 1)
-        key = jax.random.fold_in(jax.random.key(self.seed), state.rounds)
-        simulated = self._simulate(laws, tables, shares, key)
-        users = self.sizes[index]
+        shares, blend = posterior.shares, posterior.blend
+        rows, means = (jnp.tensordot(blend, table, axes=1) for table in self.kinds)
+        blend_table = optimal_tables(Laws(rows[None], means[None]), self.model)[:, 0]
+        users = self.sizes[jnp.minimum(state.rounds, self.sizes.shape[0] - 1)]
+        unread = KindsPlan(blend_table, shares, blend, None, state.rounds)  # type: ignore[arg-type]  # made just below
         rule = make_rule(
-            self.coordinates.basis, shares, simulated, self._precision(posterior), self._noise(users), users
-        )
-        expected = jnp.einsum("z,hzsa->hsa", shares, tables)
-        policy, values = expected.argmax(axis=-1), expected.max(axis=-1)
+            self.coordinates.basis, shares, self._simulate(unread, unread), self._precision(posterior),
+            self._noise(users), users,
+        )  # fmt: skip
+        expected = jnp.einsum("z,hzsa->hsa", shares[:-1], self.tables) + shares[-1] * blend_table
+        policy, values = expected.argmax(axis=-1).astype(jnp.int32), expected.max(axis=-1)
         values = jnp.concatenate([values, jnp.zeros_like(values[:1])])
         ones = jnp.ones(self.model.horizon, values.dtype)
-        extension = KindsPlan(tables, shares, laws, rule)
-        return Plan(policy, values, 0 * ones, ones, expected if action_values else None, extension)
+        return Plan(policy, values, 0 * ones, ones, expected if action_values else None, unread._replace(rule=rule))
+
+    def rebase_plan(
+        self, served: Plan, reference: Plan, users: Array | int, control: ControlGroup | None = None
+    ) -> Plan:
+        """The reference, whose vectors have the means of users who acted by the ``served`` plan or as the control group."""
+        scored: KindsPlan = reference.extension
+        simulated, weights = self._simulate(served.extension, scored), jnp.ones(SIMULATED) / SIMULATED
+        if control is not None:
+            share = control.places.controls / jnp.asarray(users, self.noise_scale.dtype)
+            simulated = jnp.concatenate([simulated, self._simulate(control.plan.extension, scored)], axis=1)
+            weights = jnp.concatenate([(1 - share) * weights, share * weights])
+        vectors = self._vector_rule(scored).vector(simulated, jnp)
+        rule = mean_vectors(scored.rule.whiten, scored.rule.radius, scored.shares, vectors, weights)
+        return reference._replace(extension=scored._replace(rule=rule))
 
     def empty_memory(self, plan: Plan) -> Array:
         """No likelihoods yet, ``(Z,)``."""
@@ -146,22 +163,23 @@ class KindsLearner(Learner[Array, Array, Array]):
     ) -> Array:
         del uniform
         extension: KindsPlan = plan.extension
-        return (belief(extension.shares, memory) @ extension.tables[step, :, state]).argmax()
+        return best_action(extension.shares, memory, self.tables[step, :, state], extension.blend_table[step, state])
 
     def remember(
         self, plan: Plan, memory: Array, state: Array, action: Array, reward: Array, following: Array
     ) -> Array:
         extension: KindsPlan = plan.extension
-        return memory + log_likelihood(extension.laws, self.model.successors, state, action, reward, following)
+        return memory + told(self.kinds, extension.blend, self.model.successors, state, action, reward, following)
 
     def statistic(self, plan: Plan, episode: Episode) -> Array:
         """The user's vector in units of the round's radius, without a clip."""
         extension: KindsPlan = plan.extension
-        each = jax.vmap(log_likelihood, in_axes=(None, None, 0, 0, 0, 0))(
-            extension.laws, self.model.successors, episode.states[:-1], episode.actions,
+        each = jax.vmap(told, in_axes=(None, None, None, 0, 0, 0, 0))(
+            self.kinds, extension.blend, self.model.successors, episode.states[:-1], episode.actions,
             jnp.clip(episode.rewards, 0.0, 1.0), episode.states[1:],
         )  # fmt: skip
-        return vector(self.coordinates.basis, extension.shares, extension.rule, each.sum(axis=0))
+        vector: Array = self._vector_rule(extension).vector(each.sum(axis=0), jnp)
+        return vector
 
     def close(self, state: AgentState, plan: Plan, users: Array | int, noise: Noise = None) -> AgentState:
         """End the round: the released sum enters the posterior of the shares, and the blend is remade."""
@@ -230,34 +248,49 @@ class KindsLearner(Learner[Array, Array, Array]):
     def _precision(self, posterior: SharePosterior) -> Array:
         return posterior.information + jnp.eye(self.dimension) / self.coordinates.variance
 
-    def _tables(self, laws: Laws) -> Array:
-        """Optimal tables of all kinds, ``(H, Z, S, A)``."""
-        tables = jax.vmap(
-            lambda rows, means: exact_solutions.optimal_action_values(
-                rows[None], means[None], self.model.successors, self.model.horizon
-            )
-        )(laws.rows, laws.means)
-        return jnp.swapaxes(tables, 0, 1)
+    def _vector_rule(self, extension: KindsPlan) -> VectorRule:
+        return VectorRule(self.coordinates.basis, extension.shares, extension.rule.whiten, extension.rule.radius)
 
-    def _simulate(self, laws: Laws, tables: Array, shares: Array, key: Array) -> Array:
-        """Log-likelihoods ``(Z, N, Z)`` of simulated users of each kind who act on their beliefs."""
-        model, kinds = self.model, shares.shape[0]
+    def _simulate(self, acting: KindsPlan, scored: KindsPlan) -> Array:
+        """Log-likelihoods ``(Z, N, Z)``, under the blend of ``scored``, of simulated users of each of its kinds who act on
+        their beliefs by ``acting``. The random numbers are public."""
+        model, same = self.model, acting is scored
+        laws = with_blend(self.kinds, scored.blend)
         cumulative, first = jnp.cumsum(laws.rows, axis=-1), jnp.cumsum(model.initial)
+        key = jax.random.fold_in(jax.random.key(self.seed), scored.number)
         uniforms = jax.random.uniform(key, (SIMULATED, 1 + 2 * model.horizon), self.noise_scale.dtype)
 
         def user(kind: Array, uniform: Array) -> Array:
-            def step(both: tuple[Array, Array], at: tuple[Array, Array]) -> tuple[tuple[Array, Array], None]:
-                (state, memory), (index, draw) = both, at
-                action = (belief(shares, memory) @ tables[index, :, state]).argmax()
+            def step(
+                at: tuple[Array, Array, Array], now: tuple[Array, Array]
+            ) -> tuple[tuple[Array, Array, Array], None]:
+                (state, known, counted), (index, draw) = at, now
+                action = best_action(
+                    acting.shares, known, self.tables[index, :, state], acting.blend_table[index, state]
+                )
                 following = invert(cumulative[kind, state, action], draw[0])
                 if model.successors is not None:
                     following = model.successors[state, action, following].astype(following.dtype)
                 reward = (draw[1] < laws.means[kind, state, action]).astype(uniform.dtype)
-                told = log_likelihood(laws, model.successors, state, action, reward, following)
-                return (following, memory + told), None
+                seen = model.successors, state, action, reward, following
+                known = known + told(self.kinds, acting.blend, *seen)
+                counted = known if same else counted + told(self.kinds, scored.blend, *seen)
+                return (following, known, counted), None
 
-            begin = invert(first, uniform[0]), jnp.zeros(kinds, uniform.dtype)
+            nothing = jnp.zeros_like(scored.shares)
+            begin = invert(first, uniform[0]), nothing, nothing
             numbered = jnp.arange(model.horizon), uniform[1:].reshape(model.horizon, 2)
-            return jax.lax.scan(step, begin, numbered)[0][1]
+            return jax.lax.scan(step, begin, numbered)[0][2]
 
-        return jax.vmap(lambda kind: jax.vmap(lambda uniform: user(kind, uniform))(uniforms))(jnp.arange(kinds))
+        kinds = jnp.arange(scored.shares.shape[0])
+        return jax.vmap(lambda kind: jax.vmap(lambda uniform: user(kind, uniform))(uniforms))(kinds)
+
+
+def optimal_tables(laws: Laws, model: Model) -> Array:
+    """Optimal tables of laws, ``(H, Z, S, A)``."""
+    tables = jax.vmap(
+        lambda rows, means: exact_solutions.optimal_action_values(
+            rows[None], means[None], model.successors, model.horizon
+        )
+    )(laws.rows, laws.means)
+    return jnp.swapaxes(tables, 0, 1)

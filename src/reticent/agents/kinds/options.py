@@ -10,15 +10,17 @@ import jax.numpy as jnp
 import numpy as np
 
 from reticent.agents.kinds.belief import Laws
-from reticent.agents.kinds.learner import KindsLearner
+from reticent.agents.kinds.learner import KindsLearner, optimal_tables
 from reticent.agents.kinds.vectors import KindVectors, PlainKindVectors
 from reticent.agents.registry import register_with_options
-from reticent.agents.score.calibration import calibrate_vectors
+from reticent.agents.score.calibration import calibrate_vectors, most_exposed
 from reticent.agents.score.coordinates import Coordinates, simplex_coordinates
 from reticent.errors import InvalidInput
 from reticent.learning.promise import NoPromise, Promise
 from reticent.learning.schedule import Schedule, geometric_sizes
+from reticent.privacy import guarantee
 from reticent.privacy.accounting.gaussian import mu_of
+from reticent.privacy.participation import Participation
 from reticent.privacy.sensitivity import Adjacency
 from reticent.privacy.trust import TrustName, trust_named
 from reticent.worlds import Model
@@ -67,6 +69,9 @@ class PrivateKindsOptions(KindsOptions):
         (``local``).
       epsilon, delta: the promise. adjacency: what may change about one user.
       honest: in the shuffle model, the share of every round's users who can be relied upon to follow the protocol.
+      deployment: noise on an integer grid, as a service draws it.
+      contributions, per_round, gap: how often a user may contribute in all and in one round, and how many rounds apart
+        (:mod:`reticent.privacy.participation`). The promise is about all of it together.
     """
 
     trust: TrustName = "joint"
@@ -74,6 +79,31 @@ class PrivateKindsOptions(KindsOptions):
     delta: float = 1e-5
     adjacency: Adjacency = "replace"
     honest: float = 1.0
+    deployment: bool = False
+    contributions: int = 1
+    per_round: int = 1
+    gap: int = 1
+
+    @property
+    def participation(self) -> Participation:
+        return Participation(self.contributions, self.per_round, self.gap)
+
+
+PERSONAL = (
+    " A user's belief and actions are functions of what is published and of the user's own data: nothing that others are"
+    " shown depends on them. The party that serves an action sees it, and it tells about the user's whole past in the"
+    " episode."
+)
+"""What the promise says about belief and actions, in every trust model."""
+
+ON_DEVICE = " The server sees no action: choose and show the content on the device."
+"""What must hold besides where the server is not trusted with raw data."""
+
+NOT_COVERED = (
+    "the user's own actions, which depend on all of their own past: that is personalisation",
+    "a belief that is kept on a device between visits: it is data at rest, to be protected as such",
+    *guarantee.NOT_COVERED[1:],
+)
 
 
 def make_kinds(model: Model, episodes: int, options: KindsOptions) -> KindsLearner:
@@ -90,22 +120,35 @@ def make_private_kinds(model: Model, episodes: int, options: PrivateKindsOptions
     options.check()
     require_kinds(model)
     trust = trust_named(options.trust)
-    strength = 2.0 / mu_of(options.epsilon, options.delta)
+    charged = most_exposed(trust, options.participation)
+    strength = 2.0 * math.sqrt(charged) / mu_of(options.epsilon, options.delta)
     schedule = _schedule(episodes, options, strength**2 if trust.noised_reports else strength)
     sizes = tuple(schedule.round_sizes[: schedule.releases].tolist())
     noise = calibrate_vectors(
         model.d1, trust, adjacency=options.adjacency, epsilon=options.epsilon, delta=options.delta,
-        sizes=sizes, honest=options.honest,
+        deployment=options.deployment, sizes=sizes, honest=options.honest, participation=options.participation,
     )  # fmt: skip
     sums = KindVectors(
         noise_scale=jnp.full((1, noise.dimension), noise.scale_in_use),
         grid=jnp.asarray(noise.grid),
+        basis=simplex_coordinates(model.d1 + 1, 1.0).basis,
+        tables=optimal_tables(kinds_of(model), model),
+        reward_total=jnp.asarray(model.reward_total),
         counter=noise.counter(len(sizes)),
         trust=noise.trust,
         law=noise.law,
     )
-    promise = noise.guarantee(schedule.ends[: schedule.releases], dataclasses.asdict(options), options.honest)
+    promise = dataclasses.replace(
+        noise.guarantee(schedule.ends[: schedule.releases], dataclasses.asdict(options), options.honest),
+        personal=PERSONAL + ("" if trust.wire == "trajectory" else ON_DEVICE),
+        not_covered=NOT_COVERED,
+    )
     return _learner(model, schedule, options, sums, noise.scale_in_use, trust.noised_reports, promise)
+
+
+def kinds_of(model: Model) -> Laws:
+    """The laws of the kinds: one per candidate."""
+    return Laws(model.transition_features, kind_means(model))
 
 
 def _schedule(episodes: int, options: KindsOptions, noise: float) -> Schedule:
@@ -131,7 +174,8 @@ def _learner(
         method="value-iteration",
         name="kinds",
         promise=promise,
-        kinds=Laws(model.transition_features, kind_means(model)),
+        kinds=kinds_of(model),
+        tables=optimal_tables(kinds_of(model), model),
         coordinates=Coordinates(jnp.asarray(start), simplex.basis, simplex.variance / options.prior, simplex.total),
         noise_scale=jnp.asarray(float(noise_scale)),
         sizes=jnp.asarray(schedule.round_sizes.astype(np.float64)),

@@ -19,8 +19,8 @@ import jax
 import jax.numpy as jnp
 from jax import Array
 
-from reticent.agents.kinds.belief import ratios
 from reticent_wire.clipping import clip_norm
+from reticent_wire.forms.kinds import ratios
 
 QUANTILES = (0.2, 0.5, 0.8, 0.95)
 """Radii that are considered: these quantiles of the vectors' norms in the model."""
@@ -43,11 +43,6 @@ class Rule(NamedTuple):
     error: Array
 
 
-def vector(basis: Array, shares: Array, rule: Rule, likelihoods: Array) -> Array:
-    """A user's vector ``(..., k)`` in units of the radius, not clipped."""
-    return ratios(shares, likelihoods) @ basis @ rule.whiten / rule.radius
-
-
 def make_rule(basis: Array, shares: Array, simulated: Array, precision: Array, noise: Array, users: Array) -> Rule:
     """The rule of a round of ``users`` users.
 
@@ -56,7 +51,7 @@ def make_rule(basis: Array, shares: Array, simulated: Array, precision: Array, n
     :data:`QUANTILES`, which leaves the least posterior variance.
     """
     kinds, count = simulated.shape[:2]
-    directions = ratios(shares, simulated) @ basis
+    directions = ratios(shares, simulated, jnp) @ basis
     weights = shares / count
     second = jnp.einsum("z,zni,znj->ij", weights, directions, directions)
     values, axes = jnp.linalg.eigh((second + second.T) / 2)
@@ -69,13 +64,7 @@ def make_rule(basis: Array, shares: Array, simulated: Array, precision: Array, n
     def candidate(quantile: Array) -> tuple[Array, Rule]:
         place = jnp.searchsorted(reached, quantile * reached[-1])
         radius = jnp.maximum(norms[order][jnp.minimum(place, norms.size - 1)], 1e-9)
-        sent = clip_norm(whitened / radius, 1.0, jnp)
-        responses = sent.mean(axis=1).T
-        mean = responses @ shares
-        spread = jnp.einsum("z,zni,znj->ij", weights, sent, sent) - jnp.outer(mean, mean)
-        away = sent - responses.T[:, None]
-        error = jnp.einsum("z,zni,znj->ij", (shares / count) ** 2, away, away)
-        rule = Rule(whiten, radius, responses, spread, error)
+        rule = mean_vectors(whiten, radius, shares, whitened / radius, jnp.full(count, 1 / count))
         information, _ = evidence(basis, rule, noise, users)
         return jnp.trace(jnp.linalg.inv(precision + information)), rule
 
@@ -83,6 +72,18 @@ def make_rule(basis: Array, shares: Array, simulated: Array, precision: Array, n
     best = jnp.argmin(scores)
     chosen: Rule = jax.tree.map(lambda leaf: leaf[best], rules)
     return chosen
+
+
+def mean_vectors(whiten: Array, radius: Array, shares: Array, vectors: Array, weights: Array) -> Rule:
+    """The rule of this whitening and radius, read from simulated users' ``vectors`` ``(Z, N, k)`` before the clip;
+    ``weights`` ``(N,)`` of sum 1 are those of the users in a kind."""
+    sent = clip_norm(vectors, 1.0, jnp)
+    responses = jnp.einsum("n,zni->iz", weights, sent)
+    mean = responses @ shares
+    spread = jnp.einsum("z,n,zni,znj->ij", shares, weights, sent, sent) - jnp.outer(mean, mean)
+    away = sent - responses.T[:, None]
+    error = jnp.einsum("z,n,zni,znj->ij", shares**2, weights**2, away, away)
+    return Rule(whiten, radius, responses, spread, error)
 
 
 def evidence(basis: Array, rule: Rule, noise: Array, users: Array) -> tuple[Array, Array]:

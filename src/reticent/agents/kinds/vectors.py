@@ -11,6 +11,7 @@ numbers, so releases compose adaptively as one mechanism.
 from __future__ import annotations
 
 import dataclasses
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -19,6 +20,7 @@ from jax import Array
 
 from reticent.agents.score.unit_ball import PlainVectors
 from reticent.learning.aggregator import Noise
+from reticent.learning.plan import Plan
 from reticent.privacy.counters.counter import Counter
 from reticent.privacy.sums import PrivateSums, SumState
 from reticent.privacy.trust import Law, Trust
@@ -28,10 +30,17 @@ from reticent_wire.clipping import clip_norm
 @jax.tree_util.register_dataclass
 @dataclasses.dataclass(frozen=True)
 class KindVectors(PrivateSums):
-    """Noisy sums of clipped vectors, one row ``(1, k)``; see the module docstring."""
+    """Noisy sums of clipped vectors, one row ``(1, k)``; see the module docstring.
+
+    Attributes:
+      basis, tables, reward_total: how devices act and form vectors (:mod:`reticent_wire.forms.kinds`).
+    """
 
     noise_scale: Array
     grid: Array
+    basis: Array
+    tables: Array
+    reward_total: Array
     counter: Counter = dataclasses.field(metadata={"static": True})
     trust: Trust = dataclasses.field(metadata={"static": True})
     law: Law = dataclasses.field(default="gaussian", metadata={"static": True})
@@ -43,6 +52,17 @@ class KindVectors(PrivateSums):
     @property
     def contribution_bound(self) -> np.ndarray:
         return np.ones(self.noise_scale.shape)
+
+    @property
+    def device_rules(self) -> dict[str, Any]:
+        return {"form": "kinds", "basis": self.basis, "tables": self.tables, "reward_total": self.reward_total}
+
+    def version_rules(self, plan: Plan) -> dict[str, Array]:
+        extension = plan.extension
+        return {
+            "shares": extension.shares, "blend": extension.blend, "blend_table": extension.blend_table,
+            "whiten": extension.rule.whiten, "radius": extension.rule.radius,
+        }  # fmt: skip
 
     def released(self, state: SumState) -> Array:
         """The noisy sum ``(k,)`` of the last closed round."""

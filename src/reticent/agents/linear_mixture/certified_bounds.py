@@ -27,7 +27,7 @@ from reticent.agents.linear_mixture.reward_coordinates import learned_sizes
 from reticent.errors import InvalidInput
 from reticent.learning.learner import Method
 from reticent.learning.schedule import Schedule
-from reticent.worlds.model import Sizes
+from reticent.worlds.models.model import Sizes
 
 Floats = NDArray[np.float64]
 

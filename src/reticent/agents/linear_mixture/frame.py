@@ -17,7 +17,7 @@ import numpy as np
 from jax import Array
 
 from reticent.worlds import Model
-from reticent.worlds.model import Sizes
+from reticent.worlds.models.model import Sizes
 
 Span = Literal["horizon", "step", "seen"]
 

@@ -50,7 +50,7 @@ from reticent.privacy.guarantee import Guarantee
 from reticent.privacy.sensitivity import Adjacency, gram_sensitivity, moment_sensitivity
 from reticent.privacy.trust import LOCAL
 from reticent.worlds import Model
-from reticent.worlds.model import Sizes
+from reticent.worlds.models.model import Sizes
 
 NAME = "ldp-ucrl-vtr"
 

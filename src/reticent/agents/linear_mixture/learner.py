@@ -43,7 +43,7 @@ from reticent.learning.ridge import Estimate
 from reticent.static_metadata import StaticMetadata
 from reticent.worlds import Episode, Model
 from reticent.worlds.continuous.model import ContinuousModel
-from reticent.worlds.model import Sizes
+from reticent.worlds.models.model import Sizes
 
 if TYPE_CHECKING:
     from reticent.agents.linear_mixture.audit_hooks import LinearMixtureHooks, OffGridHooks

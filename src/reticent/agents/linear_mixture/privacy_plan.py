@@ -43,7 +43,7 @@ from reticent.privacy.ledger import Ledger
 from reticent.privacy.packing import packed_size
 from reticent.privacy.sensitivity import Adjacency
 from reticent.privacy.trust import TrustName, trust_named
-from reticent.worlds.model import Sizes
+from reticent.worlds.models.model import Sizes
 from reticent_wire.shuffling import coins_for, messages_per_user
 
 

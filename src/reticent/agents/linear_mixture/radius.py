@@ -29,7 +29,7 @@ from reticent.agents.linear_mixture.frame import Frame
 from reticent.agents.linear_mixture.regularizer import Certificate
 from reticent.errors import InvalidInput
 from reticent.runtime import on_device
-from reticent.worlds.model import Sizes
+from reticent.worlds.models.model import Sizes
 
 
 class Radii(NamedTuple):

@@ -41,7 +41,7 @@ from reticent.errors import InvalidInput
 from reticent.runtime import on_device
 from reticent.worlds import Model
 from reticent.worlds.continuous.model import ContinuousModel
-from reticent.worlds.model import Sizes
+from reticent.worlds.models.model import Sizes
 
 HIGHEST = jax.lax.Precision.HIGHEST
 
@@ -158,7 +158,7 @@ def sum_zero_basis(dimension: int) -> np.ndarray:
 
 @dataclasses.dataclass(frozen=True)
 class LearnedSizes:
-    """The sizes of a model with the reward parameter as it is learned (:class:`~reticent.worlds.model.Sizes`)."""
+    """The sizes of a model with the reward parameter as it is learned (:class:`~reticent.worlds.models.model.Sizes`)."""
 
     horizon: int
     d1: int

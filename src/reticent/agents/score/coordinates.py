@@ -19,7 +19,7 @@ import numpy as np
 from jax import Array
 
 from reticent.runtime import on_device
-from reticent.worlds.model import Model
+from reticent.worlds.models.model import Model
 
 
 @jax.tree_util.register_dataclass

@@ -32,6 +32,7 @@ from jax import Array
 from scipy.stats import chi2
 
 from reticent.agents.score.dynamic_programming import HIGHEST, Statistic, forward_pass
+from reticent.agents.score.estimates import estimate_from
 from reticent.agents.score.first_states import estimated_starts
 from reticent.agents.score.posterior import Fit, summarize
 from reticent.agents.score.residual_share import REWARD_REFUTED, RIGHT
@@ -119,7 +120,7 @@ def _value(agent: ScoreLearner, plan: Plan, posteriors: Posteriors) -> tuple[Arr
     statistic = Statistic(agent.coordinates, agent.contrasts, extension.reference.theta)
 
     def value(eta: Array, reward_eta: Array) -> Array:
-        estimate = agent.estimate_from(eta, reward_eta, starts, posteriors.residual)
+        estimate = estimate_from(agent, eta, reward_eta, starts, posteriors.residual)
         return forward_pass(agent.model, statistic, estimate, plan.policy, plan.values, agent.score, agent.floor).value
 
     worth, slopes = jax.value_and_grad(value, argnums=(0, 1))(transitions.mean, rewards.mean)

@@ -21,7 +21,7 @@ import jax.numpy as jnp
 from jax import Array
 
 from reticent.agents.score.coordinates import Coordinates
-from reticent.worlds.model import Model
+from reticent.worlds.models.model import Model
 
 HIGHEST = jax.lax.Precision.HIGHEST
 SMALLEST = 1e-300

@@ -30,7 +30,7 @@ import jax.numpy as jnp
 from jax import Array
 
 from reticent.agents.score.posterior import project_on_simplex
-from reticent.worlds.model import Model
+from reticent.worlds.models.model import Model
 
 
 class StartPosterior(NamedTuple):

@@ -37,7 +37,7 @@ from reticent.learning.learner import AgentState
 from reticent.learning.plan import Plan
 from reticent.worlds import Episode
 from reticent.worlds.continuous.model import ContinuousModel, Rows
-from reticent.worlds.model import Model
+from reticent.worlds.models.model import Model
 
 
 class Between(NamedTuple):

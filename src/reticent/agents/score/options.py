@@ -191,7 +191,10 @@ class Frame:
         moving = 0 if model.horizon == 1 else (1 if model.stationary else model.horizon - 1)
         dimension = moving * transitions.size + groups * rewards.size
         if dimension == 0 and not residual:
-            raise InvalidInput("model", "without anything unknown", "a blend of two candidates or more", "just plan")
+            raise InvalidInput(
+                "model", "one candidate and nothing unknown", "a blend of two candidates or more",
+                "pass residual=on to learn a table without candidates; if the candidate is the truth, just plan",
+            )  # fmt: skip
         return cls(transitions, rewards, dimension, 0 if model.initial_known else model.states)
 
 
@@ -320,6 +323,7 @@ def _unit_ball(
         starts=frame.starts,
         start_share=start_share,
         directions=None if block is None else block.directions,
+        rounded=bool(noise.grid),
     )
 
 
@@ -333,7 +337,12 @@ def _residual(model: Model, options: ScoreOptions, trust: Trust, rounds: int = 0
         return False
     why = why_no_residual(model, options.residual_directions, trust, rounds)
     if why is not None and options.residual == "on":
-        raise InvalidInput("residual", "on", f"off or auto with {why}", "the blend alone is learned then")
+        raise InvalidInput(
+            "residual",
+            "on",
+            f"off or auto with {why}",
+            "the blend alone is learned then; a table needs candidates for it",
+        )
     return why is None
 
 

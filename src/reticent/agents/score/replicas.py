@@ -20,8 +20,10 @@ import jax.numpy as jnp
 from jax import Array
 
 from reticent.agents.score.dynamic_programming import HIGHEST, Estimate, chosen_rows, group_of
+from reticent.agents.score.estimates import estimate_of
 from reticent.agents.score.mixed_policies import MixedPolicies, served_as
 from reticent.agents.score.small_inverses import inverse
+from reticent.agents.score.summed_reports import by_visited_cell
 from reticent.learning.plan import Plan
 from reticent.worlds import Episode
 from reticent.worlds.world import invert
@@ -66,7 +68,7 @@ def clip_effect(agent: ScoreLearner, plan: Plan, key: Array, blocks: Blocks) -> 
 @functools.partial(jax.jit, static_argnums=3)
 def _clip_effect(agent: ScoreLearner, plan: Plan, key: Array, blocks: Blocks) -> ClipEffect:
     agent, extension = agent.on_nodes(), plan.extension
-    walk = _walk(agent, agent.estimate_of(extension))
+    walk = _walk(agent, estimate_of(agent, extension))
     vectors, shares = _vectors(agent, plan, walk, key, agent.blend_vector)
     weights = jnp.repeat(shares / REPLICAS, REPLICAS)
     length = jnp.sqrt((vectors**2).sum(axis=1))
@@ -92,10 +94,11 @@ def residual_length(agent: ScoreLearner, plan: Plan, key: Array) -> Array:
 
 @jax.jit
 def _residual_length(agent: ScoreLearner, plan: Plan, key: Array) -> Array:
-    walk = _walk(agent, agent.estimate_of(plan.extension))
+    walk = _walk(agent, estimate_of(agent, plan.extension))
 
     def square(served: Plan, episode: Episode) -> Array:
-        return (agent.residual_vector(served, episode) ** 2).sum(keepdims=True)
+        told, _ = by_visited_cell(served.extension.residual.reference, episode)
+        return (told**2).sum()[None]
 
     squares, shares = _vectors(agent, plan, walk, key, square)
     return jnp.sqrt((jnp.repeat(shares / REPLICAS, REPLICAS) * squares[:, 0]).sum())

@@ -37,7 +37,7 @@ from reticent.agents.score.residual_posterior import (
 )
 from reticent.agents.score.residual_share import COUNT_SCALE, radius_of, reward_scale_of, share_of
 from reticent.learning.plan import Plan
-from reticent.worlds.model import Model
+from reticent.worlds.models.model import Model
 from reticent_wire.forms.score_residual import ResidualReference
 
 if TYPE_CHECKING:

@@ -23,7 +23,7 @@ from jax import Array
 
 from reticent.agents.score.coordinates import null_space
 from reticent.agents.score.dynamic_programming import HIGHEST
-from reticent.worlds.model import Model
+from reticent.worlds.models.model import Model
 
 DRAWS = 200
 """Truths whose value functions choose the directions of a model with many states."""

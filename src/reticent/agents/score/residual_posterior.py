@@ -54,6 +54,9 @@ MIXED = 0.01
 
 REWARD_VARIANCE = 0.25
 
+MOST_TOGETHER = 2**18
+"""Numbers of a part of the releases that is worked on at once."""
+
 
 class Release(NamedTuple):
     """One round's residual block as it was released, in its own units; Q cells, m directions.
@@ -207,32 +210,50 @@ def _likelihood(
     size, cells = basis.shape[1], groups * pairs
     mixed = ((1 - MIXED) * rows + MIXED / states).reshape(cells, states)
 
-    def add(sums: tuple[Array, ...], release: Release) -> tuple[tuple[Array, ...], None]:
-        information, moment, reward_information, reward_moment = sums
-        visits = visits_of(release, rows, blend.initial, floor)
-        tilt, variance = release.tilt, release.variance + 1e-9
-        directions = jnp.matmul(basis, tilt.T, precision=HIGHEST)
-        products = (directions[:, :, None] * directions[:, None, :]).reshape(states, -1)
-        mean = jnp.matmul(mixed, directions, precision=HIGHEST)
-        spread = jnp.matmul(mixed, products, precision=HIGHEST).reshape(cells, *mean.shape[1:], -1)
-        spread = spread - mean[:, :, None] * mean[:, None, :]
-        noise = variance * jnp.eye(tilt.shape[0], dtype=tilt.dtype) + visits[:, None, None] * spread
-        weighted = release.weight * visits[:, None, None] * inverse(noise)  # NΣ⁻¹, in the round's directions
-        gained = jnp.matmul(weighted, tilt, precision=HIGHEST)
-        information = information + jnp.einsum("q,mi,qmj->qij", visits, tilt, gained, precision=HIGHEST)
-        told = release.moved + visits[:, None] * release.expected
-        moment = moment + jnp.einsum("qm,qmi->qi", told, gained, precision=HIGHEST)
-        scale = release.reward_scale
-        weight = release.weight * visits * scale / (variance + REWARD_VARIANCE * scale**2 * visits)
-        reward_information = reward_information + weight * visits * scale
-        reward_moment = reward_moment + weight * (release.rewards + visits * scale * release.expected_rewards)
-        return (information, moment, reward_information, reward_moment), None
+    def add(sums: tuple[Array, ...], several: Release) -> tuple[tuple[Array, ...], None]:
+        visits = jax.vmap(lambda release: visits_of(release, rows, blend.initial, floor))(several)  # (e, Q)
+        tilt, variance = several.tilt, several.variance[:, None] + 1e-9
+        directions = jnp.einsum("sz,emz->esm", basis, tilt, precision=HIGHEST)
+        products = directions[..., :, None] * directions[..., None, :]
+        mean = jnp.einsum("qs,esm->meq", mixed, directions, precision=HIGHEST)
+        spread = jnp.einsum("qs,esmn->mneq", mixed, products, precision=HIGHEST) - mean[:, None] * mean[None]
+        identity = jnp.eye(tilt.shape[1], dtype=tilt.dtype)[:, :, None, None]
+        # Entries of all matrices side by side: what is written out entry by entry then reads memory in order.
+        noise = jnp.moveaxis(variance * identity + visits * spread, (0, 1), (-2, -1))
+        weight = several.weight[:, None] * visits
+        gained = jnp.einsum("eqmn,enz->eqmz", weight[..., None, None] * inverse(noise), tilt, precision=HIGHEST)
+        told = several.moved + visits[..., None] * several.expected
+        scale = several.reward_scale[:, None]
+        paid = weight * scale / (variance + REWARD_VARIANCE * scale**2 * visits)
+        added = (
+            jnp.einsum("emy,eqmz->qyz", tilt, visits[..., None, None] * gained, precision=HIGHEST),
+            jnp.einsum("eqm,eqmz->qz", told, gained, precision=HIGHEST),
+            (paid * visits * scale).sum(axis=0),
+            (paid * (several.rewards + visits * scale * several.expected_rewards)).sum(axis=0),
+        )
+        return tuple(own + more for own, more in zip(sums, added, strict=True)), None
 
     start = tuple(jnp.zeros((cells, *shape), rows.dtype) for shape in ((size, size), (size,), (), ()))
-    (information, moment, reward_information, reward_moment), _ = jax.lax.scan(add, start, releases)
+    (information, moment, reward_information, reward_moment), _ = jax.lax.scan(add, start, _in_parts(releases, size))
     centre = jnp.matmul(blend.rows.reshape(cells, states), basis, precision=HIGHEST)
     moment = moment - jnp.einsum("qij,qj->qi", information, centre, precision=HIGHEST)
     return information, moment, reward_information, reward_moment - reward_information * blend.rewards.ravel()
+
+
+def _in_parts(releases: Release, size: int) -> Release:
+    """Releases in parts that are worked on at once, along a leading axis; the last one is filled up with empty ones."""
+    rounds, cells, directions = releases.moved.shape
+    together = max(1, min(rounds, MOST_TOGETHER // (cells * directions * size)))
+    missing = -rounds % together
+
+    def cut(leaf: Array) -> Array:
+        # An empty release is the last one again, with the weight 0.
+        filled = jnp.concatenate([leaf, jnp.repeat(leaf[-1:], missing, axis=0)]) if missing else leaf
+        return filled.reshape(-1, together, *leaf.shape[1:])
+
+    parts: Release = jax.tree.map(cut, releases)
+    counted = (jnp.arange(rounds + missing) < rounds).reshape(-1, together)
+    return parts._replace(weight=jnp.where(counted, parts.weight, 0.0))
 
 
 @functools.partial(jax.jit, static_argnums=4)

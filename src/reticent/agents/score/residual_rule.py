@@ -12,7 +12,7 @@ from jax import Array
 from reticent.privacy.trust import Trust
 from reticent.runtime import on_device
 from reticent.worlds.continuous.model import ContinuousModel
-from reticent.worlds.model import Model
+from reticent.worlds.models.model import Model
 
 Residual = Literal["auto", "on", "off"]
 
@@ -57,6 +57,8 @@ def why_no_residual(model: Model, directions: int, trust: Trust, rounds: int) ->
     """What speaks against residuals, in words; None where they can be learned."""
     if isinstance(model, ContinuousModel):
         return "real states"
+    if trust.wire == "messages":
+        return f"trust={trust.name}, whose users would send millions of messages each"
     if trust.wire != "trajectory":
         return f"trust={trust.name}, whose noise on so many numbers would leave nothing"
     if not model.initial_known:

@@ -45,6 +45,7 @@ class UnitBall(PrivateSums):
         (:mod:`reticent_wire.forms.score_start`); what comes before them is clipped as a whole to the rest.
       directions: m where vectors have a residual block (:mod:`reticent_wire.forms.score_residual`), else None. The block is
         part of the vector that is clipped as a whole.
+      rounded: whether there is a grid.
     """
 
     noise_scale: Array
@@ -59,6 +60,7 @@ class UnitBall(PrivateSums):
     starts: int = dataclasses.field(default=0, metadata={"static": True})
     start_share: float = dataclasses.field(default=0.0, metadata={"static": True})
     directions: int | None = dataclasses.field(default=None, metadata={"static": True})
+    rounded: bool = dataclasses.field(default=False, metadata={"static": True})
 
     # -- the user's side ----------------------------------------------------------------------------------------------
 

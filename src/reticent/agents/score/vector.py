@@ -27,7 +27,7 @@ from jax import Array
 from reticent.agents.score.coordinates import Coordinates
 from reticent.agents.score.dynamic_programming import HIGHEST, SMALLEST, Score, group_of
 from reticent.worlds import Episode
-from reticent.worlds.model import Model
+from reticent.worlds.models.model import Model
 from reticent_wire.forms.score import Surprises, Weights, weigh
 
 

@@ -40,21 +40,23 @@ LARGEST_TABLES = 2_000_000
 """Most entries H·S²·A of the transition counts; every user's report has as many."""
 
 
-def check_size(model: Model) -> None:
-    """Refuse a model whose tables would not fit, or that has none.
+def check_size(model: Model, *, transitions: bool = True) -> None:
+    """Refuse a model whose tables would not fit, or that has none; without ``transitions`` only pairs have entries.
 
     Raises:
-      InvalidInput: states are real vectors, or H·S²·A is over :data:`LARGEST_TABLES`.
+      InvalidInput: states are real vectors, or H·S²·A (without ``transitions`` H·S·A) is over :data:`LARGEST_TABLES`.
     """
     if isinstance(model, ContinuousModel):
         raise InvalidInput(
             "model", "continuous", "one with finitely many states", "use private-linopt-vi for real-valued states"
         )
-    entries = model.horizon * model.states**2 * model.actions
+    entries = model.horizon * model.states ** (2 if transitions else 1) * model.actions
     if entries > LARGEST_TABLES:
+        size = "H·S²·A" if transitions else "H·S·A"
         raise InvalidInput(
-            f"size H·S²·A of the counts for {model.states} states and {model.actions} actions", f"{entries:,}",
-            f"at most {LARGEST_TABLES:,}", "use an agent for blends, such as private-linopt-vi",
+            f"size {size} of the tables for {model.states} states and {model.actions} actions", f"{entries:,}",
+            f"at most {LARGEST_TABLES:,}",
+            "use q-learning, without privacy, which keeps H·S·A numbers, or private-score-vi in a world with candidates",
         )  # fmt: skip
 
 

@@ -30,7 +30,7 @@ def q_learning(
     """
     check_scale("bonus_scale", bonus_scale)
     check_alpha(alpha)
-    check_size(model)
+    check_size(model, transitions=False)
     iota = math.log(model.states * model.actions * episodes * model.horizon / alpha)
     table = empty_table(model.horizon, model.states, model.actions, model.reward_features.dtype)
     return QLearner(

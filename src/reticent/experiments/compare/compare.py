@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 
 from reticent.errors import InvalidInput
-from reticent.experiments.compare.field import Absent, Contestant, gather, whom_to_trust
+from reticent.experiments.compare.field import Absent, Contestant, gather, trusted_parties
 from reticent.experiments.compare.pace import PARTS, Told, pace_of, who_fits
 from reticent.experiments.reach import median_users_until
 from reticent.experiments.result import AgentRun, RunResult
@@ -87,13 +87,18 @@ class Comparison:
     """Who applies but was too slow for the time that was given."""
 
     @property
+    def by_trust(self) -> dict[str, list[Standing]]:
+        """The standings under each trust model that has one, least regret first."""
+        groups = {
+            trust: [one for one in self.standings if one.contestant.trust == trust] for trust in trusted_parties()
+        }
+        return {trust: sorted(group, key=_by_regret) for trust, group in groups.items() if group}
+
+    @property
     def advice(self) -> list[Advice]:
         """One per trust model that has a contestant, from the least to the most trusting."""
         found = []
-        for trust in reversed(whom_to_trust()):
-            ranked = sorted((one for one in self.standings if one.contestant.trust == trust), key=_by_regret)
-            if not ranked:
-                continue
+        for trust, ranked in reversed(self.by_trust.items()):
             best, second = ranked[0], ranked[1] if len(ranked) > 1 else None
             lead, error = 0.0, None
             if second is not None:

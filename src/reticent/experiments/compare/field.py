@@ -16,7 +16,7 @@ from reticent.privacy.trust import TRUSTS
 from reticent.worlds import Model
 
 
-def whom_to_trust() -> dict[str, str]:
+def trusted_parties() -> dict[str, str]:
     """By trust model, who must be trusted; from the most to the least. Agents that promise nothing are under ``none``."""
     named = {name: trust.trusted for name, trust in TRUSTS.items()}
     return {NO_TRUST: "everyone who sees the policies or the data", **named}
@@ -50,7 +50,7 @@ class Contestant:
     @property
     def trusted(self) -> str:
         """Who must be trusted."""
-        return whom_to_trust()[self.trust]
+        return trusted_parties()[self.trust]
 
     @property
     def kind(self) -> str:
@@ -94,8 +94,8 @@ def gather(
     for epsilon in epsilons:
         check_promise(epsilon, delta)
     for wanted in trusts or ():
-        if wanted not in whom_to_trust():
-            raise UnknownName("trust model", wanted, list(whom_to_trust()))
+        if wanted not in trusted_parties():
+            raise UnknownName("trust model", wanted, list(trusted_parties()))
     found: list[Contestant] = []
     absent: list[Absent] = []
     for spec in agents if agents is not None else [entry.name for entry in AGENTS.entries()]:

@@ -2,9 +2,9 @@
 r"""Rehearse a deployment: the agents that apply, over hundreds of truths drawn from a public prior.
 
 **Privacy.** Candidates are public before the first user, and so is the prior over their weights
-(:mod:`reticent.worlds.prior`); every number here is a function of these and of random numbers. No user's data enter, so
-nothing is spent, however often and with whatever settings a rehearsal is repeated, and what is chosen by it (agent, trust,
-K) is public.
+(:mod:`reticent.worlds.models.prior`); every number here is a function of these and of random numbers. No user's data enter,
+so nothing is spent, however often and with whatever settings a rehearsal is repeated, and what is chosen by it (agent,
+trust, K) is public.
 
 **What a band says.** Each truth is simulated with noise and users of its own. The band of a number is its 5 % and 95 %
 quantile over truths: if the deployed population is a draw from the prior, what will be measured lies in the band with
@@ -32,7 +32,8 @@ from reticent.runtime import double_precision
 from reticent.simulation.simulate import Curves, simulate
 from reticent.simulation.world_batch import stack_worlds
 from reticent.worlds import Model, World
-from reticent.worlds.prior import RewardWeights, draw_truths
+from reticent.worlds.models.prior import RewardWeights, draw_truths
+from reticent.worlds.transforms.misspecified import misspecified
 
 AGENT = "private-score-vi"
 FLOOR = "score-vi"
@@ -150,6 +151,7 @@ def rehearse(
     target: float = 0.05,
     concentration: float = 1.0,
     rewards: RewardWeights = "own",
+    off: float = 0.0,
     floor: bool = True,
     seed: int = 0,
     name: str = "model",
@@ -164,7 +166,9 @@ def rehearse(
       agents: private agents with options, without ε, δ and trust.
       truths: how many to draw, or worlds of the model to take instead.
       target: the gap to reach, as a share of what acting at random loses.
-      concentration, rewards: of the prior, as in :func:`reticent.worlds.prior.draw_truths`.
+      concentration, rewards: of the prior, as in :func:`reticent.worlds.models.prior.draw_truths`.
+      off: ζ, how far a truth is off every blend: rows of every pair are moved by so much, up or down by a coin
+        (:func:`~reticent.worlds.transforms.misspecified.misspecified`); candidates are never quite right.
       floor: also run the same learner without privacy.
       seed: of truths, users and noise.
       name: what the model is called.
@@ -178,6 +182,8 @@ def rehearse(
         if isinstance(truths, int)
         else list(truths)
     )
+    if off:
+        drawn = [misspecified(truth, off, seed + number, kind="random") for number, truth in enumerate(drawn)]
     place = stack_worlds(drawn)
     optimal = np.asarray(place.optimal_policy_value())
     scale = optimal - np.asarray(place.uniform_value())

@@ -167,8 +167,8 @@ def run_sweep(
 
 def write_findings(result: SweepResult, directory: Path) -> None:
     """The summary as tables, a picture and a report."""
-    from reticent.experiments.sweep.picture import draw_sweep
     from reticent.experiments.sweep.summary import summary_frame
+    from reticent.reports.plots.sweep import draw_sweep
     from reticent.reports.sweep_page import sweep_html
 
     frame = summary_frame(result.settings)

@@ -113,7 +113,7 @@ def restore(deployment: Deployment, path: Path | None, *, replace: bool = False,
     context.secrets, context.identity = own, seen.deployment
     context.restores = rollback_guard.begin_restore(seen, UNWITNESSED if unwitnessed else UNFINISHED).restores
     try:
-        with deployment.store.write() as tx:
+        with deployment.store.write(unhurried=True) as tx:
             deployment.store.lock_setup(tx)
             METADATA.create_all(tx)
             for table in METADATA.sorted_tables:

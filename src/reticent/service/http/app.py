@@ -7,9 +7,9 @@ import contextlib
 import importlib
 import json
 import os
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable, Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from fastapi import APIRouter, FastAPI
 from fastapi.responses import JSONResponse
@@ -20,9 +20,11 @@ from reticent.errors import InvalidInput
 from reticent.service.config import Settings, read_settings
 from reticent.service.durability.rollback_guard import RollbackGuard
 from reticent.service.http import episodes, groups, operation, problems, public_routes
+from reticent.service.http.event_streams import EventStreams
 from reticent.service.http.fast_path import FastPath
 from reticent.service.http.guard import Guard
 from reticent.service.http.limits import largest_group, largest_request
+from reticent.service.http.readiness import Background, Readiness
 from reticent.service.http.sockets import LIMITS, Limits
 from reticent.service.keys import Keys
 from reticent.service.processes.scheduler import Scheduler
@@ -49,18 +51,6 @@ SILENT: TelemetryConfig = {
 }  # fmt: skip
 """The framework's own telemetry, which would send ids of episodes, what is wrong with a body and messages of exceptions to
 whatever an operator's environment names. What may be sent is in :mod:`reticent.service.processes.telemetry`."""
-
-
-class Background(Protocol):
-    """What goes on beside the answering of requests."""
-
-    @property
-    def failing(self) -> bool:
-        """Whether rounds cannot be ended or plans not be published."""
-        ...
-
-    def start(self) -> None: ...
-    def stop(self) -> None: ...
 
 
 def make_promise(settings: Settings) -> Mechanism:
@@ -112,8 +102,19 @@ def make_deployment(settings: Settings, *, begin: bool = False) -> Deployment:
       InvalidInput: a setting is outside its domain, or the store is another deployment's; nothing was changed.
     """
     deployment = unopened_deployment(settings)
-    deployment.set_up(begin=begin)
+    with closed_if_refused(deployment):
+        deployment.set_up(begin=begin)
     return deployment
+
+
+@contextlib.contextmanager
+def closed_if_refused(deployment: Frontend) -> Iterator[None]:
+    """Close the store of a deployment that is not served after all: no one else would."""
+    try:
+        yield
+    except BaseException:
+        deployment.store.close()
+        raise
 
 
 def unopened_deployment(settings: Settings) -> Deployment:
@@ -134,19 +135,17 @@ def make_context(configuration: C, settings: Settings) -> Context[C]:
     )  # fmt: skip
 
 
-def create_app(settings: Settings, *, begin: bool = False) -> FastAPI:
+def create_app(settings: Settings, *, begin: bool = False, warmed: Callable[[], None] = lambda: None) -> FastAPI:
     """The application for one deployment; errors of configuration come out here, before a user is served.
 
     This one process does everything. ``begin`` begins the deployment if its store is empty, which is otherwise refused.
+    ``warmed`` is called when the first plans are compiled.
     """
     check_keys(settings)
     deployment = make_deployment(settings, begin=begin)
-    try:
+    with closed_if_refused(deployment):
         require_shuffler(settings, deployment.configuration)
-    except InvalidInput:
-        deployment.store.close()
-        raise
-    return application(settings, deployment, Scheduler(deployment))
+        return application(settings, deployment, Scheduler(deployment, warmed=warmed))
 
 
 def application(settings: Settings, deployment: Frontend, scheduler: Background) -> FastAPI:
@@ -175,6 +174,8 @@ def application(settings: Settings, deployment: Frontend, scheduler: Background)
     )  # fmt: skip
     app.state.keys, app.state.deployment, app.state.settings = keys, deployment, settings
     app.state.handlers, app.state.scheduler, app.state.tracing = handlers, scheduler, tracing
+    app.state.readiness = Readiness(deployment, scheduler, keys)
+    app.state.streams = EventStreams(deployment, settings.world, settings.connections)
     routers = [episodes.router, groups.router, public_routes.router, operation.router, *_dashboard()]
     for router in routers:
         app.include_router(router)

@@ -33,10 +33,13 @@ class RequestHandlers:
 
     def __init__(self, deployment: Frontend, enrolment: Enrolment | None, linger: float) -> None:
         self.deployment, self.enrolment = deployment, enrolment
+        inline = deployment.context.inline  # then an admission may wait for a plan
         self.admissions: MicroBatcher[tuple[str, str | None], Opened] = MicroBatcher(
-            deployment.admissions.admit_all, linger
+            deployment.admissions.admit_all, linger, patient=inline
         )
-        self.submissions: MicroBatcher[Submission, int] = MicroBatcher(deployment.submissions.count_all, linger)
+        self.submissions: MicroBatcher[Submission, int] = MicroBatcher(
+            deployment.submissions.count_all, linger, patient=inline
+        )
         configuration = deployment.configuration
         self.constant = {"trust": configuration.public_guarantee.trust, "horizon": configuration.published.horizon}
         """Of every answer to an admission."""
@@ -92,7 +95,7 @@ async def act(episode: Episode, body: schemas.Act, handlers: At) -> schemas.Acti
     pinned = deployment.submissions.token(body.token, episode)
     if not deployment.context.plans.remembers(pinned.version):
         await run_in_threadpool(deployment.billboard, pinned.version)
-    action, probability = deployment.actions.decide(pinned, body.step, body.state)
+    action, probability = deployment.actions.decide(pinned, body.step, body.state).value
     return schemas.Action(action=action, probability=probability, version=pinned.version)
 
 
@@ -102,9 +105,7 @@ async def submit_trajectory(episode: Episode, body: schemas.Trajectory, handlers
 
     States, actions and rewards out of range are taken for the nearest ones that are not: values are never refused.
     """
-    submission = handlers.deployment.submissions.trajectory(
-        body.token, episode, body.states, body.actions, body.rewards
-    )
+    submission = handlers.deployment.submissions.trajectory(body.token, episode, body.sent)
     return schemas.Receipt(episode=episode, version=await handlers.submissions.join(submission))
 
 

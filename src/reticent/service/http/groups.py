@@ -22,7 +22,7 @@ from reticent.service.http.episodes import At, RequestHandlers, comer, opened_an
 from reticent.service.http.problems import documented, of_member
 from reticent.service.http.rates import charge
 from reticent.service.http.security import BEARER
-from reticent.service.rounds.submit import Sent, Submission
+from reticent.service.rounds.submit import Submission
 
 router = APIRouter(prefix="/v1/groups", tags=["groups"], dependencies=[Depends(BEARER)])
 Item = TypeVar("Item")
@@ -45,7 +45,7 @@ async def submit_trajectories(body: schemas.Trajectories, handlers: At) -> schem
     """Joint model: learn from whole episodes, each as `POST /v1/episodes/{episode}/trajectory` would."""
     charge(len(body.each))
     read = [one for one in body.each if not isinstance(one, InvalidInput)]
-    sent = [(one.token, one.episode, Sent(one.states, one.actions, one.rewards)) for one in read]
+    sent = [(one.token, one.episode, one.sent) for one in read]
     formed = iter(handlers.deployment.submissions.trajectories(sent))
     return await _receipts(handlers, [one if isinstance(one, InvalidInput) else next(formed) for one in body.each])
 

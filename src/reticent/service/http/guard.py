@@ -27,10 +27,17 @@ from reticent.service.keys import Keys
 from reticent.service.processes.logs import HEADER, REQUEST, request_id
 
 LOG = logging.getLogger("reticent.service")
-FORWARDED = (b"forwarded", b"via", b"x-forwarded-for", b"x-forwarded-host", b"x-forwarded-proto", b"x-real-ip")
-"""Headers by which a proxy gives itself away."""
+FORWARDED = (
+    b"forwarded", b"via", b"x-real-ip", b"x-client-ip", b"x-cluster-client-ip", b"true-client-ip", b"cf-connecting-ip",
+    b"cf-ray", b"fastly-client-ip", b"x-envoy-external-address", b"x-amzn-trace-id", b"x-cloud-trace-context",
+)  # fmt: skip
+FORWARDED_BY_NAME = b"x-forwarded-"
+"""Headers by which a proxy gives itself away: those, and all that begin so. One that adds no header cannot be told."""
 
 READ = frozenset({b"host", b"authorization", b"content-length", HEADER, *FORWARDED})
+CALLER = "reticent.caller"
+"""Where a request's scope says whose it is: a key's hash, or the address of a caller without one."""
+
 IMMUTABLE = "immutable"
 GROUPS = "/v1/groups/"
 """Where bodies are of many users, and larger."""
@@ -78,7 +85,7 @@ class Guard:
             return
         headers: dict[bytes, list[bytes]] = {}
         for name, value in scope["headers"]:
-            if name in READ:
+            if name in READ or name.startswith(FORWARDED_BY_NAME):
                 headers.setdefault(name, []).append(value)
         identity = request_id(headers.get(HEADER, []))
         known = (HEADER, identity.encode("ascii"))
@@ -104,12 +111,13 @@ class Guard:
         """Why this request goes no further; None if it does."""
         if not self._is_host(headers.get(b"host", [])):
             return problem("unknown-host", 400, "the Host header names another service; see the setting hosts", CLOSE)
-        if self._development and any(name in headers for name in FORWARDED):
+        if self._development and any(name in FORWARDED or name.startswith(FORWARDED_BY_NAME) for name in headers):
             return problem("forbidden", 403, "development keys are not served through a proxy; leave --dev out", CLOSE)
         key = _bearer(headers.get(b"authorization", []))
         role = None if key is None else self._keys.role_of(key)
         address = str((scope.get("client") or ("?",))[0])
         caller = f"address {address}" if role is None or key is None else hashlib.sha256(key.encode()).hexdigest()
+        scope[CALLER] = caller
         waits = self._buckets.take(caller, time.monotonic())
         if waits:
             return problem("too-many-requests", 429, "slow down", {"Retry-After": str(max(1, round(waits))), **CLOSE})

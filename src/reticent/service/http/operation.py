@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import dataclasses
+from typing import Literal
 
 from fastapi import APIRouter, Depends, Request
 
@@ -14,7 +15,6 @@ from reticent.service.http.episodes import Served
 from reticent.service.http.problems import documented
 from reticent.service.http.security import BEARER
 from reticent.service.rounds import public_views
-from reticent.service.rounds.refusals import Refusal
 from reticent.service.store import records
 
 router = APIRouter(prefix="/v1", tags=["operation"])
@@ -29,23 +29,15 @@ async def live() -> schemas.Live:
 
 @router.get("/health", responses=documented())
 @router.get("/health/ready", responses=documented())
-def ready(request: Request, deployment: Served) -> schemas.Health:
-    """Whether users can be served and learned from; needs no key.
+async def ready(request: Request) -> schemas.Health:
+    """Whether users can be served and learned from; needs no key, and answers within two seconds.
 
-    A store that fails, sums that do not open and rounds that cannot be ended are a 503. A deployment that has stopped
-    learning serves its policy on: it is degraded, and says so.
+    A store that cannot be written or does not answer, sums that do not open and rounds that cannot be ended are a 503. A
+    deployment that has stopped learning serves its policy on: it is degraded, and says so.
     """
-    clock = deployment.clock()[0]
-    deployment.examine()
-    if request.app.state.scheduler.failing:
-        raise Refusal("unavailable", "rounds cannot be ended or plans not be published; see the log")
-    problems = [clock.halted] if clock.halted is not None else []
-    watched = deployment.canary_status()
-    if watched is not None and watched["alarm"]:
-        problems.append("canaries show that the noise is smaller than promised")
-    if not request.app.state.keys.current:
-        problems.append("the keys file cannot be read; the keys before it are in use")
-    return schemas.Health(status="degraded" if problems else "ok", version=int(clock.served_version), problems=problems)
+    found = await request.app.state.readiness.ask()
+    status: Literal["ok", "degraded"] = "degraded" if found.problems else "ok"
+    return schemas.Health(status=status, version=found.version, problems=found.problems)
 
 
 @router.get("/admin/status", dependencies=ADMIN, responses=documented(403))

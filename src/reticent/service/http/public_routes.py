@@ -3,30 +3,25 @@
 
 from __future__ import annotations
 
-import asyncio
 import functools
 import json
-import time
-from collections.abc import AsyncIterator
-from typing import Annotated, Any
+from typing import Annotated
 
 from fastapi import APIRouter, Depends, Header, Path, Query, Request, Response
 from fastapi.responses import StreamingResponse
-from starlette.concurrency import run_in_threadpool
 
 from reticent.service.http import schemas
 from reticent.service.http.episodes import Served
+from reticent.service.http.guard import CALLER
 from reticent.service.http.problems import documented
 from reticent.service.http.security import BEARER
+from reticent.service.http.sockets import ABORT, STREAMING
 from reticent.service.rounds import public_views
 from reticent.service.rounds.frontend import Frontend
 from reticent.service.store import records
 
 router = APIRouter(tags=["published"], dependencies=[Depends(BEARER)])
 FOREVER = "public, max-age=31536000, immutable"
-POLL, KEEP_ALIVE = 1.0, 15.0
-"""Seconds between looks at the store and between signs of life, of the stream."""
-
 Known = Annotated[str | None, Header(alias="If-None-Match")]
 
 
@@ -119,32 +114,9 @@ def metrics(deployment: Served) -> Response:
 
 
 @router.get("/v1/events", responses=documented(), include_in_schema=False)
-async def events(request: Request, deployment: Served) -> StreamingResponse:
+async def events(request: Request) -> StreamingResponse:
     """A stream of server-sent events: ``status`` when it changes, ``release`` for every new one."""
-    stream = _events(deployment, request.app.state.settings.world)
+    kept = request.scope["state"]
+    kept[STREAMING] = True
+    stream = request.app.state.streams.follow(request.scope[CALLER], kept.get(ABORT, lambda: None))
     return StreamingResponse(stream, media_type="text/event-stream", headers={"Cache-Control": "no-store"})
-
-
-async def _events(deployment: Frontend, world: str | None) -> AsyncIterator[str]:
-    last: dict[str, Any] | None = None
-    number, spoke = 0, time.monotonic()
-    while True:
-        now = await run_in_threadpool(public_views.status, deployment, world)
-        if now != last:
-            yield f"event: status\nid: {number}\ndata: {json.dumps(now)}\n\n"
-            number, spoke = number + 1, time.monotonic()
-            for release in range(last["served_version"] if last else now["served_version"], now["served_version"]):
-                entry = await run_in_threadpool(_entry, deployment, release)
-                yield f"event: release\nid: {number}\ndata: {json.dumps(entry)}\n\n"
-                number += 1
-            last = now
-        elif time.monotonic() - spoke > KEEP_ALIVE:
-            yield ": keep-alive\n\n"
-            spoke = time.monotonic()
-        await asyncio.sleep(POLL)
-
-
-def _entry(deployment: Frontend, release: int) -> dict[str, Any]:
-    with deployment.store.read() as tx:
-        digest = records.digests(tx, release, release + 1).get(release)
-    return public_views.ledger_entry(deployment, release, digest)

@@ -10,14 +10,17 @@ from pydantic import (
     BeforeValidator,
     ConfigDict,
     Field,
+    GetCoreSchemaHandler,
     ValidationError,
     ValidatorFunctionWrapHandler,
     WithJsonSchema,
     WrapValidator,
 )
+from pydantic_core import CoreSchema, core_schema
 
 from reticent.errors import InvalidInput
 from reticent.service.http import members
+from reticent_wire.boundary import Raw
 from reticent_wire.limits import LARGEST_GROUP
 from reticent_wire.trajectory import whole_number
 
@@ -26,11 +29,29 @@ INDEX = 2**31 - 1
 
 Token = Annotated[str, Field(min_length=1, max_length=512)]
 Index = Annotated[int, Field(ge=0, le=INDEX)]
-State = Annotated[int, BeforeValidator(whole_number), WithJsonSchema({"type": ["integer", "null"]})]
+
+
+class OfUser:
+    """Marks a field as a user's: read as ``form``, and a :class:`~reticent_wire.boundary.Raw` from there on."""
+
+    def __init__(self, form: Any) -> None:
+        self._form = form
+
+    def __get_pydantic_core_schema__(self, source: Any, handler: GetCoreSchemaHandler) -> CoreSchema:
+        del source
+        return core_schema.no_info_after_validator_function(Raw, handler.generate_schema(self._form))
+
+
+_State = Annotated[int, BeforeValidator(whole_number), WithJsonSchema({"type": ["integer", "null"]})]
+_Whole = Annotated[Any, WithJsonSchema({"type": ["integer", "null"]})]
+_Real = Annotated[Any, WithJsonSchema({"type": ["number", "null"]})]
+
+State = Annotated[Raw[int], OfUser(_State)]
 """Where a user is: any number, clipped to what states there are."""
 
-Whole = Annotated[Any, WithJsonSchema({"type": ["integer", "null"]})]
-Real = Annotated[Any, WithJsonSchema({"type": ["number", "null"]})]
+States = Annotated[Raw[list[Any]], OfUser(Annotated[list[_Whole], Field(min_length=2, max_length=100_001)])]
+Chosen = Annotated[Raw[list[Any]], OfUser(Annotated[list[_Whole], Field(min_length=1, max_length=100_000)])]
+Rewards = Annotated[Raw[list[Any]], OfUser(Annotated[list[_Real], Field(min_length=1, max_length=100_000)])]
 """A user's values. They are clipped to what they can be and not refused, by
 :func:`reticent_wire.trajectory.well_formed`. JSON says null where a program has NaN."""
 
@@ -75,9 +96,14 @@ class Trajectory(_Strict):
     """A whole episode: H + 1 states, H actions, H rewards. Values out of range are clipped."""
 
     token: Token
-    states: Annotated[list[Whole], Field(min_length=2, max_length=100_001)]
-    actions: Annotated[list[Whole], Field(min_length=1, max_length=100_000)]
-    rewards: Annotated[list[Real], Field(min_length=1, max_length=100_000)]
+    states: States
+    actions: Chosen
+    rewards: Rewards
+
+    @property
+    def sent(self) -> Raw[list[Any]]:
+        """States, actions and rewards."""
+        return Raw.all_of([self.states, self.actions, self.rewards])
 
 
 class Empty(_Strict):
@@ -297,7 +323,8 @@ class Status(BaseModel):
     """Where the deployment stands; public.
 
     ``restores``: how often its store was restored. ``recorded``: in the shuffle model, how many of the admitted users every
-    restore brings back; a round's batch is posted when all of its users are.
+    restore brings back; a round's batch is posted when all of its users are. ``device_acts``: whether actions are chosen on
+    users' devices only, because they depend on the user's own episode so far.
     """
 
     version: int
@@ -325,6 +352,7 @@ class Status(BaseModel):
     counter: str
     contributions: int
     pan_private: bool
+    device_acts: bool
     epsilon: float
     delta: float
     epsilon_spent: float

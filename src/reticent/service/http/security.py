@@ -41,6 +41,8 @@ ALLOWED: dict[Need, frozenset[Role]] = {
 
 def need_of(path: str) -> Need:
     """What a request for ``path`` needs."""
+    if path == "/":  # leads to the dashboard
+        return "nothing"
     for prefix, need in NEEDS:
         if path == prefix or path.startswith(f"{prefix}/"):
             return need

@@ -6,23 +6,49 @@ writes, and with it the second would wait for the client's delayed acknowledgeme
 
 The parser underneath bounds neither headers nor time. Here a request's headers have a size, the whole request a time in
 which to arrive, and a worker a number of connections: when there are more, the one that has been idle or half-open for
-longest goes. A request that is being answered is never cut off.
+longest goes. A request that is being answered is not cut off, unless its answer is a stream, which never ends.
 """
 
 from __future__ import annotations
 
 import asyncio
 import dataclasses
+import errno
 import socket
 import time
 
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
+from reticent.errors import InvalidInput
+
 LIMITS = "limits"
 """Where the application's lifespan leaves the limits for its connections."""
 
+STREAMING, ABORT = "streaming", "abort"
+"""In a request's state: whether its answer is a stream; what closes its connection at once."""
+
 CHUNKING = 8
 """Bytes on the wire per byte of a body, at most: a chunk of one byte takes six."""
+
+
+def require_free(host: str, port: int) -> None:
+    """Raise if nothing can listen there, before anything is begun.
+
+    Raises:
+      InvalidInput: the host has no such address, the port is taken, or this user may not have it.
+    """
+    try:
+        family, kind, protocol, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
+        with socket.socket(family, kind, protocol) as probe:
+            probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            probe.bind(address)
+    except PermissionError:
+        raise InvalidInput("port", port, "one that this user may listen on", "choose one above 1023") from None
+    except OSError as problem:
+        if problem.errno == errno.EADDRINUSE:
+            remedy = "end the program that listens there, or choose another --port"
+            raise InvalidInput("port", port, f"free on {host}", remedy) from None
+        raise InvalidInput("host", host, "an address of this machine", "0.0.0.0 is all of them") from None
 
 
 @dataclasses.dataclass(frozen=True)
@@ -63,6 +89,7 @@ class PromptProtocol(HttpToolsProtocol):
 
     def on_message_begin(self) -> None:
         super().on_message_begin()
+        self.scope["state"][ABORT] = self.transport.abort
         self._await_request()
 
     def on_headers_complete(self) -> None:
@@ -101,8 +128,10 @@ class PromptProtocol(HttpToolsProtocol):
 
     @property
     def _answering(self) -> bool:
-        """Whether a whole request has come and its answer has not gone."""
-        return self._timer is None and self.cycle is not None and not self.cycle.response_complete
+        """Whether a whole request has come and its answer, which is no stream, has not been written."""
+        if self._timer is not None or self.cycle is None or self.cycle.response_complete:
+            return False
+        return not self.cycle.scope["state"].get(STREAMING, False)
 
     def _make_room(self) -> None:
         """Let the connection go that has waited longest, if there are too many."""

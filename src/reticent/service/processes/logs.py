@@ -23,6 +23,9 @@ HEADER = b"x-request-id"
 FRESH = random.Random()
 """Ids need not be secret. The system's own random numbers would cost a turn of the interpreter for each request."""
 
+MOST_LINES, WINDOW, KINDS = 20, 60.0, 1000
+"""Lines of a kind in so many seconds, at most; kinds that are remembered."""
+
 ACCEPTED = re.compile(rb"[A-Za-z0-9._-]{1,64}")
 
 
@@ -58,6 +61,31 @@ class PlainLines(logging.Formatter):
         return f"{record.levelname.lower()}: {record.getMessage()}{kind}{f' [request {request}]' if request else ''}"
 
 
+class FewOfAKind(logging.Filter):
+    """Lets through at most :data:`MOST_LINES` lines of a kind in :data:`WINDOW` seconds, and then says how many were not.
+
+    A kind is a logger, a level and a message before its values are put in: a stranger who sends malformed requests
+    fills no disk.
+    """
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._seen: dict[tuple[str, int, str], tuple[float, int]] = {}
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        kind, now = (record.name, record.levelno, str(record.msg)), time.monotonic()
+        since, lines = self._seen.get(kind, (now, 0))
+        left_out = 0
+        if now - since > WINDOW:
+            left_out, since, lines = max(0, lines - MOST_LINES), now, 0
+        if len(self._seen) > KINDS:
+            self._seen.clear()
+        self._seen[kind] = (since, lines + 1)
+        if left_out:
+            record.msg = f"{record.msg} ({left_out} more of these were not logged)"
+        return lines < MOST_LINES
+
+
 def configuration(form: Literal["plain", "json"]) -> dict[str, Any]:
     """How logging is to be set up, for :func:`logging.config.dictConfig` and for every worker."""
     lines = {"plain": PlainLines, "json": JsonLines}[form]
@@ -65,6 +93,7 @@ def configuration(form: Literal["plain", "json"]) -> dict[str, Any]:
     return {
         "version": 1, "disable_existing_loggers": False,
         "formatters": {"lines": {"()": f"{lines.__module__}.{lines.__name__}"}},
-        "handlers": {"stderr": {"class": "logging.StreamHandler", "formatter": "lines"}},
+        "filters": {"few": {"()": f"{FewOfAKind.__module__}.{FewOfAKind.__name__}"}},
+        "handlers": {"stderr": {"class": "logging.StreamHandler", "formatter": "lines", "filters": ["few"]}},
         "loggers": dict.fromkeys(("reticent.service", "uvicorn", "uvicorn.error"), own),
     }  # fmt: skip

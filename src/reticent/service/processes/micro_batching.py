@@ -4,18 +4,27 @@
 One thread does the calls, one after another; whatever has arrived during a call is the next one's group. A request that
 comes alone is served at once. Where several came together more are likely to be on their way, and the thread lingers for a
 moment before it takes them. An answer is given after its call has returned, that is, after the commit.
+
+No request waits for ever. One that has waited for :data:`DEADLINE` seconds is told to come again, and while a call has
+been going on for :data:`STALLED` seconds newcomers are told so at once. What they asked for may still be done: every
+request of this service may be repeated.
 """
 
 from __future__ import annotations
 
 import asyncio
 import collections
+import contextlib
+import logging
 import sys
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Generic, NamedTuple, TypeVar
 
+from reticent.service.rounds.refusals import Refusal
+
+LOG = logging.getLogger("reticent.service")
 Item = TypeVar("Item")
 Answer = TypeVar("Answer")
 
@@ -24,6 +33,9 @@ MOST = 256
 
 ENOUGH = 32
 """Requests for which no more are waited for: most of what a transaction costs is shared between them by then."""
+
+DEADLINE, STALLED = 2.0, 0.5
+"""Seconds that a request waits at most; seconds of a call after which no more wait for it."""
 
 TURN = 0.0005
 """Seconds after which a thread that wants the interpreter gets it."""
@@ -48,30 +60,61 @@ class MicroBatcher(Generic[Item, Answer]):
     """Calls ``work`` with what has gathered; it answers each item with a result or an exception, in their order.
 
     If ``work`` itself raises, that is everyone's answer. ``linger`` are the seconds that it waits for more after a call
-    that had more than one item, unless there are :data:`ENOUGH`.
+    that had more than one item, unless there are :data:`ENOUGH`. ``patient`` requests wait for as long as it takes.
     """
 
     def __init__(
-        self, work: Callable[[Sequence[Item]], Sequence[Answer | Exception]], linger: float, most: int = MOST
+        self,
+        work: Callable[[Sequence[Item]], Sequence[Answer | Exception]],
+        linger: float,
+        most: int = MOST,
+        *,
+        patient: bool = False,
     ) -> None:
-        self._work, self._linger, self._most = work, linger, most
+        self._work, self._linger, self._most, self._patient = work, linger, most, patient
+        self._since: float | None = None
         self._queue: collections.deque[_Waiting[Item, Answer]] = collections.deque()
         self._arrived = threading.Condition()
         self._thread: threading.Thread | None = None
         self._closed = False
 
     async def join(self, item: Item) -> Answer:
-        """The answer to ``item``; raises it if it is an exception."""
-        (waiting,) = self._enter([item])
-        answer: Answer = await waiting.answer
-        return answer
+        """The answer to ``item``; raises it if it is an exception.
+
+        Raises:
+          Refusal: there was none in time.
+        """
+        (waiting,) = entered = self._enter([item])
+        with self._deadline(entered):
+            answer: Answer = await waiting.answer
+            return answer
 
     async def join_all(self, items: Sequence[Item]) -> list[Answer | Exception]:
-        """The answers to items that came together; one that is an exception is given like the others."""
+        """The answers to items that came together; one that is an exception is given like the others.
+
+        Raises:
+          Refusal: the call before them takes too long.
+        """
         entered = self._enter(items)
-        return await asyncio.gather(*(one.answer for one in entered), return_exceptions=True)  # type: ignore[return-value]
+        with self._deadline(entered):
+            return await asyncio.gather(*(one.answer for one in entered), return_exceptions=True)  # type: ignore[return-value]
+
+    @contextlib.contextmanager
+    def _deadline(self, entered: Sequence[_Waiting[Item, Answer]]) -> Iterator[None]:
+        """Answer those who have waited for too long."""
+        if self._patient or not entered:
+            yield
+            return
+        timer = entered[0].loop.call_later(DEADLINE, _settle, [(one.answer, _busy()) for one in entered])
+        try:
+            yield
+        finally:
+            timer.cancel()
 
     def _enter(self, items: Sequence[Item]) -> list[_Waiting[Item, Answer]]:
+        since = self._since
+        if since is not None and not self._patient and time.monotonic() - since > STALLED:
+            raise _busy()
         loop = asyncio.get_running_loop()
         entered: list[_Waiting[Item, Answer]] = [_Waiting(item, loop, loop.create_future()) for item in items]
         with self._arrived:
@@ -103,12 +146,22 @@ class MicroBatcher(Generic[Item, Answer]):
             if together and self._linger and len(self._queue) < ENOUGH:
                 time.sleep(self._linger)
             group = [self._queue.popleft() for _ in range(min(len(self._queue), self._most))]
-            together = len(group) > 1
+            together, self._since = len(group) > 1, time.monotonic()
             try:
                 answers = self._work([one.item for one in group])
+                if len(answers) != len(group):
+                    raise RuntimeError(f"{len(answers)} answers to {len(group)} requests")
             except Exception as problem:
                 answers = [problem] * len(group)
-            _tell(group, answers)
+            self._since = None
+            try:
+                _tell(group, answers)
+            except Exception as problem:  # such as a loop that was closed meanwhile: the next group has its own
+                LOG.error("a group could not be answered: %s", type(problem).__name__)
+
+
+def _busy() -> Refusal:
+    return Refusal("unavailable", "the store takes longer than it should; try again")
 
 
 def _tell(group: Sequence[_Waiting[Item, Answer]], answers: Sequence[Answer | Exception]) -> None:

@@ -118,7 +118,7 @@ def plan(settings: Settings, home: str, begin: bool, telling: Connection | None)
     answer_in_background(
         Path(home),
         {
-            "failing": lambda: scheduler.failing,
+            "problem": lambda: scheduler.problem,
             "wake": deployment.context.sealed.set,
             "advance": deployment.advance,
             "diagnostics": deployment.diagnostics,

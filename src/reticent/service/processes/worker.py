@@ -18,7 +18,7 @@ from typing import Any
 from fastapi import FastAPI
 
 from reticent.service.config import DevelopmentSecrets, Settings
-from reticent.service.http.app import CONFIG, application, chosen_settings, make_context
+from reticent.service.http.app import CONFIG, application, chosen_settings, closed_if_refused, make_context
 from reticent.service.processes.configuration_snapshot import read_snapshot
 from reticent.service.processes.micro_batching import take_short_turns
 from reticent.service.processes.planner_rpc import ask
@@ -26,7 +26,7 @@ from reticent.service.rounds.context import AnyContext
 from reticent.service.rounds.frontend import Frontend
 from reticent.service.rounds.refusals import Refusal
 
-HEALTH_PATIENCE = 5.0
+HEALTH_PATIENCE = 1.0
 """Seconds within which a planner that is well says so."""
 
 
@@ -38,6 +38,9 @@ class RemotePlanner:
 
     def advance(self) -> int:
         return int(ask(self.home, "advance"))
+
+    def warm_up(self) -> None:
+        """The planner does so by itself when it starts."""
 
     def diagnostics(self, version: int) -> dict[str, Any]:
         self.context.plans.billboard(version)  # a version that was never published is refused here, as it is there
@@ -67,13 +70,14 @@ class PlannerNotifier:
         self._thread = threading.Thread(target=self._run, name="reticent-planner-notifier", daemon=True)
 
     @property
-    def failing(self) -> bool:
-        """Whether rounds cannot be ended.
+    def problem(self) -> str | None:
+        """Why rounds cannot be ended now, as the planner says.
 
         Raises:
           Refusal: the planner does not answer.
         """
-        return bool(ask(self._deployment.home, "failing", patience=HEALTH_PATIENCE))
+        said: str | None = ask(self._deployment.home, "problem", patience=HEALTH_PATIENCE)
+        return said
 
     def start(self) -> None:
         self._thread.start()
@@ -122,5 +126,6 @@ def _end_with_parent() -> None:
 def make_worker(settings: Settings, home: Path) -> FastAPI:
     """The application of a worker; ``home`` is where its planner wrote the public configuration, and answers."""
     deployment = WorkerDeployment(make_context(read_snapshot(home), settings), home)
-    deployment.set_up()
-    return application(settings, deployment, PlannerNotifier(deployment))
+    with closed_if_refused(deployment):
+        deployment.set_up()
+        return application(settings, deployment, PlannerNotifier(deployment))

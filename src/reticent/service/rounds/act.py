@@ -6,6 +6,7 @@ from __future__ import annotations
 from reticent.errors import InvalidInput
 from reticent.service.rounds.context import AnyContext
 from reticent.service.secrets import EpisodeToken
+from reticent_wire.boundary import Raw, Released
 from reticent_wire.trajectory import clip_index
 
 
@@ -17,11 +18,11 @@ class Actions:
 
     def act(self, pinned: EpisodeToken, step: int, state: int) -> int:
         """The action of the pinned version; the same whenever it is asked for."""
-        action, _ = self.decide(pinned, step, state)
+        action, _ = self.decide(pinned, step, Raw(state)).value
         return action
 
-    def decide(self, pinned: EpisodeToken, step: int, state: int) -> tuple[int, float]:
-        """The action of the pinned version, and with what probability it was chosen.
+    def decide(self, pinned: EpisodeToken, step: int, state: Raw[int]) -> Released[tuple[int, float]]:
+        """The action of the pinned version, and with what probability it was chosen: an answer to the user alone.
 
         The user's state is private: a state that does not exist is taken for the nearest one, as on a device and in what
         the user submits later. A refusal would show it.
@@ -33,6 +34,10 @@ class Actions:
         if not 0 <= step < published.horizon:
             bound = f"an integer from 0 to {published.horizon - 1}"
             raise InvalidInput("step", "out of range", bound, "correct the request")
-        here, board = int(clip_index(state, published.states)), self.context.plans.billboard(pinned.version)
-        action = board.act(step, here, pinned.place, self.context.secrets.coin(pinned.episode, step))
-        return action, board.published.probability(step, here, pinned.place, action)
+        board = self.context.plans.billboard(pinned.version)
+
+        def chosen(here: int) -> tuple[int, float]:
+            action = board.act(step, here, pinned.place, self.context.secrets.coin(pinned.episode, step))
+            return action, board.published.probability(step, here, pinned.place, action)
+
+        return state.clip(lambda given: int(clip_index(given, published.states))).release(chosen)

@@ -139,7 +139,7 @@ class Admissions:
 
         Their own rows come first and the deployment's, at which all admissions queue, as late as possible.
         """
-        until = self.context.now() + self.context.ticket_lifetime
+        until = self.context.expiry_time() + self.context.ticket_lifetime
         with self.context.store.write() as tx:
             known = self._known(tx, group)
             new = [one for one in group if one not in known]

@@ -13,6 +13,7 @@ from sqlalchemy.engine import Connection
 from reticent.service.rounds.context import AnyContext
 from reticent.service.rounds.refusals import Refusal
 from reticent.service.store import records, tables
+from reticent_wire.boundary import Clipped
 
 TICK = 10.0
 """Seconds between notes of how long the last round has waited."""
@@ -47,12 +48,12 @@ class Closing:
         context = self.context
         if context.configuration.in_halves:
             row = records.round_of(tx, number, lock=True)
-            closed = context.total(number, row.total) + context.configuration.closing_half()
+            closed = context.with_closing_half(context.total(number, row.total))
             records.set_total(tx, number, context.sealed_closed_total(number, closed))
 
     def open_round(self, tx: Connection, number: int) -> None:
         """Let a round begin, with nothing in its sum or, in pan-private mode, noise alone."""
-        total = self.context.sealed_total(number, self.context.configuration.first_sum())
+        total = self.context.sealed_total(number, Clipped(self.context.configuration.first_sum()))
         records.insert_new(tx, tables.ROUNDS, number=number, state="open", reference=None, total=total)
 
     def seal_if_full(self) -> None:
@@ -79,7 +80,7 @@ class Closing:
                 records.change_deployment(tx, finished=True)
         # Apart from it: a submission holds its episode and waits for the round, so no process may hold the round and
         # wait for episodes. One that comes between the two finds the deployment finished.
-        with context.store.write() as tx:
+        with context.store.write(unhurried=True) as tx:
             records.expire_before(tx, None)
 
     def is_due(self) -> bool:
@@ -107,5 +108,5 @@ class Closing:
 
     def expire(self) -> int:
         """Wait no longer for episodes that are overdue; their users' places are used up, nothing is spent."""
-        with self.context.store.write() as tx:
-            return records.expire_before(tx, self.context.now())
+        with self.context.store.write(unhurried=True) as tx:
+            return records.expire_before(tx, self.context.expiry_time())

@@ -20,9 +20,11 @@ from reticent.service.durability.rollback_guard import RollbackGuard
 from reticent.service.public_configuration import PublicConfiguration
 from reticent.service.rounds.published_plans import PublishedPlans
 from reticent.service.rounds.returning import Returning
+from reticent.service.rounds.steady_time import SteadyTime
 from reticent.service.secrets import Damaged, Secrets
 from reticent.service.store import records
 from reticent.service.store.engine import Store
+from reticent_wire.boundary import Clipped
 
 C_co = TypeVar("C_co", bound=PublicConfiguration, covariant=True)
 
@@ -41,9 +43,10 @@ class Context(Generic[C_co]):
       canaries: canary rounds without data, released with each round.
       shadow: whether all users are served version 0 while plans are learned.
       control: the A/B share; None if there is none.
-      now, steady: the wall clock, and one that cannot be set.
+      now, steady: the wall clock, and one that cannot be set. expiry_time: what episodes expire by, of both.
       identity: of the deployment, once it is set up. restores: how often its store was restored, likewise.
       sealed: set when this process has sealed a round, for the thread that plans or wakes the planner.
+      released: set when this process has released a round.
     """
 
     configuration: C_co
@@ -62,10 +65,13 @@ class Context(Generic[C_co]):
     identity: str = dataclasses.field(default="", init=False)
     restores: int = dataclasses.field(default=0, init=False)
     sealed: threading.Event = dataclasses.field(default_factory=threading.Event, init=False)
+    released: threading.Event = dataclasses.field(default_factory=threading.Event, init=False)
+    expiry_time: Callable[[], float] = dataclasses.field(init=False)
     plans: PublishedPlans = dataclasses.field(init=False)
     returning: Returning = dataclasses.field(init=False)
 
     def __post_init__(self) -> None:
+        self.expiry_time = SteadyTime(self.now, self.steady)
         self.plans = PublishedPlans(self.store, self.configuration, self._sign)
         self.returning = Returning(self.configuration.public_guarantee.participation)
 
@@ -95,11 +101,11 @@ class Context(Generic[C_co]):
 
     # -- the sums of rounds, encrypted in the store ---------------------------------------------------------------------
 
-    def total(self, number: int, sealed: bytes) -> np.ndarray:
+    def total(self, number: int, sealed: bytes) -> Clipped[np.ndarray]:
         """The sum of an open round, decrypted."""
-        return self._array(self.secrets.unseal(sealed, f"round {number}"))
+        return Clipped(self._array(self.secrets.unseal(sealed, f"round {number}")))
 
-    def closed_total(self, number: int, sealed: bytes) -> np.ndarray:
+    def closed_total(self, number: int, sealed: bytes) -> Clipped[np.ndarray]:
         """The sum of a sealed round, decrypted, with all the noise that it gets before its release.
 
         The label says whether the second half is in. A store that an earlier version sealed a round in has it without, and
@@ -108,18 +114,22 @@ class Context(Generic[C_co]):
         if not self.configuration.in_halves:
             return self.total(number, sealed)
         try:
-            return self._array(self.secrets.unseal(sealed, _closed(number)))
+            return Clipped(self._array(self.secrets.unseal(sealed, _closed(number))))
         except Damaged:
-            closed: np.ndarray = self.total(number, sealed) + self.configuration.closing_half()
-            return closed
+            return self.with_closing_half(self.total(number, sealed))
 
-    def sealed_total(self, number: int, total: np.ndarray) -> bytes:
+    def with_closing_half(self, total: Clipped[np.ndarray]) -> Clipped[np.ndarray]:
+        """The sum of a round with the second half of its noise."""
+        half = self.configuration.closing_half()
+        return total.within(lambda exact: exact + half)
+
+    def sealed_total(self, number: int, total: Clipped[np.ndarray]) -> bytes:
         """The sum of an open round, encrypted."""
-        return self.secrets.seal(total.tobytes(), f"round {number}")
+        return total.release(lambda exact: self.secrets.seal(exact.tobytes(), f"round {number}")).value
 
-    def sealed_closed_total(self, number: int, total: np.ndarray) -> bytes:
+    def sealed_closed_total(self, number: int, total: Clipped[np.ndarray]) -> bytes:
         """The sum of a sealed round that has all of its noise, encrypted."""
-        return self.secrets.seal(total.tobytes(), _closed(number))
+        return total.release(lambda noised: self.secrets.seal(noised.tobytes(), _closed(number))).value
 
     def _array(self, content: bytes) -> np.ndarray:
         return np.frombuffer(content, np.int64).reshape(self.configuration.noise_scale.shape)

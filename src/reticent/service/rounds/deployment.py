@@ -36,7 +36,7 @@ class LocalPlanner:
 
     def __init__(self, context: Context[Mechanism]) -> None:
         self.context, self.releases = context, Releases(context)
-        self.advance = self.releases.advance
+        self.advance, self.warm_up = self.releases.advance, self.releases.warm_up
 
     def diagnostics(self, version: int) -> dict[str, Any]:
         return diagnostics(self.context, version)

@@ -34,6 +34,10 @@ class Planner(Protocol):
         """Have every sealed round released and its plan published; says how many."""
         ...
 
+    def warm_up(self) -> None:
+        """Have the programs of the next release and plan compiled."""
+        ...
+
     def diagnostics(self, version: int) -> dict[str, Any]:
         """What a published version's release says about its signal and its value, as plain values.
 
@@ -55,6 +59,7 @@ class Frontend:
         self.advance, self.diagnostics, self.canary_status = (
             planner.advance, planner.diagnostics, planner.canary_status,
         )  # fmt: skip
+        self.warm_up = planner.warm_up
         self.closing = Closing(context)
         self.finish, self.is_due, self.expire = self.closing.finish, self.closing.is_due, self.closing.expire
         self.admissions = Admissions(context, self.closing, planner.advance)

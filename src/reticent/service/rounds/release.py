@@ -33,6 +33,7 @@ from reticent.service.rounds.context import Context
 from reticent.service.rounds.integrity import attested
 from reticent.service.rounds.recorded_admissions import record_full_rounds
 from reticent.service.store import records, rows, tables
+from reticent_wire.boundary import Clipped
 
 LOG = logging.getLogger("reticent.service")
 
@@ -70,7 +71,20 @@ class Releases:
                 if row is None or row.state != "sealed" or not complete:
                     return done
                 self._release(version)
+                self.context.released.set()
                 done += 1
+
+    def warm_up(self) -> None:
+        """Have the programs compiled that the next release and its plan need, before users come."""
+        with self.context.store.read() as tx:
+            current, clock = records.learner(tx), records.deployment(tx)
+        number = int(current.version)
+        if number >= self.context.releases or clock.halted is not None:
+            return
+        self.mechanism.billboard(number, self._state(current))
+        if clock.served_version == number:
+            board = self.context.plans.billboard(number)
+            self._rehearse(number, board, board if self.context.configuration.formed_when_counted else None, None)
 
     def _awaits_batch(self, tx: Connection, number: int, clock: Any) -> bool:
         """Whether a round's batch may still come. ``clock`` was read before, so no batch is taken after a no."""
@@ -122,8 +136,10 @@ class Releases:
             lost = self.context.configuration.wire == "messages" and not records.has_batch(tx, number)
             if lost:
                 LOG.warning("round %d is released without a batch: none came in time", number)
-                total = batches.dummies_alone(self.context.configuration.batches, number)
-            closed, release = self.mechanism.close(number, state, served, total, noise, reference, lost, control)
+                total = Clipped(batches.dummies_alone(self.context.configuration.batches, number))
+            closed, release = total.release(
+                lambda exact: self.mechanism.close(number, state, served, exact, noise, reference, lost, control)
+            ).value
             content = np.ascontiguousarray(release, "<f8").tobytes()
             sealed = self.context.secrets.seal(self.mechanism.to_bytes(closed), f"learner {number + 1}")
             records.release_round(tx, number, content, hashlib.sha256(content).hexdigest(), sealed)

@@ -14,6 +14,7 @@ from reticent.service.rounds.context import AnyContext
 from reticent.service.rounds.recorded_admissions import recorded
 from reticent.service.rounds.refusals import Refusal
 from reticent.service.store import records, tables
+from reticent_wire.boundary import Clipped
 from reticent_wire.shuffling import Tally
 
 
@@ -38,7 +39,7 @@ class ShuffledBatches:
             raise Refusal(
                 "wrong-trust", f"there is no shuffler in the {self.context.configuration.public_guarantee.trust} model"
             )
-        total = self.context.configuration.batches.doubled_sum(number, users, Tally(ones, messages))
+        total = Clipped(self.context.configuration.batches.doubled_sum(number, users, Tally(ones, messages)))
         if restores != self.context.restores:
             raise Refusal("batch-late", "the store was restored since these users came; throw their messages away")
         with self.context.store.write() as tx:

@@ -9,8 +9,9 @@ are given after the commit.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any, NamedTuple, TypeVar
+import operator
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, NamedTuple
 
 import numpy as np
 from sqlalchemy.engine import Connection
@@ -21,9 +22,8 @@ from reticent.service.rounds.integrity import halt
 from reticent.service.rounds.refusals import Refusal
 from reticent.service.secrets import EpisodeToken
 from reticent.service.store import records
+from reticent_wire.boundary import Clipped, Raw, clip_each
 from reticent_wire.trajectory import Trajectory
-
-T = TypeVar("T")
 
 
 class Sent(NamedTuple):
@@ -41,12 +41,12 @@ class Submission(NamedTuple):
     """
 
     token: EpisodeToken
-    played: Trajectory | None = None
+    played: Clipped[Trajectory] | None = None
     report: np.ndarray | None = None
     reference: int | None = None
 
 
-Formed = Mapping[str, "np.ndarray | ReticentError | None"]
+Formed = Mapping[str, "Clipped[np.ndarray] | ReticentError | None"]
 """What episodes add, None being nothing, or why they cannot be counted; by id."""
 
 
@@ -66,7 +66,7 @@ class Submissions:
         Raises:
           InvalidInput, Refusal: it was not counted, and nothing was changed.
         """
-        return self._count(self.trajectory(token, episode, states, actions, rewards))
+        return self._count(self.trajectory(token, episode, Raw(Sent(states, actions, rewards))))
 
     def submit_empty(self, token: str, episode: str) -> int:
         """Wait no longer for an episode in the joint model: it counts, and contributes nothing; says its version.
@@ -89,23 +89,26 @@ class Submissions:
 
     # -- well-formed submissions ----------------------------------------------------------------------------------------
 
-    def trajectory(self, token: str, episode: str, states: Any, actions: Any, rewards: Any) -> Submission:
-        """A trajectory that can be counted; see :meth:`submit_trajectory`."""
+    def trajectory(self, token: str, episode: str, sent: Raw[Sequence[Any]]) -> Submission:
+        """A trajectory that can be counted, of states, actions and rewards; see :meth:`submit_trajectory`."""
         if self.context.configuration.wire != "trajectory":
-            raise Refusal("wrong-trust", f"the server must not see trajectories in the {self._trust} model")
+            raise self._refused_trajectory
         pinned = self._learning_token(token, episode)
-        return Submission(pinned, self.context.configuration.played(Sent(states, actions, rewards), pinned.place))
+        return Submission(pinned, sent.clip(lambda seen: self.context.configuration.played(Sent(*seen), pinned.place)))
 
-    def trajectories(self, several: Sequence[tuple[str, str, Sent]]) -> list[Submission | ReticentError]:
+    def trajectories(self, several: Sequence[tuple[str, str, Raw[Sequence[Any]]]]) -> list[Submission | ReticentError]:
         """:meth:`trajectory` of several, each by token, episode and what was sent; a refused member is told why.
 
         Members are formed one by one, always: there is no way that is taken only if one of them is malformed.
         """
         if self.context.configuration.wire != "trajectory":
-            return [_or_refusal(self.trajectory, token, episode, *sent) for token, episode, sent in several]
-        pinned = [_or_refusal(self._learning_token, token, episode) for token, episode, _ in several]
+            return [self._refused_trajectory] * len(several)
+        pinned = [self._learning_token_or_refusal(token, episode) for token, episode, _ in several]
         places = [one.place if isinstance(one, EpisodeToken) else None for one in pinned]
-        played = self.context.configuration.each_played([sent for _, _, sent in several], places)
+        played = clip_each(
+            [sent for _, _, sent in several],
+            lambda seen: self.context.configuration.each_played([Sent(*one) for one in seen], places),
+        )
         return [_formed_by(*each) for each in zip(pinned, played, strict=True)]
 
     def empty(self, token: str, episode: str) -> Submission:
@@ -128,6 +131,10 @@ class Submissions:
         return Submission(pinned, report=numbers, reference=reference)
 
     @property
+    def _refused_trajectory(self) -> Refusal:
+        return Refusal("wrong-trust", f"the server must not see trajectories in the {self._trust} model")
+
+    @property
     def _trust(self) -> str:
         return self.context.configuration.public_guarantee.trust
 
@@ -147,6 +154,12 @@ class Submissions:
         if not token.learning:
             raise Refusal("not-learning", "this episode was served without being learned from; nothing is expected")
         return token
+
+    def _learning_token_or_refusal(self, text: str, episode: str) -> EpisodeToken | ReticentError:
+        try:
+            return self._learning_token(text, episode)
+        except ReticentError as refusal:
+            return refusal
 
     # -- counting -------------------------------------------------------------------------------------------------------
 
@@ -201,7 +214,9 @@ class Submissions:
     def _is_over(self, token: EpisodeToken, clock: Any) -> bool:
         """Whether nothing is counted for a token any more, whatever has come: a matter of the clock,
         of the last round's end and of restores."""
-        return bool(clock.finished or token.expires_at < self.context.now() or token.restores < self.context.restores)
+        return bool(
+            clock.finished or token.expires_at < self.context.expiry_time() or token.restores < self.context.restores
+        )
 
     def _neither_here_nor_erased(self, tx: Connection, tokens: Sequence[EpisodeToken]) -> list[EpisodeToken]:
         """Tokens of episodes unknown to the store; the others were erased, which proves nothing about the store."""
@@ -214,13 +229,15 @@ class Submissions:
     def _formed(self, group: Iterable[Submission], reference: int | None) -> Formed:
         """What each adds if the open round has this reference."""
         open_ended = self.context.configuration.formed_when_counted
-        made: dict[str, np.ndarray | ReticentError | None] = {}
+        made: dict[str, Clipped[np.ndarray] | ReticentError | None] = {}
         played: dict[int | None, list[Submission]] = {}
         for one in group:
             if one.played is not None:
                 played.setdefault(reference if open_ended else one.token.version, []).append(one)
+            elif one.report is not None and (not open_ended or one.reference == reference):
+                made[one.token.episode] = Clipped(one.report)  # within the limits that it was checked for
             else:
-                made[one.token.episode] = one.report if not open_ended or one.reference == reference else None
+                made[one.token.episode] = None
         for version, several in played.items():
             made.update(self._formed_under(version, several))
         return made
@@ -230,14 +247,13 @@ class Submissions:
         identities = [one.token.episode for one in several]
         try:
             board = self.context.plans.billboard(version)
-            rows = self.context.configuration.exact_contributions(
-                board, [one.played for one in several if one.played is not None]
-            )
+            played = Clipped.all_of([one.played for one in several if one.played is not None])
+            rows = played.within(lambda seen: self.context.configuration.exact_contributions(board, seen))
         except ReticentError as problem:
             if len(several) == 1:
                 return {identities[0]: problem}
             return {key: value for one in several for key, value in self._formed_under(version, [one]).items()}
-        return dict(zip(identities, rows, strict=True))
+        return {key: rows.within(operator.itemgetter(index)) for index, key in enumerate(identities)}
 
     def _add(self, tx: Connection, group: dict[str, Submission], rows: dict[str, Any]) -> dict[str, ReticentError]:
         """Add what those contribute whose episodes are open, and mark them; the caller holds their locks."""
@@ -271,9 +287,10 @@ class Submissions:
                 for identity in taken
                 if self.context.returning.counts(tx, rows[identity].user, identity, place.number)
             ]
-            added = [row for row in (made[identity] for identity in counted) if isinstance(row, np.ndarray)]
+            added = [row for row in (made[identity] for identity in counted) if isinstance(row, Clipped)]
             if added:
-                total = self.context.total(place.number, place.total) + np.sum(added, axis=0)
+                rows_of_sum = Clipped.all_of([self.context.total(place.number, place.total), *added])
+                total: Clipped[np.ndarray] = rows_of_sum.within(lambda exact: np.sum(exact, axis=0))
                 records.set_total(tx, place.number, self.context.sealed_total(place.number, total))
         if taken:
             records.mark_counted(tx, taken)
@@ -294,14 +311,9 @@ class Submissions:
                 return None
 
 
-def _or_refusal(form: Callable[..., T], *sent: Any) -> T | ReticentError:
-    try:
-        return form(*sent)
-    except ReticentError as refusal:
-        return refusal
-
-
-def _formed_by(token: EpisodeToken | ReticentError, played: Trajectory | ReticentError) -> Submission | ReticentError:
+def _formed_by(
+    token: EpisodeToken | ReticentError, played: Clipped[Trajectory] | ReticentError
+) -> Submission | ReticentError:
     """A member's submission, or the first thing that is wrong with it."""
     if isinstance(token, ReticentError):
         return token

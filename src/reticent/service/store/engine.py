@@ -6,6 +6,9 @@ process queue at a lock instead of polling the file's. PostgreSQL locks rows; st
 which SQLite neither knows nor needs. Commits wait for the disk on both, whatever the server's default says: a promise
 that a power cut can undo is none.
 
+Nothing waits for ever: for a lock, a statement, a connection. What takes longer than it ever should is undone and
+raised, and the request may be sent again. Long work of an operator (backup, migration) says so and is exempt.
+
 All processes together stay within the connections that the server has to give: each takes its share, and requests of a
 worker wait for one of its connections instead of being turned away by the server.
 """
@@ -37,6 +40,19 @@ MOST, FEWEST = 40, 2
 """Connections of one process: as many as it has threads, at most; the scheduler and one request, at least."""
 
 
+LOCK_SECONDS, STATEMENT_SECONDS, IDLE_SECONDS, CONNECT_SECONDS = 3, 15, 60, 3
+"""For how long a statement may wait for a lock and take in all, a transaction do nothing, and a connection be made."""
+
+NETWORK = {
+    "connect_timeout": CONNECT_SECONDS, "keepalives_idle": 5, "keepalives_interval": 5, "keepalives_count": 3,
+    "tcp_user_timeout": 15_000,
+}  # fmt: skip
+"""How PostgreSQL's client notices that its server is gone without a word; what the URL says otherwise goes first."""
+
+PROBE = 65_536
+"""Bytes that a probe writes: more pages than an admission needs, so that a store without room is noticed."""
+
+
 class Store:
     """The database of a deployment, as one of so many ``processes`` sees it.
 
@@ -55,23 +71,33 @@ class Store:
         if self.embedded and parsed.database in (None, "", ":memory:"):
             raise InvalidInput("database", "in memory", "a file", "a deployment must outlive its process")
         if self.embedded:
-            self.engine = sa.create_engine(parsed, connect_args={"timeout": 30.0})
+            self.engine = sa.create_engine(parsed, connect_args={"timeout": float(LOCK_SECONDS)})
             sa.event.listen(self.engine, "connect", _prepare_sqlite)
             sa.event.listen(self.engine, "begin", _begin_sqlite)
         else:
             parsed = parsed.set(drivername="postgresql+psycopg")
             size = _share(parsed, processes)
-            self.engine = sa.create_engine(parsed, pool_pre_ping=True, pool_size=size, max_overflow=0)
+            self.engine = sa.create_engine(
+                parsed, pool_pre_ping=True, pool_size=size, max_overflow=0, pool_timeout=LOCK_SECONDS,
+                connect_args=_network(parsed),
+            )  # fmt: skip
             sa.event.listen(self.engine, "connect", _prepare_postgres)
         self._writers = threading.RLock()
 
     @contextlib.contextmanager
-    def write(self) -> Iterator[Connection]:
-        """A transaction that changes something; committed at its end, undone by any error."""
+    def write(self, *, lock_seconds: float = LOCK_SECONDS, unhurried: bool = False) -> Iterator[Connection]:
+        """A transaction that changes something; committed at its end, undone by any error.
+
+        ``unhurried`` statements may take as long as they take, and so may waiting for locks.
+        """
         queue: Any = self._writers if self.embedded else contextlib.nullcontext()
         with queue, self.engine.connect() as connection:
             marked = connection.execution_options(**{WRITES: True})
             with marked.begin():
+                if unhurried:
+                    self._unhurried(marked)
+                elif lock_seconds != LOCK_SECONDS and not self.embedded:
+                    marked.execute(sa.text(f"SET LOCAL lock_timeout = {round(1000 * lock_seconds)}"))
                 yield marked
 
     @contextlib.contextmanager
@@ -87,20 +113,42 @@ class Store:
         with self.engine.connect() as plain:
             connection = plain.execution_options(**options)
             with connection.begin():
+                self._unhurried(connection)
                 yield connection
+
+    def _unhurried(self, connection: Connection) -> None:
+        if not self.embedded:
+            for limit in ("statement_timeout", "lock_timeout", "idle_in_transaction_session_timeout"):
+                connection.execute(sa.text(f"SET LOCAL {limit} = 0"))
 
     def has_tables(self) -> bool:
         """Whether the tables have been made; looking makes no file."""
         if self.embedded and not Path(str(self.engine.url.database)).exists():
             return False
-        with self.engine.connect() as connection:
+        with self._usable(), self.engine.connect() as connection:
             return bool(sa.inspect(connection).has_table("deployment"))
 
     def create_tables(self) -> None:
         """Make the tables that are missing."""
-        with self.write() as connection:
+        with self._usable(), self.write() as connection:
             self.lock_setup(connection)
             METADATA.create_all(connection)
+
+    @contextlib.contextmanager
+    def _usable(self) -> Iterator[None]:
+        """Say what to do about a store that cannot be opened or written when a command begins."""
+        try:
+            yield
+        except sa.exc.OperationalError as problem:
+            remedy = (
+                "check the path, its permissions and the room on its disk"
+                if self.embedded
+                else "check RETICENT_DATABASE"
+            )
+            raise InvalidInput(
+                "database", f"unusable ({str(problem.orig).strip()})" if self.embedded else "unusable",
+                "one that this user can open and write", remedy,
+            ) from None  # fmt: skip
 
     def lock_setup(self, connection: Connection) -> None:
         """Let no other worker set up at the same time, until the transaction ends."""
@@ -123,7 +171,7 @@ class Store:
 
 def _share(url: sa.URL, processes: int) -> int:
     """How many connections each process may have: an equal part of what the server has to give."""
-    probe = sa.create_engine(url, poolclass=sa.NullPool)
+    probe = sa.create_engine(url, poolclass=sa.NullPool, connect_args=_network(url))
     try:
         with probe.connect() as connection:
             most, reserved = (
@@ -144,9 +192,19 @@ def _share(url: sa.URL, processes: int) -> int:
     return min(share, MOST)
 
 
+def _network(url: sa.URL) -> dict[str, Any]:
+    return {name: value for name, value in NETWORK.items() if name not in url.query}
+
+
 def _prepare_postgres(connection: Any, _: Any) -> None:
-    """Let commits wait for the disk, on a server that would not; stricter settings stay."""
+    """Let commits wait for the disk, on a server that would not; stricter settings stay. Let nothing else wait for long."""
+    limits = {
+        "lock_timeout": LOCK_SECONDS, "statement_timeout": STATEMENT_SECONDS,
+        "idle_in_transaction_session_timeout": IDLE_SECONDS,
+    }  # fmt: skip
     with connection.cursor() as cursor:
+        for name, seconds in limits.items():
+            cursor.execute("SELECT set_config(%s, %s, false)", (name, f"{seconds}s"))
         cursor.execute(
             "SELECT set_config('synchronous_commit', 'on', false) WHERE current_setting('synchronous_commit') = 'off'"
         )

@@ -79,7 +79,7 @@ def migrate(store: Store) -> tuple[int, int]:
     """
     if not store.has_tables():
         raise InvalidInput("database", "empty", "one that `reticent init` began", "check its path")
-    with store.write() as tx:
+    with store.write(unhurried=True) as tx:
         store.lock_setup(tx)
         found = layout_of(tx)
         if found is None:

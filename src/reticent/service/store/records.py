@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Sequence
 from typing import Any
 
@@ -14,6 +15,9 @@ from reticent.service.store.tables import BATCHES, BILLBOARDS, CHAIN, DEPLOYMENT
 
 ONLY = 1
 """Key of the row in tables of one row."""
+
+PROBE_VERSION = -1
+"""Of what a probe writes; no transaction ever sees it."""
 
 # Those that every user's transactions have, made once.
 DEPLOYMENT_ROW = sa.select(DEPLOYMENT).where(DEPLOYMENT.c.id == ONLY)
@@ -159,6 +163,14 @@ def insert_episodes(tx: Connection, admitted: Sequence[tuple[str, str, int, int]
     """Open the episodes of users who were admitted: id, user's name, number of the admission and version of each."""
     given = statements.parameters(tx, statements.OPENED, admitted)
     tx.execute(statements.insert_episodes(tx.dialect.name), given | {"until": until})
+
+
+def probe(tx: Connection, size: int) -> None:
+    """Wait for the locks of admissions and of submissions, and write ``size`` bytes that are gone again at the end."""
+    deployment(tx, lock=True)
+    open_round(tx)
+    tx.execute(sa.insert(BILLBOARDS).values(version=PROBE_VERSION, content=os.urandom(size)))
+    tx.execute(sa.delete(BILLBOARDS).where(BILLBOARDS.c.version == PROBE_VERSION))
 
 
 def change_deployment(tx: Connection, **values: Any) -> None:

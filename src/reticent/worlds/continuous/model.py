@@ -40,7 +40,7 @@ from jax.tree_util import Partial
 from reticent.errors import InvalidInput
 from reticent.runtime import double_precision, double_precision_methods, on_device
 from reticent.worlds.continuous.quadrature import Grid
-from reticent.worlds.model import Model, make_model
+from reticent.worlds.models.model import Model, make_model
 
 Densities = Callable[[Array, Array, Array], Array]
 """``(state (m,), action, next_state (m,)) -> (d1,)``: all candidates at once; pure, so that JAX can map and compile it."""

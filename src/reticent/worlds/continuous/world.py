@@ -21,7 +21,6 @@ from jax.tree_util import Partial
 
 from reticent.errors import InvalidInput
 from reticent.runtime import double_precision, double_precision_methods
-from reticent.worlds.blend import Bounds, check_bounds
 from reticent.worlds.continuous.model import (
     LARGEST_DEFECT,
     ContinuousModel,
@@ -30,6 +29,7 @@ from reticent.worlds.continuous.model import (
     make_continuous_model,
 )
 from reticent.worlds.continuous.quadrature import Grid
+from reticent.worlds.models.blend import Bounds, check_bounds
 from reticent.worlds.world import RewardKind, World, invert, world_from_parameters
 
 

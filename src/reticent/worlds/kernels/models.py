@@ -32,7 +32,7 @@ from reticent.runtime import double_precision, on_device
 from reticent.worlds.continuous.model import ContinuousModel, Rewards, largest_value_feature, make_continuous_model
 from reticent.worlds.continuous.quadrature import Grid
 from reticent.worlds.kernels.features import FeatureMap
-from reticent.worlds.model import Model, make_model
+from reticent.worlds.models.model import Model, make_model
 
 
 @double_precision

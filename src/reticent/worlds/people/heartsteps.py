@@ -26,9 +26,9 @@ from typing import Any
 import numpy as np
 import polars as pl
 
+from reticent.worlds.models.provenance import Provenance
 from reticent.worlds.people.data import Published, find
 from reticent.worlds.people.recorded import RandomisedRecords
-from reticent.worlds.provenance import Provenance
 from reticent.worlds.records import Columns, Fitted, fit
 from reticent.worlds.records.coding import Bins, Categories, Coding
 

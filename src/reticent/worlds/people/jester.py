@@ -26,9 +26,9 @@ import numpy as np
 import polars as pl
 
 from reticent.errors import InvalidInput
+from reticent.worlds.models.provenance import Provenance
 from reticent.worlds.people.data import Published, find, folder_of
 from reticent.worlds.people.recorded import RecordedUsers
-from reticent.worlds.provenance import Provenance
 from reticent.worlds.records import Fitted, fit
 
 PUBLISHED = Published(

@@ -36,11 +36,11 @@ import numpy as np
 import polars as pl
 
 from reticent.errors import InvalidInput
-from reticent.worlds.model import About
-from reticent.worlds.names import Names
+from reticent.worlds.models.model import About
+from reticent.worlds.models.names import Names
+from reticent.worlds.models.provenance import Provenance
 from reticent.worlds.people.data import Published, find
 from reticent.worlds.people.recorded import RecordedUsers
-from reticent.worlds.provenance import Provenance
 from reticent.worlds.records import Categories, Coding, Columns, Fitted, fit
 from reticent.worlds.records.fitting import model_of
 from reticent.worlds.records.kernel import Kernel

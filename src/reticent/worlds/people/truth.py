@@ -7,7 +7,7 @@ import dataclasses
 
 import numpy as np
 
-from reticent.worlds.model import About, Model
+from reticent.worlds.models.model import About, Model
 from reticent.worlds.records import Fitted
 from reticent.worlds.records.fitting import model_of
 from reticent.worlds.records.kernel import Kernel

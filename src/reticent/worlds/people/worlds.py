@@ -14,8 +14,8 @@ import numpy as np
 
 from reticent.errors import InvalidInput
 from reticent.extras import require
-from reticent.worlds.model import make_model
-from reticent.worlds.names import Names
+from reticent.worlds.models.model import make_model
+from reticent.worlds.models.names import Names
 from reticent.worlds.people.data import FOLDER, locate
 from reticent.worlds.registry import register_world
 from reticent.worlds.world import World, checked_truth, world_from_parameters

@@ -9,7 +9,7 @@ number
 
 the first part being the slowest, and one more state, *over*, may follow for those who have left. An action is one
 named category. Cut points and categories are part of the model: they are public, and must not be computed from
-protected users' data (:mod:`reticent.worlds.provenance`).
+protected users' data (:mod:`reticent.worlds.models.provenance`).
 
 This module needs NumPy and nothing else: a device codes its own user's moments.
 """
@@ -47,16 +47,19 @@ def text_of(value: Any) -> str:
 
 @dataclasses.dataclass(frozen=True)
 class Categories:
-    """A column of named values, coded by their place in the list."""
+    """A column of named values, coded by their place in the list; ``other`` is the one that all unlisted values are."""
 
     column: str
     values: tuple[str, ...]
+    other: str | None = None
 
     def __post_init__(self) -> None:
         if not self.values or any(not value.strip() for value in self.values):
             raise InvalidInput(f"categories of {self.column!r}", self.values, "non-empty names", "name them all")
         if len(set(self.values)) != len(self.values):
             raise InvalidInput(f"categories of {self.column!r}", self.values, "all different", "list each name once")
+        if self.other is not None and self.other not in self.values:
+            raise InvalidInput(f"categories of {self.column!r}", self.values, f"with {self.other!r}", "list it too")
 
     @property
     def size(self) -> int:
@@ -72,17 +75,19 @@ class Categories:
         return tuple(f"{self.column}: {value}" for value in self.values)
 
     def encode(self, raw: Any) -> np.ndarray:
-        """Codes of recorded values, in their shape; −1 for one that is not in the list."""
+        """Codes of recorded values, in their shape; of ``other``, or −1, for one that is not in the list."""
         array = np.asarray(raw)
         if array.dtype == object:
             array = np.array([text_of(value) for value in array.ravel()], dtype=str).reshape(array.shape)
         distinct, place = np.unique(array, return_inverse=True)
         codes = {value: code for code, value in enumerate(self.values)}
-        table = np.array([codes.get(text_of(value), -1) for value in distinct.tolist()], dtype=np.int64)
+        unlisted = -1 if self.other is None else codes[self.other]
+        table = np.array([codes.get(text_of(value), unlisted) for value in distinct.tolist()], dtype=np.int64)
         return table[place].reshape(array.shape)
 
     def to_dict(self) -> dict[str, Any]:
-        return {"column": self.column, "values": list(self.values)}
+        folded = {} if self.other is None else {"other": self.other}
+        return {"column": self.column, "values": list(self.values), **folded}
 
 
 @dataclasses.dataclass(frozen=True)
@@ -223,7 +228,7 @@ class Coding:
         low, high = content["reward_range"]
         return cls(
             tuple(_part(part) for part in content["parts"]),
-            Categories(content["action"]["column"], tuple(content["action"]["values"])),
+            _categories(content["action"]),
             bool(content["over"]),
             (float(low), float(high)),
         )
@@ -232,7 +237,11 @@ class Coding:
 def _part(content: Mapping[str, Any]) -> Part:
     if "cuts" in content:
         return Bins(content["column"], tuple(float(cut) for cut in content["cuts"]))
-    return Categories(content["column"], tuple(content["values"]))
+    return _categories(content)
+
+
+def _categories(content: Mapping[str, Any]) -> Categories:
+    return Categories(content["column"], tuple(content["values"]), content.get("other"))
 
 
 def sorted_values(values: Sequence[str]) -> tuple[str, ...]:

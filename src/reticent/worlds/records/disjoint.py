@@ -2,7 +2,8 @@
 """No person is in the records that candidates are fitted to and among those who are to be protected.
 
 Candidates are published before the first user comes: whatever they say of a person who is met later is said without noise,
-and no ε covers it (:mod:`reticent.worlds.provenance`). Where both tables are at hand, that nobody is in both is checked.
+and no ε covers it (:mod:`reticent.worlds.models.provenance`). Where both tables are at hand, they are checked to be
+disjoint.
 """
 
 from __future__ import annotations
@@ -34,7 +35,7 @@ def require_disjoint(pilot: Table, protected: Table, user: str, protected_user: 
 
 
 def _people(table: Table, user: str, what: str) -> set[str]:
-    frame = read_table(table) if isinstance(table, str | Path) else table
+    frame = read_table(table)
     if user not in frame.columns:
         raise InvalidInput(f"columns of {what}", ", ".join(frame.columns), f"with {user!r}", "name the column of users")
     return set(frame[user].cast(pl.String).to_list())

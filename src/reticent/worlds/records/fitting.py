@@ -2,12 +2,12 @@
 r"""From a table of past sessions to candidate models: ``fit(log, horizon=…)``.
 
 The log is read and coded (:mod:`~reticent.worlds.records.log`, :mod:`~reticent.worlds.records.coding`), a share of
-the users is held out, EM finds d candidates for the others (:mod:`~reticent.worlds.records.mixture`), d being the
-least number whose held-out likelihood is within one standard error of the best, and the held-out users say how far a
-blend is from people and what that costs (:mod:`~reticent.worlds.records.misfit`). The candidates in the result are
-the ones that were measured.
+the users is held out, EM finds d candidates for the others (:mod:`~reticent.worlds.records.mixture`), held-out users decide
+on d and on the shrinkage (:mod:`~reticent.worlds.records.choosing`), and say how far a blend is from people and what
+that costs (:mod:`~reticent.worlds.records.misfit`). The candidates in the result are the ones that were measured. Whether
+the log has enough rewards to learn from is weighed in :mod:`~reticent.worlds.records.evidence`.
 
-**The log must be public** (:mod:`reticent.worlds.provenance`): whatever is in the candidates is published before the
+**The log must be public** (:mod:`reticent.worlds.models.provenance`): whatever is in the candidates is published before the
 first user comes, and no ε covers it.
 """
 
@@ -16,34 +16,33 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any, Literal, TypeAlias
+from typing import Any, Literal
 
 import numpy as np
 import polars as pl
 
-from reticent.errors import InvalidInput, ReticentError
+from reticent.errors import InvalidInput
 from reticent.short_repr import ShortRepr
-from reticent.worlds.availability import with_mask
-from reticent.worlds.blend import Bounds, blend
-from reticent.worlds.model import About, Model
-from reticent.worlds.names import Names
-from reticent.worlds.provenance import Provenance
+from reticent.worlds.models.blend import Bounds, blend
+from reticent.worlds.models.model import About, Model
+from reticent.worlds.models.names import Names
+from reticent.worlds.models.provenance import Provenance
+from reticent.worlds.records.choosing import Stopped, Told, choose, held_out
 from reticent.worlds.records.coding import Coding
 from reticent.worlds.records.disjoint import require_disjoint
+from reticent.worlds.records.evidence import candidate_intervals, reward_evidence
 from reticent.worlds.records.kernel import Kernel, kernel_of
 from reticent.worlds.records.log import UNKNOWN, Log, read_log
 from reticent.worlds.records.misfit import misfit_of
-from reticent.worlds.records.mixture import Mixture, fit_mixture
-from reticent.worlds.records.report import Choice, FitReport
-from reticent.worlds.records.statistics import Outcomes, Statistics, outcomes_of, statistics_of
+from reticent.worlds.records.mixture import MOST_DISTINCT
+from reticent.worlds.records.report import FitReport
+from reticent.worlds.records.statistics import Outcomes, outcomes_of, statistics_of
 from reticent.worlds.records.table import Columns
+from reticent.worlds.transforms.availability import with_mask
 
-Told: TypeAlias = Callable[[int, int, str], None]
+__all__ = ["Fitted", "Stopped", "fit", "model_of"]
+
 MOST_CANDIDATES = 64
-
-
-class Stopped(ReticentError):
-    """The caller asked to stop; nothing was written."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -67,9 +66,19 @@ class Fitted(ShortRepr):
     report: FitReport
     provenance: Provenance
 
-    def save(self, path: str | Path) -> Path:
-        """Write the model file (:mod:`reticent.worlds.model_file`)."""
-        from reticent.worlds.model_file import (
+    def save(self, path: str | Path, *, anyway: bool = False) -> Path:
+        """Write the model file (:mod:`reticent.worlds.models.model_file`).
+
+        Raises:
+          InvalidInput: the log says too little to learn from (``report.doubt``), and ``anyway`` is not set; a file that
+            is written all the same carries the doubt.
+        """
+        if self.report.doubt and not anyway:
+            raise InvalidInput(
+                "evidence", self.report.doubt, "enough to learn from",
+                "record more, use fewer states or actions, or write the model anyway (--anyway)",
+            )  # fmt: skip
+        from reticent.worlds.models.model_file import (
             save_model,
         )  # not at the top: it reads codings, and so imports this package
 
@@ -80,13 +89,13 @@ class Fitted(ShortRepr):
 
 
 def fit(
-    log: Log | pl.DataFrame | str | Path,
+    log: Log | Any,
     *,
     horizon: int,
     origin: Provenance | Literal["public", "simulated"],
     candidates: int | tuple[int, int] = (2, 8),
     columns: Columns | None = None,
-    smoothing: float = 5.0,
+    smoothing: float | None = None,
     starts: int = 8,
     holdout: float = 0.2,
     seed: int = 0,
@@ -101,20 +110,22 @@ def fit(
     """Estimate candidate models from a public log; see the module.
 
     Args:
-      log: a checked log, a frame or a file; ``columns`` and ``reading`` are options of
+      log: a checked log, a file, or a frame of polars or pandas; ``columns`` and ``reading`` are options of
         :func:`~reticent.worlds.records.read_log`. With ``columns.group``, groups are populations that blend the
         candidates; without, users are of one kind each.
       horizon: number of steps H of the users' episodes.
       origin: where the records come from, which nothing can find out and which the guarantee rests on: a
-        :class:`~reticent.worlds.provenance.Provenance`, or its kind where the log's name says the rest. No default.
+        :class:`~reticent.worlds.models.provenance.Provenance`, or its kind where the log's name says the rest. No default.
       candidates: d, or the least and the most to choose from by held-out likelihood.
-      smoothing: pseudo-counts κ of the pooled row in every row of every candidate.
+      smoothing: pseudo-counts κ of the pooled row in every row of every candidate; by default 5, or more if held-out
+        users are explained better (:mod:`~reticent.worlds.records.choosing`).
       starts: random starts of EM.
       holdout: share of the users who are held out; 0 for none, and then d must be given.
       seed: of starts and of who is held out.
       shared_rewards: all candidates pay the same table, as where rewards are known: nothing is learned about them.
       untried: the action that a pair that was never tried does instead, as where it is not possible there
-        (:func:`~reticent.worlds.availability.with_mask`); by default such a pair does what its state's others do.
+        (:func:`~reticent.worlds.transforms.availability.with_mask`); by default such a pair does what its
+        state's others do.
       bounds: as in :func:`reticent.worlds.blend`.
       protected: a table of people who are to be protected later. None of them may be in ``log``, since what is fitted
         is published (:func:`~reticent.worlds.records.disjoint.require_disjoint`); nothing else of it is used.
@@ -131,9 +142,9 @@ def fit(
             raise InvalidInput("log", "coded already", "a table where protected is given", "names are in tables only")
         require_disjoint(log, protected, (columns or Columns()).user)
     if not isinstance(log, Log):
-        log = read_log(log, columns=columns, **reading)
+        log = read_log(log, columns=columns, horizon=horizon, **reading)
     provenance = origin if isinstance(origin, Provenance) else Provenance(origin, log.source)
-    held = _held_out(log, holdout, seed)
+    held = held_out(log, holdout, seed)
     outcomes = outcomes_of(log)
     if horizon > 1 and not outcomes.transitions:
         raise InvalidInput(
@@ -143,9 +154,10 @@ def fit(
     if highest > train.users:
         raise InvalidInput("candidates", highest, f"at most {train.users}, the training users", "use fewer")
     groups = len(log.group_names)
-    choices, mixture = _choose(
-        log, outcomes, train, held, lowest, highest, smoothing, starts, seed, groups, progress, should_stop
+    chosen = choose(
+        log, outcomes, train, held, lowest, highest, smoothing, starts, seed, progress, should_stop
     )  # fmt: skip
+    mixture = chosen.mixture
     kernel = kernel_of(mixture, outcomes, train.totals)
     if shared_rewards:
         kernel = dataclasses.replace(
@@ -155,6 +167,7 @@ def fit(
     names = Names(log.coding.state_names, log.coding.action_names)
     if untried is not None and untried not in names.actions:
         raise InvalidInput("untried", untried, f"one of {', '.join(names.actions)}", "name an action of the log")
+    apart, rewards_apart = _apart(kernel, outcomes, train.totals)
     report = FitReport(
         source=log.source,
         users=log.users,
@@ -166,17 +179,25 @@ def fit(
         actions=log.coding.actions,
         shorter=int((np.bincount(log.user) < horizon).sum()),
         longer=int((np.bincount(log.user) > horizon).sum()),
+        notes=(*log.notes, *_sampled(len(train.weight), groups)),
         trained=train.users,
-        smoothing=smoothing,
+        single=int((np.bincount(log.user) == 1).sum()),
+        smoothing=chosen.smoothing,
+        pooling=chosen.pooling,
         starts=starts,
         seed=seed,
-        choices=choices,
+        choices=chosen.choices,
         candidates=mixture.d,
         shares=tuple(mixture.shares.tolist()),
-        apart=_apart(kernel, outcomes, train.totals),
+        intervals=candidate_intervals(mixture, train, outcomes),
+        apart=apart,
+        rewards_apart=rewards_apart,
+        evidence=reward_evidence(log, mixture.d, chosen.gain),
         misfit=misfit,
         **_untried(outcomes, train.totals, names, log.coding),
     )
+    if report.doubt:
+        provenance = dataclasses.replace(provenance, doubt=report.doubt)
     initial = np.bincount(log.state[log.first], minlength=log.coding.states) / log.users
     model = model_of(kernel, horizon, initial, bounds=bounds, shared_rewards=shared_rewards)
     if untried is not None:
@@ -223,7 +244,7 @@ def model_of(
 
 
 def _checked(
-    horizon: int, candidates: int | tuple[int, int], smoothing: float, starts: int, holdout: float, seed: int
+    horizon: int, candidates: int | tuple[int, int], smoothing: float | None, starts: int, holdout: float, seed: int
 ) -> tuple[int, int]:
     lowest, highest = (candidates, candidates) if isinstance(candidates, int) else candidates
     checks = (
@@ -232,7 +253,10 @@ def _checked(
             "candidates", candidates, 1 <= lowest <= highest <= MOST_CANDIDATES,
             f"from 1 to {MOST_CANDIDATES}, least first", "few candidates that disagree are worth more than many",
         ),
-        ("smoothing", smoothing, 0 < smoothing < np.inf, "positive and finite", "5 pseudo-counts is a common choice"),
+        (
+            "smoothing", smoothing, smoothing is None or 0 < smoothing < np.inf, "positive and finite",
+            "5 pseudo-counts is a common choice",
+        ),
         ("starts", starts, starts >= 1, "at least 1", "give the number of random starts"),
         ("holdout", holdout, 0 <= holdout < 1, "in [0, 1)", "0.2 holds out every fifth user"),
         ("seed", seed, seed >= 0, "not negative", "give a seed of at least 0"),
@@ -247,87 +271,29 @@ def _checked(
     return lowest, highest
 
 
-def _held_out(log: Log, holdout: float, seed: int) -> np.ndarray:
-    """Which users are held out: the same share of every group, never all of one."""
-    random = np.random.default_rng([seed, 1])
-    held = np.zeros(log.users, bool)
-    if holdout == 0:
-        return held
-    order = random.permutation(log.users)
-    order = order[np.argsort(log.group[order], kind="stable")]
-    sizes = np.bincount(log.group)
-    place = np.arange(log.users) - np.repeat(np.cumsum(sizes) - sizes, sizes)
-    # A fractional number of a group's users is rounded at random, so that small groups are held out in proportion.
-    least = np.floor(sizes * holdout + random.random(len(sizes)))
-    held[order] = place < np.repeat(np.minimum(least, sizes - 1), sizes)
-    if not held.any():
-        held[order[0]] = True
-    return held
-
-
-def _choose(
-    log: Log, outcomes: Outcomes, train: Statistics, held: np.ndarray, lowest: int, highest: int, smoothing: float,
-    starts: int, seed: int, groups: int, progress: Told | None, should_stop: Callable[[], bool] | None,
-) -> tuple[tuple[Choice, ...], Mixture]:  # fmt: skip
-    """Held-out likelihood by number of candidates, and the mixture to use."""
-    wanted = list(range(lowest, highest + 1))
-    tried = [1, *wanted] if held.any() and lowest > 1 else wanted
-    total, done = sum((starts if d > 1 else 1) + 1 for d in tried), 0
-    mixtures: list[Mixture] = []
-    for d in tried:
-
-        def told(d: int = d) -> None:
-            nonlocal done
-            done += 1
-            if progress is not None:
-                progress(done, total, f"{d} candidates")
-            if should_stop is not None and should_stop():
-                raise Stopped("stopped before the candidates were found; nothing was written")
-
-        mixtures.append(fit_mixture(train, d, smoothing=smoothing, starts=starts, seed=seed, groups=groups, told=told))
-    if not held.any():
-        return (), mixtures[-1]
-    test = statistics_of(log, outcomes, held)
-    users = test.users
-    each = np.stack([mixture.user_log_likelihood(test) for mixture in mixtures])
-    means = each @ test.weight / users
-    best = int(means.argmax())
-    gap = each[best] - each
-    mean_gap = means[best] - means
-    spread = np.sqrt(np.maximum(((gap - mean_gap[:, None]) ** 2) @ test.weight, 0) / max(users - 1, 1) / users)
-    choices = tuple(
-        Choice(d, float(mean), float(behind), float(error))
-        for d, mean, behind, error in zip(tried, means, mean_gap, spread, strict=True)
+def _sampled(distinct: int, groups: int) -> tuple[str, ...]:
+    """That EM ran on some of the users, if it did."""
+    if groups or distinct <= MOST_DISTINCT:
+        return ()
+    return (
+        f"{distinct:,} training sessions differ; candidates were estimated from {MOST_DISTINCT:,} of them, at random",
     )
-    allowed = [place for place, d in enumerate(tried) if d >= lowest]
-    peak = max(allowed, key=lambda place: means[place])
-    near = [place for place in allowed if means[peak] - means[place] <= _error(each[peak] - each[place], test.weight)]
-    return choices, mixtures[min([peak, *near], key=lambda place: tried[place])]
 
 
-def _error(gap: np.ndarray, weight: np.ndarray) -> float:
-    """Standard error of a weighted mean difference."""
-    users = weight.sum()
-    mean = gap @ weight / users
-    return float(np.sqrt(((gap - mean) ** 2) @ weight / max(users - 1, 1) / users))
-
-
-def _apart(kernel: Kernel, outcomes: Outcomes, totals: np.ndarray) -> tuple[float, float]:
-    """Least and mean total variation between two candidates, averaged over the pairs that were visited."""
+def _apart(kernel: Kernel, outcomes: Outcomes, totals: np.ndarray) -> tuple[tuple[float, float], tuple[float, float]]:
+    """Least and mean distance between two candidates, averaged over the pairs that were visited: of transitions (total
+    variation) and of mean rewards."""
     if kernel.d == 1:
-        return 0.0, 0.0
-    number, moves = len(outcomes.paid_pair), outcomes.transitions
-    visits = np.zeros(len(kernel.rewards))
-    visits[outcomes.paid_pair] = totals[moves : moves + number] + totals[moves + number :]
+        return (0.0, 0.0), (0.0, 0.0)
+    visits = _visits(outcomes, totals).ravel()
     weight = visits / visits.sum()
-    distances = []
+    moved, paid = [], []
     for first in range(kernel.d):
         for other in range(first):
             gap = np.abs(kernel.chances[:, first] - kernel.chances[:, other])
-            rows = np.bincount(kernel.pair, weights=gap, minlength=len(weight)) / 2
-            paid = np.abs(kernel.rewards[:, first] - kernel.rewards[:, other])
-            distances.append(float(weight @ np.maximum(rows, paid)))
-    return min(distances), float(np.mean(distances))
+            moved.append(float(weight @ np.bincount(kernel.pair, weights=gap, minlength=len(weight))) / 2)
+            paid.append(float(weight @ np.abs(kernel.rewards[:, first] - kernel.rewards[:, other])))
+    return (min(moved), float(np.mean(moved))), (min(paid), float(np.mean(paid)))
 
 
 def _untried(outcomes: Outcomes, totals: np.ndarray, names: Names, coding: Coding) -> dict[str, Any]:

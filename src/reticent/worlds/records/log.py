@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """Read a long table of past sessions: one row per user and step, checked before anything is computed.
 
-The columns are a user, a step, one or several columns that make up the state, the action, the reward, and optionally
-the next state (``next``, or ``next_COLUMN`` for each of several state columns) and a public group. Rows may come in
-any order. Without next columns, the state after a row is the one of the user's next row, and what follows the last
-row is unknown.
+The columns are a user, a step or a time (:mod:`~reticent.worlds.records.sessions`), one or several columns that make up the
+state, the action, the reward, and optionally the next state (``next``, or ``next_COLUMN`` for each of several state
+columns) and a public group. Rows may come in any order. Without next columns, the state after a row is the one of the
+user's next row, and what follows the last row is unknown.
 
 Every complaint names the row, counted from 1 below the header, the column, the value, what it must be and what to do.
 """
@@ -14,24 +14,28 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import polars as pl
 
 from reticent.errors import InvalidInput
 from reticent.worlds.records.coding import Bins, Categories, Coding, Part, sorted_values, text_of
+from reticent.worlds.records.sessions import SESSION, STEP, Gaps, Longer, into_sessions
 from reticent.worlds.records.table import (
     ROW,
     Columns,
-    check_steps,
     checked_columns,
     checked_values,
+    named_columns,
     read_table,
-    same_as_before,
 )
 
 MOST_NUMBERS = 50
 """Distinct values up to which a column of numbers is taken for categories if no cut points are given."""
+
+OTHER = "other"
+"""What rare values of a state column are called together."""
 
 MOST_CATEGORIES = 5_000
 MOST_PAIRS = 1_000_000
@@ -52,6 +56,7 @@ class Log:
       probability: with which the recorded action was drawn, ``(N,)``; None if unknown.
       paid: what every action would have paid, ``(N, A)`` in [0, 1]; None if that was not recorded.
       source: what was read, for messages and the provenance.
+      notes: what was changed on the way, such as users with gaps who were dropped.
     """
 
     coding: Coding
@@ -66,6 +71,7 @@ class Log:
     source: str
     probability: np.ndarray | None = None
     paid: np.ndarray | None = None
+    notes: tuple[str, ...] = ()
 
     @property
     def users(self) -> int:
@@ -82,28 +88,36 @@ class Log:
 
 
 def read_log(
-    table: pl.DataFrame | str | Path,
+    table: Any,
     *,
     columns: Columns | None = None,
-    bins: Mapping[str, Sequence[float]] | None = None,
+    bins: Mapping[str, Sequence[float] | int] | None = None,
     categories: Mapping[str, Sequence[str]] | None = None,
     coding: Coding | None = None,
     reward_range: tuple[float, float] = (0.0, 1.0),
     leaves_before: int | None = None,
+    rare: int = 0,
+    gaps: Gaps | None = None,
+    longer: Longer | None = None,
+    horizon: int | None = None,
     source: str | None = None,
 ) -> Log:
     """Check and code a long table.
 
     Args:
-      table: a file or a frame.
+      table: a file, the parts of one (a pattern), or a frame of polars or pandas.
       columns: which column is what.
-      bins: public cut points of numeric state columns.
+      bins: public cut points of numeric state columns, or into how many parts of equal size this log is cut.
       categories: public lists of values of state or action columns; others are listed as they occur.
       coding: a whole coding from elsewhere, such as another model's; then ``bins``, ``categories`` and ``reward_range``
         are not read.
       reward_range: rewards lie in here, and are mapped to [0, 1].
       leaves_before: if H, users with fewer than H rows have left after their last one: they go to a state of their own,
         ``over``, which keeps to itself and pays nothing. None: what became of them is unknown.
+      rare: values of a state column in fewer rows than this public number are one value, ``other``, and so are values
+        that are met later and are not in the list.
+      gaps, longer, horizon: as in :func:`~reticent.worlds.records.sessions.into_sessions`; with ``gaps``, rows with an
+        empty cell are left out and are gaps too.
       source: what the table is called in messages and reports; by default the file's name.
 
     Raises:
@@ -111,19 +125,23 @@ def read_log(
     """
     columns = columns or Columns()
     name = source or (Path(table).name if isinstance(table, str | Path) else "the table")
-    frame = read_table(table) if isinstance(table, str | Path) else table
-    frame, recorded_next = checked_columns(frame, columns, name)
-    numbers = {columns.step, columns.reward, *(bins or {}), *([columns.probability] if columns.probability else [])}
+    frame = read_table(table, named_columns(columns), columns.rewards_of, plain=(columns.user, columns.time or ""))
+    frame, columns, recorded_next = checked_columns(frame, columns, name)
+    numbers = {columns.reward, *(bins or {})}
+    numbers |= {column for column in (columns.step, columns.probability) if column is not None}
     if columns.rewards_of is not None:
         numbers |= {column for column in frame.columns if column.startswith(columns.rewards_of)}
     if coding is not None:
         numbers |= {part.column for part in coding.parts if isinstance(part, Bins)}
-    frame = checked_values(frame, columns, numbers)
-    frame = frame.sort(columns.user, columns.step, ROW)
+    frame, incomplete = checked_values(frame, columns, numbers, drop=gaps is not None)
+    frame, notes = into_sessions(
+        frame, columns, gaps=gaps, longer=longer, horizon=horizon, recorded_next=recorded_next
+    )  # fmt: skip
+    if incomplete:
+        notes = (f"{incomplete:,} rows with an empty cell were left out", *notes)
     row = frame[ROW].to_numpy()
-    same = same_as_before(frame[columns.user])
-    check_steps(frame, columns, row, same)
-    user = np.cumsum(~same) - 1
+    user, step = (frame[column].to_numpy() for column in (SESSION, STEP))
+    same = step > 0
     if user[-1] == 0:
         raise InvalidInput(
             f"users of {name}", f"1 ({frame[columns.user][0]!r})", "at least 2",
@@ -133,7 +151,7 @@ def read_log(
     last = np.append(~same[1:], True)
     gone = _gone(frame, columns, last, user, leaves_before, recorded_next)
     if coding is None:
-        parts = tuple(_part(frame, column, columns, bins, categories, recorded_next) for column in columns.state)
+        parts = tuple(_part(frame, column, columns, bins, categories, recorded_next, rare) for column in columns.state)
         action = _categories(frame, [columns.action], columns.action, (categories or {}).get(columns.action))
         coding = Coding(parts, action, bool(gone.any()), _range(reward_range))
     elif gone.any() and not coding.over:
@@ -154,11 +172,10 @@ def read_log(
         _check_next(columns, coding, row, last, stated, following)
         following = stated
     following[gone] = coding.states - 1
-    step = np.arange(len(user)) - np.flatnonzero(~same)[user]
     group, group_names = _groups(frame, columns, row, same)
     return Log(
         coding, user, step, state, action_index, following, _rewards(frame, columns.reward, coding, row), group,
-        group_names, name, _probabilities(frame, columns, row), _paid(frame, columns, coding, row),
+        group_names, name, _probabilities(frame, columns, row), _paid(frame, columns, coding, row), notes,
     )  # fmt: skip
 
 
@@ -186,31 +203,50 @@ def _part(
     frame: pl.DataFrame,
     column: str,
     columns: Columns,
-    bins: Mapping[str, Sequence[float]] | None,
+    bins: Mapping[str, Sequence[float] | int] | None,
     categories: Mapping[str, Sequence[str]] | None,
     recorded_next: bool,
+    rare: int,
 ) -> Part:
     if bins and column in bins:
-        return Bins(column, tuple(float(cut) for cut in bins[column]))
+        cuts = bins[column]
+        return Bins(column, _quantiles(frame[column], cuts) if isinstance(cuts, int) else tuple(map(float, cuts)))
     where = [column]
     if recorded_next:
         where.append(columns.following[columns.state.index(column)])
-    return _categories(frame, where, column, (categories or {}).get(column))
+    return _categories(frame, where, column, (categories or {}).get(column), rare)
 
 
-def _categories(frame: pl.DataFrame, where: list[str], column: str, listed: Sequence[str] | None) -> Categories:
+def _quantiles(column: pl.Series, parts: int) -> tuple[float, ...]:
+    """Cut points that divide this log into parts of about equal size; fewer where many values are equal."""
+    if parts < 2:
+        raise InvalidInput(f"parts of {column.name!r}", parts, "at least 2", "two halves are the fewest")
+    cuts = [column.quantile(number / parts, "lower") for number in range(1, parts)]
+    found = sorted({float(cut) for cut in cuts if cut is not None} - {float(column.min())})  # type: ignore[arg-type]
+    if not found:
+        raise InvalidInput(f"different numbers in column {column.name!r}", "1", "several", "leave this column out")
+    return tuple(found)
+
+
+def _categories(
+    frame: pl.DataFrame, where: list[str], column: str, listed: Sequence[str] | None, rare: int = 0
+) -> Categories:
     if listed is not None:
         return Categories(column, tuple(text_of(value) for value in listed))
     seen = {text_of(value) for each in where for value in frame[each].drop_nulls().unique().to_list()}
+    if rare > 0:
+        counts = frame[column].value_counts()
+        often = {text_of(value) for value, count in counts.iter_rows() if count >= rare and value is not None}
+        return Categories(column, (*sorted_values(sorted(often - {OTHER})), OTHER), OTHER)
     if frame[column].dtype.is_float() and len(seen) > MOST_NUMBERS:
         raise InvalidInput(
             f"different numbers in column {column!r}", f"{len(seen):,}", f"at most {MOST_NUMBERS} without cut points",
-            f"give public cut points: --bins {column}=CUT,CUT",
+            f"give public cut points: --bins {column}=CUT,CUT, or parts of equal size: --bins {column}=q4",
         )  # fmt: skip
     if len(seen) > MOST_CATEGORIES:
         raise InvalidInput(
             f"different values in column {column!r}", f"{len(seen):,}", f"at most {MOST_CATEGORIES:,}",
-            "group them, or give public cut points with --bins",
+            "fold rare ones (--rare 1000), or give public cut points with --bins",
         )  # fmt: skip
     return Categories(column, sorted_values(sorted(seen)))
 

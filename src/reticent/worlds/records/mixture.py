@@ -31,12 +31,15 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from reticent.worlds.records.statistics import Statistics, by_group, pooled, sum_by
+from reticent.worlds.records.statistics import Pooling, Statistics, by_group, pooled, sum_by
 
 Told: TypeAlias = Callable[[], None]
 
 SHORT_RUN, LONG_RUN = 25, 400
 """Steps of EM of each start, and at most of the best one."""
+
+FEW_DISTINCT, MOST_DISTINCT = 10_000, 50_000
+"""Distinct users, drawn at random, on whom starts run, and whom the best one goes on with. Groups need none of this."""
 
 TOLERANCE = 1e-7
 """EM ends when a step gains less than this share of the objective."""
@@ -82,6 +85,7 @@ def fit_mixture(
     starts: int,
     seed: int,
     groups: int = 0,
+    pooling: Pooling = Pooling(),
     told: Told | None = None,
 ) -> Mixture:
     """The best of several starts of EM.
@@ -95,9 +99,10 @@ def fit_mixture(
       starts: how many random starts run for :data:`SHORT_RUN` steps; the best one goes on.
       seed: of the starts.
       groups: how many groups there are; 0 for users of one kind each.
+      pooling: how far the pooled row of a pair is drawn towards its state's.
       told: called after each start and at the end.
     """
-    problem = _problem(statistics, smoothing, groups)
+    problem = _problem(statistics, smoothing, groups, pooling, FEW_DISTINCT)
     best, score = None, -np.inf
     for stream in np.random.SeedSequence([seed, d]).spawn(starts if d > 1 else 1):
         run = _steps(problem, problem.start(d, np.random.default_rng(stream)), SHORT_RUN)
@@ -107,10 +112,40 @@ def fit_mixture(
             told()
     assert best is not None
     (chances, weights), trace = best
+    if groups == 0 and len(statistics.weight) > FEW_DISTINCT:
+        begun, (problem, trace) = problem, (_problem(statistics, smoothing, groups, pooling), [])
+        chances = problem.normalised(
+            0.9 * begun.whole(chances, np.arange(d))[problem.places] + 0.1 * problem.prior[:, None]
+        )
     (chances, weights), more = _steps(problem, (chances, weights), LONG_RUN)
     if told is not None:
         told()
     return problem.finish(chances, weights, (*trace, *more))
+
+
+def refit_mixture(
+    mixture: Mixture, statistics: Statistics, *, smoothing: float, groups: int = 0, pooling: Pooling = Pooling()
+) -> Mixture:
+    """EM that goes on from another fit of the same statistics with other smoothing."""
+    problem = _problem(statistics, smoothing, groups, pooling)
+    weights = mixture.shares if mixture.group_weights is None else mixture.group_weights
+    # A probability of 0 would stay 0 for ever.
+    begun = 0.9 * mixture.probabilities[problem.places] + 0.1 * problem.prior[:, None]
+    (chances, weights), trace = _steps(problem, (problem.normalised(begun), weights), LONG_RUN)
+    return problem.finish(chances, weights, tuple(trace))
+
+
+def expected_counts(mixture: Mixture, statistics: Statistics) -> np.ndarray:
+    """How many of the statistics' outcomes each candidate accounts for, ``(size, d)``: what its rows rest on."""
+    if mixture.group_weights is None:
+        logs = np.log(np.where(mixture.probabilities > 0, mixture.probabilities, 1.0))
+        each = statistics.counts @ logs + np.log(mixture.shares)
+        belongs = np.exp(each - log_sum_exp(each)[:, None]) * statistics.weight[:, None]
+        return np.asarray(statistics.counts.T @ belongs)
+    cells = by_group(statistics, len(mixture.group_weights)).tocoo()
+    mass = mixture.group_weights[cells.row] * mixture.probabilities[cells.col]
+    mass = mass / np.maximum(mass.sum(axis=1, keepdims=True), 1e-300) * cells.data[:, None]
+    return sum_by(cells.col, mass, statistics.outcomes.size)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -204,9 +239,16 @@ class GroupBlend(_Problem):
         return Mixture(self.whole(chances, order), shares[order], weights[:, order], trace)
 
 
-def _problem(statistics: Statistics, smoothing: float, groups: int) -> _Problem:
+def _problem(
+    statistics: Statistics, smoothing: float, groups: int, pooling: Pooling, most: int = MOST_DISTINCT
+) -> _Problem:
+    """EM on at most so many distinct users; their weights are scaled up to those of all."""
+    if groups == 0 and len(statistics.weight) > most:
+        drawn = np.sort(np.random.default_rng([most, 1]).permutation(len(statistics.weight))[:most])
+        weight = statistics.weight[drawn] * (statistics.weight.sum() / statistics.weight[drawn].sum())
+        statistics = Statistics(statistics.outcomes, statistics.counts[drawn], weight, statistics.group[drawn])
     totals, row = statistics.totals, statistics.outcomes.row
-    prior = pooled(totals, statistics.outcomes)
+    prior = pooled(totals, statistics.outcomes, pooling)
     # A row with one possible outcome says nothing about any user.
     _, place = np.unique(row, return_inverse=True)
     possible = np.bincount(place, weights=prior > 0)

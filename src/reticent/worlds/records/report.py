@@ -7,10 +7,15 @@ import dataclasses
 import html
 from typing import Any
 
+from reticent.worlds.records.evidence import CandidateInterval, RewardEvidence
 from reticent.worlds.records.misfit import Misfit
+from reticent.worlds.records.statistics import Pooling
 
 SHOWN = 8
 """How many names of pairs are listed before the rest is counted."""
+
+LITTLE = 0.05
+"""A gain over acting at random, as a share of what that earns, below which little is at stake."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -36,12 +41,16 @@ class FitReport:
     Attributes:
       source: the log. ``users``, ``rows``, ``transitions``: its size; ``groups``: 0 where users are of one kind each.
       horizon, states, actions: of the model.
-      shorter, longer: how many users have fewer and more rows than the horizon.
+      shorter, longer: how many users have fewer and more rows than the horizon. ``notes``: what was changed in reading.
       trained: number of users that the candidates were fitted to; the others were held out.
-      smoothing, starts, seed: as given.
+      single: how many users have one row.
+      smoothing, pooling: pseudo-counts that held-out users chose, or as given. ``starts``, ``seed``: as given.
       choices: held-out likelihood by number of candidates; empty if no user was held out.
       candidates: d of the model; ``shares`` of the candidates among training users.
-      apart: least and mean total variation between two candidates, averaged over what training users visited.
+      intervals: what each candidate pays where training users went, with 90 % intervals.
+      apart, rewards_apart: least and mean distance between two candidates, averaged over what training users visited: total
+        variation of transitions, and mean rewards.
+      evidence: whether the log has enough rewards to learn from; None where rewards never differ.
       untried: names of (state, action) that no training user tried although the state was met; ``untried_share`` of
         all such pairs.
       unmet: how many states no training user acted in.
@@ -58,22 +67,48 @@ class FitReport:
     actions: int
     shorter: int
     longer: int
+    notes: tuple[str, ...]
     trained: int
+    single: int
     smoothing: float
+    pooling: Pooling
     starts: int
     seed: int
     choices: tuple[Choice, ...]
     candidates: int
     shares: tuple[float, ...]
+    intervals: tuple[CandidateInterval, ...]
     apart: tuple[float, float]
+    rewards_apart: tuple[float, float]
+    evidence: RewardEvidence | None
     untried: tuple[str, ...]
     untried_share: float
     unmet: int
     misfit: Misfit | None
 
+    @property
+    def doubt(self) -> str:
+        """Why nothing should be learned from this log; empty if it says enough."""
+        return "" if self.evidence is None or self.evidence.enough else self.evidence.sentence()
+
+    @property
+    def stake(self) -> str:
+        """What the right actions are worth, where that is little; empty otherwise."""
+        values = None if self.misfit is None else self.misfit.values
+        if values is None or values.random <= 0 or self.doubt:
+            return ""
+        best = max(values.own, values.blend, values.pilot)
+        gain = best / values.random - 1
+        if gain >= LITTLE:
+            return ""
+        return (
+            f"little is at stake: the best plan earns {best:.4f} and acting at random {values.random:.4f} "
+            f"({100 * gain:+.1f}%) with held-out users"
+        )
+
     def warnings(self) -> tuple[str, ...]:
         """What a person should know before using the candidates."""
-        told = []
+        told = [text for text in (self.doubt, self.stake) if text]
         if self.untried:
             listed = "; ".join(self.untried[:SHOWN]) + (
                 f"; and {len(self.untried) - SHOWN} more" * (len(self.untried) > SHOWN)
@@ -88,9 +123,16 @@ class FitReport:
             )
         if self.groups and self.groups < self.candidates:
             told.append(f"{self.groups} groups cannot tell {self.candidates} candidates apart: use fewer candidates")
-        if self.apart[0] < 0.02 and self.candidates > 1:
+        known = self._pair_error
+        if self.candidates > 1 and self.apart[0] < 0.02 and self.rewards_apart[0] < known:
             told.append(
-                f"two candidates are only {self.apart[0]:.3f} apart (total variation, where users go): use fewer candidates"
+                f"two candidates are only {self.apart[0]:.3f} apart in transitions, and {self.rewards_apart[0]:.2g} in "
+                f"rewards, which are known to ± {known:.2g}: use fewer candidates"
+            )
+        if self.candidates > 1 and not self.groups and self.single == self.users and not self.transitions:
+            told.append(
+                "every user has one row: nothing tells kinds of users apart, and candidates are arbitrary; name a column "
+                "of public groups (--group)"
             )
         best = max(self.choices, key=lambda choice: choice.likelihood, default=None)
         if best is not None and best.candidates == 1:
@@ -102,6 +144,11 @@ class FitReport:
             )
         return tuple(told)
 
+    @property
+    def _pair_error(self) -> float:
+        """Half of a 90 % interval of one pair's reward, averaged over candidates."""
+        return sum(interval.share * interval.pair_error for interval in self.intervals)
+
     def __str__(self) -> str:
         lines = [
             f"{self.source}: {self.users:,} users, {self.rows:,} rows, {self.transitions:,} transitions"
@@ -109,9 +156,25 @@ class FitReport:
             f"model: {self.states} states, {self.actions} actions, horizon {self.horizon}, {self.candidates} candidates "
             f"from {self.trained:,} users; shares " + ", ".join(f"{share:.2f}" for share in self.shares),
             f"rows per user: {self.shorter:,} users have fewer than {self.horizon}, {self.longer:,} have more",
+            *(f"reading: {note}" for note in self.notes),
         ]
         if self.candidates > 1:
-            lines.append(f"candidates are {self.apart[1]:.3f} apart on average, the nearest two {self.apart[0]:.3f}")
+            lines.append(
+                f"candidates are {self.apart[1]:.3f} apart in transitions on average (total variation), the nearest two "
+                f"{self.apart[0]:.3f}; in mean rewards {self.rewards_apart[1]:.2g}, the nearest two "
+                f"{self.rewards_apart[0]:.2g}"
+            )
+        if self.evidence is not None:
+            lines.append(
+                f"rewards: {self.evidence.rewards:,} other than the usual one in {self.rows:,} rows, for "
+                f"{self.evidence.pairs:,} pairs; candidates pay "
+                + ", ".join(f"{each.reward:.3g} ± {each.error:.2g}" for each in self.intervals)
+                + f" on average (90% intervals; of a single pair ± {self._pair_error:.2g})"
+            )
+        lines.append(
+            f"shrinkage chosen by held-out users: pairs by {self.pooling.transitions:g} pseudo-counts (transitions) and "
+            f"{self.pooling.rewards:g} (rewards), candidates by {self.smoothing:g}"
+        )
         if self.choices:
             lines.append("held-out log-likelihood per user, by number of candidates:")
             lines += [
@@ -134,7 +197,8 @@ class FitReport:
 
     def to_dict(self) -> dict[str, Any]:
         """For a JSON document, the warnings included."""
-        return {**dataclasses.asdict(self), "warnings": list(self.warnings())}
+        content = dataclasses.asdict(self)
+        return {**content, "pooling": self.pooling._asdict(), "doubt": self.doubt, "warnings": list(self.warnings())}
 
 
 def _misfit_lines(misfit: Misfit, horizon: int) -> list[str]:

@@ -12,18 +12,21 @@ known:
 
 .. math:: \Pi(s'\mid s,a)=\frac{N(s,a,s')+N(s,s')/N(s)}{N(s,a)+1},
 
-the pooled row of the pair, with one pseudo-count for what followed the state under any action. Rewards go the same
-way, from the pair to the state to the whole log.
+the pooled row of the pair, with one pseudo-count (:class:`Pooling`) for what followed the state under any action. Rewards
+go the same way, from the pair to the state to the whole log.
 """
 
 from __future__ import annotations
 
 import dataclasses
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from reticent.worlds.records.log import UNKNOWN, Log
+
+PART = 100_000
+"""Users who are counted at a time."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -55,6 +58,13 @@ class Outcomes:
         """The row of each outcome ``(size,)``: pairs for transitions, S·A + pair for rewards."""
         rewards = self.states * self.actions + self.paid_pair
         return np.concatenate([self.pair, rewards, rewards])
+
+
+class Pooling(NamedTuple):
+    """Pseudo-counts with which a pair's row is drawn towards its state's, and a state's rewards towards all."""
+
+    transitions: float = 1.0
+    rewards: float = 1.0
 
 
 @dataclasses.dataclass(frozen=True)
@@ -102,12 +112,36 @@ def statistics_of(log: Log, outcomes: Outcomes, chosen: np.ndarray | None = None
     """Counts of the ``chosen`` users (``(users,)`` truth values; all by default)."""
     import scipy.sparse
 
-    kept = np.ones(log.rows, bool) if chosen is None else chosen[log.user]
-    numbers = np.zeros(log.users, np.int64)
     members = np.arange(log.users) if chosen is None else np.flatnonzero(chosen)
-    numbers[members] = np.arange(len(members))
-    user, pair = numbers[log.user[kept]], (log.state * outcomes.actions + log.action)[kept]
-    following, reward = log.following[kept], log.reward[kept]
+    start = np.searchsorted(log.user, members)
+    end = np.searchsorted(log.user, members, side="right")
+    # In parts, so that what is in between takes little memory however long the log is.
+    parts = [slice(first, first + PART) for first in range(0, len(members), PART)]
+    counted = [_counts(log, outcomes, start[part], end[part]) for part in parts]
+    each = [
+        collapsed(Statistics(outcomes, counts, np.ones(counts.shape[0]), log.group[members[part]]))
+        for part, counts in zip(parts, counted, strict=True)
+    ]
+    if len(each) == 1:
+        return each[0]
+    whole = Statistics(
+        outcomes,
+        scipy.sparse.vstack([one.counts for one in each]).tocsr(),
+        np.concatenate([one.weight for one in each]),
+        np.concatenate([one.group for one in each]),
+    )
+    return collapsed(whole)
+
+
+def _counts(log: Log, outcomes: Outcomes, start: np.ndarray, end: np.ndarray) -> Any:
+    """Sparse counts ``(n, size)`` of users whose rows go from ``start`` to ``end``."""
+    import scipy.sparse
+
+    length = end - start
+    user = np.repeat(np.arange(len(start)), length)
+    rows = np.arange(length.sum()) + np.repeat(start - (np.cumsum(length) - length), length)
+    pair = log.state[rows] * outcomes.actions + log.action[rows]
+    following, reward = log.following[rows], log.reward[rows]
     moved = following != UNKNOWN
     keys = outcomes.pair * outcomes.states + outcomes.following
     transition = np.searchsorted(keys, pair[moved] * outcomes.states + following[moved])
@@ -120,11 +154,11 @@ def statistics_of(log: Log, outcomes: Outcomes, chosen: np.ndarray | None = None
                 np.concatenate([transition, paid, paid + len(outcomes.paid_pair)]),
             ),
         ),
-        shape=(len(members), outcomes.size),
+        shape=(len(start), outcomes.size),
     ).tocsr()
     counts.sum_duplicates()
     counts.eliminate_zeros()
-    return collapsed(Statistics(outcomes, counts, np.ones(len(members)), log.group[members]))
+    return counts
 
 
 def collapsed(statistics: Statistics) -> Statistics:
@@ -153,7 +187,7 @@ def sum_by(place: np.ndarray, mass: np.ndarray, size: int) -> np.ndarray:
     return np.stack(columns, axis=1).astype(np.float64)
 
 
-def pooled(totals: np.ndarray, outcomes: Outcomes) -> np.ndarray:
+def pooled(totals: np.ndarray, outcomes: Outcomes, pooling: Pooling = Pooling()) -> np.ndarray:
     """The prior Π of every outcome, ``(size,)``; 0 for an outcome that is not in ``totals`` anywhere in its state."""
     states, actions, moves = outcomes.states, outcomes.actions, outcomes.transitions
     state = outcomes.pair // actions
@@ -162,13 +196,15 @@ def pooled(totals: np.ndarray, outcomes: Outcomes) -> np.ndarray:
     of_state = np.bincount(state, weights=totals[:moves], minlength=states)
     common = seen[arrow_of] / np.maximum(of_state[state], 1)
     of_pair = np.bincount(outcomes.pair, weights=totals[:moves], minlength=states * actions)
-    transitions = (totals[:moves] + common) / (of_pair[outcomes.pair] + 1)
+    strength = pooling.transitions
+    transitions = (totals[:moves] + strength * common) / (of_pair[outcomes.pair] + strength)
 
+    strength = pooling.rewards
     paid, unpaid = np.split(totals[moves:], 2)
     home = outcomes.paid_pair // actions
     overall = paid.sum() / max(paid.sum() + unpaid.sum(), 1)
     of_states = (np.bincount(home, weights=part, minlength=states) for part in (paid, unpaid))
     state_paid, state_unpaid = of_states
-    mean = (state_paid + overall) / (state_paid + state_unpaid + 1)
-    mean_paid = (paid + mean[home]) / (paid + unpaid + 1)
+    mean = (state_paid + strength * overall) / (state_paid + state_unpaid + strength)
+    mean_paid = (paid + strength * mean[home]) / (paid + unpaid + strength)
     return np.concatenate([transitions, mean_paid, 1 - mean_paid])

@@ -6,13 +6,20 @@ Complaints name the row, counted from 1 below the header, the column, the value,
 
 from __future__ import annotations
 
+import csv
 import dataclasses
+import gzip
+from collections.abc import Collection
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import polars as pl
 
 from reticent.errors import InvalidInput
+
+NUMBER = r"^\s*[-+]?(\d+([.,]\d*)?|[.,]\d+)([eE][-+]?\d+)?\s*$"
+"""What is read as a number in a column of texts, with a decimal point or comma."""
 
 ROW = "__row__"
 """The column of row numbers that is added."""
@@ -22,18 +29,21 @@ ROW = "__row__"
 class Columns:
     """Which column is what.
 
-    ``probability`` is that with which the recorded action was drawn, and ``rewards_of`` the beginning of the names of
-    columns that say what each action would have paid (``paid_`` for ``paid_rest``, ``paid_walk``); a fit reads neither.
+    ``step`` numbers a user's rows; ``time`` orders them instead, by anything that can be sorted. A log without either has
+    one row per user, and one without a column of users has a user per row. ``probability`` is that with which the
+    recorded action was drawn, and ``rewards_of`` the beginning of the names of columns that say what each action would
+    have paid (``paid_`` for ``paid_rest``, ``paid_walk``); a fit reads neither.
     """
 
     user: str = "user"
-    step: str = "step"
+    step: str | None = "step"
     state: tuple[str, ...] = ("state",)
     action: str = "action"
     reward: str = "reward"
     group: str | None = None
     probability: str | None = None
     rewards_of: str | None = None
+    time: str | None = None
 
     @property
     def following(self) -> tuple[str, ...]:
@@ -41,23 +51,41 @@ class Columns:
         return ("next",) if len(self.state) == 1 else tuple(f"next_{column}" for column in self.state)
 
 
-def read_table(path: str | Path) -> pl.DataFrame:
-    """A CSV (plain or ``.gz``) or Parquet file as it is.
+def read_table(
+    table: Any, wanted: Collection[str] = (), prefix: str | None = None, plain: Collection[str] | None = None
+) -> pl.DataFrame:
+    """A CSV (plain or ``.gz``), TSV or Parquet file, the parts of one (a pattern such as ``parts/*.parquet``), or a frame.
+
+    ``wanted`` columns alone are kept, and those that begin with ``prefix``; all if none are named. Texts become categories,
+    which take a fifth of the memory, but for columns in ``plain`` (None: all stay texts). In CSV files the
+    separator is found (comma, semicolon, tab), and ``NA`` is an empty cell.
 
     Raises:
       InvalidInput: there is no such file, or it is neither, or it cannot be read.
     """
-    path = Path(path)
-    kind = "".join(path.suffixes[-2:]).lower().removesuffix(".gz") or path.suffix.lower()
-    kind = next((known for known in (".csv", ".tsv", ".parquet") if kind.endswith(known)), "")
+    if not isinstance(table, str | Path):
+        return _compact(_kept(_frame(table).lazy(), wanted, prefix), plain).collect()
+    path = Path(table)
+    kind = next(
+        (known for known in (".csv", ".tsv", ".parquet") if known in [end.lower() for end in path.suffixes]), ""
+    )
     if not kind:
         raise InvalidInput("log", path, "a .csv, .tsv or .parquet file", "export the table in one of these forms")
+    parts = sorted(path.parent.glob(path.name)) if "*" in path.name else [path]
+    if not parts or not all(part.exists() for part in parts):
+        raise InvalidInput("log", f"{path}, which does not exist", "a file", "correct the path") from None
     try:
         if kind == ".parquet":
-            return pl.read_parquet(path)
-        return pl.read_csv(path, infer_schema_length=None, separator="\t" if kind == ".tsv" else ",")
-    except FileNotFoundError:
-        raise InvalidInput("log", f"{path}, which does not exist", "a file", "correct the path") from None
+            scan = pl.scan_parquet(parts)
+        else:
+            scan = pl.scan_csv(
+                parts,
+                infer_schema_length=None,
+                separator=_separator(parts[0]),
+                null_values=["NA"],
+                encoding="utf8-lossy",
+            )
+        return _compact(_kept(scan, wanted, prefix), plain).collect(engine="streaming")
     except pl.exceptions.NoDataError:
         raise InvalidInput(f"rows of {path.name}", 0, "at least 1", "the file is empty: export it again") from None
     except (OSError, pl.exceptions.PolarsError) as problem:
@@ -65,17 +93,75 @@ def read_table(path: str | Path) -> pl.DataFrame:
         raise InvalidInput("log", f"{path} ({reason})", f"a readable {kind} file", "export it again") from None
 
 
-def checked_columns(frame: pl.DataFrame, columns: Columns, name: str) -> tuple[pl.DataFrame, bool]:
-    """The needed columns with row numbers, and whether next states are recorded."""
-    wanted = {"user": columns.user, "step": columns.step, "action": columns.action, "reward": columns.reward}
+def _kept(scan: pl.LazyFrame, wanted: Collection[str], prefix: str | None) -> pl.LazyFrame:
+    if not wanted:
+        return scan
+    names = scan.collect_schema().names()
+    kept = [name for name in names if name in wanted or (prefix is not None and name.startswith(prefix))]
+    # A file with none of them is read whole, so that the complaint can list what there is.
+    return scan.select(kept) if kept else scan
+
+
+def _compact(scan: pl.LazyFrame, plain: Collection[str] | None) -> pl.LazyFrame:
+    if plain is None:
+        return scan
+    texts = [name for name, kind in scan.collect_schema().items() if kind == pl.String and name not in plain]
+    return scan.with_columns(pl.col(texts).cast(pl.Categorical)) if texts else scan
+
+
+def _separator(path: Path) -> str:
+    """Which of comma, semicolon and tab is most frequent in the first line, outside quotes."""
+    opened = gzip.open if path.suffix.lower() == ".gz" else open
+    with opened(path, "rt", encoding="utf-8", errors="replace") as file:
+        line = file.readline(1_000_000)
+    return max(",;\t", key=lambda mark: len(next(csv.reader([line], delimiter=mark), [])))
+
+
+def _frame(table: Any) -> pl.DataFrame:
+    """A polars frame from one of polars or pandas."""
+    if isinstance(table, pl.DataFrame):
+        return table
+    if isinstance(table, pl.LazyFrame):
+        return table.collect(engine="streaming")
+    if not (hasattr(table, "columns") and hasattr(table, "to_numpy")):
+        raise InvalidInput("log", type(table).__name__, "a file, or a frame of polars or pandas", "export the table")
+    columns = {}
+    for name in table.columns:
+        column = table[name]
+        plain = getattr(column.dtype, "kind", "O") in "biufM"
+        columns[str(name)] = column.to_numpy() if plain else [None if _missing(value) else value for value in column]
+    return pl.DataFrame(columns, strict=False, nan_to_null=True)
+
+
+def _missing(value: Any) -> bool:
+    return value is None or value != value  # noqa: PLR0124  (NaN and pandas' missing values differ from themselves)
+
+
+def named_columns(columns: Columns) -> list[str]:
+    """All columns that may be read."""
+    named = (columns.user, columns.step, columns.time, *columns.state, columns.action, columns.reward, columns.group)
+    return [name for name in (*named, columns.probability, *columns.following) if name is not None]
+
+
+def checked_columns(frame: pl.DataFrame, columns: Columns, name: str) -> tuple[pl.DataFrame, Columns, bool]:
+    """The needed columns with row numbers, which column is what, and whether next states are recorded.
+
+    The columns ``step`` and ``user`` may be missing if they were not named otherwise: then every row is a user.
+    """
     if not columns.state:
         raise InvalidInput("state columns", "none", "at least one", "name them with --state")
-    needed = [*wanted.items(), *(("state", column) for column in columns.state)]
-    needed += [("group", columns.group)] if columns.group is not None else []
-    needed += [("probability", columns.probability)] if columns.probability is not None else []
+    if columns.time is not None or (columns.step == Columns.step and columns.step not in frame.columns):
+        columns = dataclasses.replace(columns, step=None)
+    frame = frame.with_row_index(ROW, offset=1)
+    alone = columns.step is None and columns.time is None and columns.user not in frame.columns
+    if alone and columns.user == Columns.user:
+        frame = frame.with_columns(pl.col(ROW).alias(columns.user))
+    roles = ("user", "step", "time", "action", "reward", "group", "probability")
+    needed = [(role, getattr(columns, role)) for role in roles if getattr(columns, role) is not None]
+    needed += [("state", column) for column in columns.state]
     for role, column in needed:
         if column not in frame.columns:
-            listed = ", ".join(frame.columns)
+            listed = ", ".join(column for column in frame.columns if column != ROW)
             raise InvalidInput(
                 f"{role} column of {name}", f"{column!r}, which is missing", f"one of {listed}",
                 f"name the column with --{role}",
@@ -90,30 +176,62 @@ def checked_columns(frame: pl.DataFrame, columns: Columns, name: str) -> tuple[p
             "give the next value of every state column, or of none",
         )  # fmt: skip
     paid = [] if columns.rewards_of is None else [name for name in frame.columns if name.startswith(columns.rewards_of)]
-    kept = list(dict.fromkeys([column for _, column in needed] + recorded + paid))
-    return frame.select(kept).with_row_index(ROW, offset=1), bool(recorded)
+    kept = list(dict.fromkeys([ROW, *(column for _, column in needed), *recorded, *paid]))
+    return frame.select(kept), columns, bool(recorded)
 
 
-def checked_values(frame: pl.DataFrame, columns: Columns, numbers: set[str]) -> pl.DataFrame:
-    """The frame with no holes, and with numbers where there must be some."""
+def checked_values(
+    frame: pl.DataFrame, columns: Columns, numbers: set[str], drop: bool = False
+) -> tuple[pl.DataFrame, int]:
+    """The frame with no holes, and with numbers where there must be some; how many incomplete rows were left out.
+
+    ``drop``: leave rows with an empty cell out, as moments that were not recorded; else they are refused.
+    """
     following = dict(zip(columns.following, columns.state, strict=True))
+    before = frame.height
+    required = [
+        column
+        for column in frame.columns
+        if column != ROW and not (column in following and column not in columns.state)
+    ]
+    if drop:
+        frame = frame.drop_nulls(required)
+        if frame.height == 0:
+            raise InvalidInput("complete rows", 0, "at least 1", "a column that is always empty is no column to use")
     for column in frame.columns:
-        if column == ROW:
-            continue
-        optional = column in following and column not in columns.state
-        if not optional:
-            _refuse(frame, frame[column].is_null(), column, "empty", "filled in", "complete it or remove the user")
+        if column in required:
+            refuse(frame, frame[column].is_null(), column, "empty", "filled in", "complete it or remove the user")
         if column in numbers or following.get(column) in numbers:
-            read = frame[column].cast(pl.Float64, strict=False).replace(float("nan"), None)
+            read = as_numbers(frame[column])
             wrong = read.is_null() & frame[column].is_not_null()
-            _refuse(frame, wrong, column, None, "a number", "correct it")
+            refuse(frame, wrong, column, None, "a number", "correct it")
             frame = frame.with_columns(read.alias(column))
-    step = frame[columns.step]
-    _refuse(frame, step != step.round(), columns.step, None, "a whole number", "number the steps of a user from 0 or 1")
-    return frame.with_columns(step.cast(pl.Int64))
+    if columns.step is not None:
+        step = frame[columns.step]
+        remedy = "number the steps of a user from 0 or 1, or name a column of times with --time"
+        refuse(frame, step != step.round(), columns.step, None, "a whole number", remedy)
+        frame = frame.with_columns(step.cast(pl.Int64))
+    return frame, before - frame.height
 
 
-def _refuse(frame: pl.DataFrame, wrong: pl.Series, column: str, value: str | None, bound: str, remedy: str) -> None:
+def as_numbers(column: pl.Series) -> pl.Series:
+    """Numbers from numbers, truth values, or texts with a decimal point or comma; empty where there is none.
+
+    >>> as_numbers(pl.Series(["1,5", " 2 ", "TRUE", "much"])).to_list()
+    [1.5, 2.0, 1.0, None]
+    """
+    if column.dtype in (pl.String, pl.Categorical):
+        plain = column.cast(pl.String).str.strip_chars().str.to_lowercase()
+        table = pl.DataFrame({"text": plain})
+        looks = pl.col("text").str.contains(NUMBER)
+        read = pl.when(looks).then(pl.col("text").str.replace(",", ".")).otherwise(
+            pl.col("text").replace_strict({"true": "1", "false": "0", "nan": None}, default=None, return_dtype=pl.String)
+        )  # fmt: skip
+        column = table.select(read.alias(column.name)).to_series()
+    return column.cast(pl.Float64, strict=False).fill_nan(None)
+
+
+def refuse(frame: pl.DataFrame, wrong: pl.Series, column: str, value: str | None, bound: str, remedy: str) -> None:
     """Complain about the first row of the file where ``wrong`` holds."""
     if not wrong.any():
         return
@@ -129,6 +247,7 @@ def same_as_before(users: pl.Series) -> np.ndarray:
 
 def check_steps(frame: pl.DataFrame, columns: Columns, row: np.ndarray, same: np.ndarray) -> None:
     """Each user's steps count up by one from the same first number."""
+    assert columns.step is not None
     steps = frame[columns.step].to_numpy()
     change = np.diff(steps, prepend=steps[0])
     start = int(steps.min())
@@ -146,5 +265,8 @@ def check_steps(frame: pl.DataFrame, columns: Columns, row: np.ndarray, same: np
     expected = steps[at - 1] + 1 if same[at] else start
     before = f", as row {row[at - 1]} has {steps[at - 1]}" if same[at] else ", the first of all users"
     raise InvalidInput(
-        field, f"{steps[at]} {who}", f"{expected}{before}", "steps are missing: complete the user's rows or remove them"
+        field,
+        f"{steps[at]} {who}",
+        f"{expected}{before}",
+        "steps are missing: complete the user's rows, or say what to do about gaps (--gaps drop, split or absent)",
     )

@@ -48,12 +48,12 @@ import numpy as np
 from jax import Array
 
 from reticent.errors import InvalidInput
-from reticent.worlds.blend import Bounds
 from reticent.worlds.continuous import truncated
 from reticent.worlds.continuous.quadrature import Grid, legendre, tensor
 from reticent.worlds.continuous.world import Candidates, ContinuousWorld, blend_on_nodes, continuous_blend
-from reticent.worlds.model import About
-from reticent.worlds.names import Names
+from reticent.worlds.models.blend import Bounds
+from reticent.worlds.models.model import About
+from reticent.worlds.models.names import Names
 from reticent.worlds.registry import register_world
 from reticent.worlds.world import World
 

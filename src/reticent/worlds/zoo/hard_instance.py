@@ -44,8 +44,8 @@ import math
 import numpy as np
 
 from reticent.errors import InvalidInput
-from reticent.worlds.blend import Bounds, check_bounds
-from reticent.worlds.model import make_model
+from reticent.worlds.models.blend import Bounds, check_bounds
+from reticent.worlds.models.model import make_model
 from reticent.worlds.registry import register_world
 from reticent.worlds.world import World, world_from_parameters
 

@@ -52,8 +52,8 @@ from typing import NamedTuple
 import numpy as np
 
 from reticent.errors import InvalidInput, MissingExtra
-from reticent.worlds.blend import Bounds, blend
-from reticent.worlds.names import Names
+from reticent.worlds.models.blend import Bounds, blend
+from reticent.worlds.models.names import Names
 from reticent.worlds.registry import register_world
 from reticent.worlds.world import World
 

@@ -21,7 +21,7 @@ from __future__ import annotations
 import numpy as np
 
 from reticent.errors import InvalidInput
-from reticent.worlds.blend import Bounds, blend
+from reticent.worlds.models.blend import Bounds, blend
 from reticent.worlds.registry import register_world
 from reticent.worlds.world import World
 

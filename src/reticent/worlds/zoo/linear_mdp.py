@@ -23,7 +23,7 @@ import math
 import numpy as np
 
 from reticent.errors import InvalidInput
-from reticent.worlds.model import make_model
+from reticent.worlds.models.model import make_model
 from reticent.worlds.registry import register_world
 from reticent.worlds.world import World, world_from_parameters
 

@@ -40,10 +40,10 @@ from typing import NamedTuple
 
 import numpy as np
 
-from reticent.worlds.blend import Bounds, blend
-from reticent.worlds.names import Names
+from reticent.worlds.models.blend import Bounds, blend
+from reticent.worlds.models.names import Names
 from reticent.worlds.registry import register_world
-from reticent.worlds.unknown_start import Initial, with_unknown_start
+from reticent.worlds.transforms.unknown_start import Initial, with_unknown_start
 from reticent.worlds.world import World
 
 ACTIVITIES = ("idle", "light", "moderate", "vigorous")

@@ -17,10 +17,10 @@ from __future__ import annotations
 import numpy as np
 
 from reticent.errors import InvalidInput
-from reticent.worlds.blend import Bounds, blend
-from reticent.worlds.misspecified import misspecified
+from reticent.worlds.models.blend import Bounds, blend
 from reticent.worlds.registry import register_world
-from reticent.worlds.unknown_start import Initial, with_unknown_start
+from reticent.worlds.transforms.misspecified import misspecified
+from reticent.worlds.transforms.unknown_start import Initial, with_unknown_start
 from reticent.worlds.world import World
 
 
@@ -46,8 +46,8 @@ def random_blend(
     candidates' rows (small: few likely successors). ``per_step`` draws another blend for every step. The four random
     draws have streams of their own: another horizon or ``per_step`` leaves the candidates as they are.
     ``misspecification`` moves the truth off the candidates' span by that total variation
-    (:mod:`reticent.worlds.misspecified`); the learner does not know this. All users begin in state 0, which the model knows
-    unless ``initial`` is ``unknown``.
+    (:mod:`reticent.worlds.transforms.misspecified`); the learner does not know this. All users begin in state 0,
+    which the model knows unless ``initial`` is ``unknown``.
     """
     d1, d2 = d if d1 is None else d1, d if d2 is None else d2
     for field, size in (("states", states), ("actions", actions), ("horizon", horizon), ("d1", d1), ("d2", d2)):

@@ -16,10 +16,10 @@ from typing import Literal
 import numpy as np
 
 from reticent.errors import InvalidInput
-from reticent.worlds.blend import Bounds, blend
-from reticent.worlds.names import Names
+from reticent.worlds.models.blend import Bounds, blend
+from reticent.worlds.models.names import Names
+from reticent.worlds.models.tabular import tabular
 from reticent.worlds.registry import register_world
-from reticent.worlds.tabular import tabular
 from reticent.worlds.world import World
 
 LEFT, RIGHT = 0, 1

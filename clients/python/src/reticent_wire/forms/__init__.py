@@ -6,6 +6,7 @@ from __future__ import annotations
 from reticent_wire.errors import InvalidInput
 from reticent_wire.forms.counts import VisitCounts
 from reticent_wire.forms.form import Form
+from reticent_wire.forms.kinds import KindVector
 from reticent_wire.forms.regressions import Regressions
 from reticent_wire.forms.score import ScoreVector
 from reticent_wire.forms.score_residual import ScoreResidual
@@ -14,7 +15,8 @@ from reticent_wire.forms.score_start import ScoreStart
 __all__ = ["FORMS", "Form", "form_named"]
 
 FORMS: dict[str, Form] = {
-    form.name: form for form in (Regressions(), VisitCounts(), ScoreVector(), ScoreStart(), ScoreResidual())
+    form.name: form
+    for form in (Regressions(), VisitCounts(), ScoreVector(), ScoreStart(), ScoreResidual(), KindVector())
 }
 
 

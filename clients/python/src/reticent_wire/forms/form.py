@@ -19,6 +19,7 @@ from reticent_wire.errors import InvalidInput
 
 if TYPE_CHECKING:
     from reticent_wire.billboard import Billboard
+    from reticent_wire.forms.kinds import Belief
     from reticent_wire.model import Dimensions, Model, Rules
     from reticent_wire.trajectory import Trajectory
 
@@ -35,11 +36,14 @@ class Form(abc.ABC):
       flags: which of its bounds are true or false; the others are arrays.
       formed_under: whose billboard a contribution is made of: the one that its user was ``served``, or the *reference* of
         the round that counts it, ``open`` when it is submitted. Either is public, and the bounds hold under each.
+      remembers: whether users act on what has happened to themselves so far (:meth:`belief`), which only their own
+        devices may know.
     """
 
     name: ClassVar[str]
     flags: ClassVar[tuple[str, ...]] = ()
     formed_under: ClassVar[Literal["served", "open"]] = "served"
+    remembers: ClassVar[bool] = False
 
     @abc.abstractmethod
     def shape(self, sizes: Dimensions) -> tuple[int, int]:
@@ -65,6 +69,17 @@ class Form(abc.ABC):
         """With what probability :meth:`act` takes ``action``, over ``uniform``."""
         del place, actions
         return billboard.probability_by_policy(step, state, action)
+
+    def belief(self, model: Model, billboard: Billboard, likelihoods: Floats | None = None) -> Belief:
+        """What a user's device acts on, at the beginning of an episode; of forms that remember.
+
+        ``likelihoods`` is what it remembers of earlier visits, if anything.
+
+        Raises:
+          InvalidInput: users act by the policy alone.
+        """
+        del model, billboard, likelihoods
+        raise InvalidInput("belief", f"of the form {self.name}", "of a form that remembers", "act by the policy")
 
     @abc.abstractmethod
     def contribution(self, model: Model, billboard: Billboard, seen: Trajectory) -> Floats:

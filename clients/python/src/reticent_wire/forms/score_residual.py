@@ -60,6 +60,14 @@ FIELD = "residual_"
 
 def residual_vector(reference: ResidualReference, seen: Any, xp: Namespace = np) -> Array:
     """u of an episode in units of its radius ``(..., G·S·A·(m + 2))``, not clipped."""
+    groups, states, actions, _ = reference.expected.shape
+    told, cell = told_by_step(reference, seen, xp)
+    summed = _by_cell(told, cell, groups * states * actions, xp)
+    return summed.reshape(*summed.shape[:-2], -1) / reference.radius
+
+
+def told_by_step(reference: ResidualReference, seen: Any, xp: Namespace = np) -> tuple[Array, Array]:
+    """What every step of an episode tells ``(..., H, m + 2)``, and its cell ``(..., H)``."""
     groups, states, actions, size = reference.expected.shape
     here, there, action = seen.states[..., :-1], seen.states[..., 1:], seen.actions
     group = xp.minimum(xp.arange(action.shape[-1]), groups - 1)
@@ -74,8 +82,7 @@ def residual_vector(reference: ResidualReference, seen: Any, xp: Namespace = np)
         ],
         axis=-1,
     )
-    summed = _by_cell(told, cell, groups * states * actions, xp)
-    return summed.reshape(*summed.shape[:-2], -1) / reference.radius
+    return told, cell
 
 
 def _by_cell(told: Array, cell: Array, cells: int, xp: Namespace) -> Array:

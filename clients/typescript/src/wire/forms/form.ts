@@ -28,6 +28,8 @@ export interface Form {
    * counts it, `open` when it is submitted. Either is public, and the bounds hold under each.
    */
   readonly formedUnder: "served" | "open";
+  /** Whether users act on what has happened to themselves so far (`Belief`), which only their own devices may know. */
+  readonly remembers?: boolean;
 
   /** Names and shapes of the arrays it clips to, which the rules carry. */
   boundShapes(sizes: Dimensions): Readonly<Record<string, Shape>>;

@@ -4,13 +4,14 @@
 import { InvalidInput } from "../errors.js";
 import { counts } from "./counts.js";
 import type { Form } from "./form.js";
+import { kinds } from "./kinds.js";
 import { regressions } from "./regressions.js";
 import { score } from "./score.js";
 import { scoreResidual } from "./score_residual.js";
 import { scoreStart } from "./score_start.js";
 
 export const FORMS: ReadonlyMap<unknown, Form> = new Map(
-  [regressions, counts, score, scoreStart, scoreResidual].map((form) => [form.name, form]),
+  [regressions, counts, score, scoreStart, scoreResidual, kinds].map((form) => [form.name, form]),
 );
 
 /** The form of this name. */

@@ -10,6 +10,7 @@ from importlib import resources
 from typing import Annotated
 
 from fastapi import APIRouter, Depends, Header, Path, Response
+from fastapi.responses import RedirectResponse
 from pydantic import BaseModel
 
 from reticent.service.http.episodes import Served
@@ -88,6 +89,12 @@ class Diagnostics(BaseModel):
     signal: SignalFigures | None
     value: ValueFigures | None
     fit: FitFigures | None
+
+
+@router.get("/", include_in_schema=False)
+def root() -> Response:
+    """Where people find the page."""
+    return RedirectResponse("/dashboard")
 
 
 @router.get("/dashboard", include_in_schema=False)

@@ -1,0 +1,81 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What a device remembers of its own user between visits: the log-likelihoods behind the belief, in a file, if asked.
+
+The file is JSON that the user can read (:meth:`BeliefMemory.show`) and erase (:meth:`BeliefMemory.erase`, or by deleting
+the file). It is data at rest about the user: keep it where the user's other private files are.
+
+Formal guarantee. Nothing of it is ever sent. A returning user acts on it, which is a function of what was published and of
+the user's own data. What is reported at a visit is formed from that visit's own episode
+(:mod:`reticent_wire.forms.kinds`), so that releases have the same law with and without a memory of other visits, given the
+episodes.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import threading
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from reticent_wire.boundary import Clipped
+from reticent_wire.errors import InvalidInput
+
+Floats = NDArray[np.float64]
+Content = dict[str, dict[str, list[float]]]
+
+
+class BeliefMemory:
+    """Keeps ℓ of every user of this device in one file, by the digest of the model that it belongs to.
+
+    >>> client = Client(url, key, memory=BeliefMemory("belief.json"))  # doctest: +SKIP
+    """
+
+    def __init__(self, path: str | Path) -> None:
+        self._path, self._lock = Path(path), threading.Lock()
+
+    def recall(self, user: str, model: str) -> Floats | None:
+        """ℓ after the user's last visit; None at the first, or under another model."""
+        kept = self._read().get(user, {}).get(model)
+        return None if kept is None else np.array(kept, np.float64)
+
+    def keep(self, user: str, model: str, likelihoods: Clipped[Floats]) -> None:
+        """Remember ℓ after a visit."""
+        with self._lock:
+            content = self._read()
+            content[user] = {model: likelihoods.on_device(lambda values: [float(value) for value in values])}
+            self._write(content)
+
+    def show(self) -> Content:
+        """Everything that is kept: by user and model, the log-likelihood of each kind, the blend last."""
+        return self._read()
+
+    def erase(self, user: str | None = None) -> None:
+        """Forget one user, or all of them; the next visit begins as the first did."""
+        with self._lock:
+            content = self._read()
+            self._write({} if user is None else {name: kept for name, kept in content.items() if name != user})
+
+    def _read(self) -> Content:
+        if not self._path.exists():
+            return {}
+        try:
+            content = json.loads(self._path.read_text(encoding="utf-8"))
+            return {
+                str(user): {str(model): [float(value) for value in values] for model, values in kept.items()}
+                for user, kept in content.items()
+            }
+        except (OSError, ValueError, TypeError, AttributeError):
+            raise InvalidInput(
+                "memory", "unreadable", f"the file {self._path} as it was written", "delete it: beliefs begin anew"
+            ) from None
+
+    def _write(self, content: Content) -> None:
+        """The old file or the new one, whole, and for its owner alone."""
+        self._path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        new = self._path.with_name(f"{self._path.name}.new")
+        with os.fdopen(os.open(new, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "w", encoding="utf-8") as file:
+            json.dump(content, file)
+        os.replace(new, self._path)

@@ -1,0 +1,81 @@
+// SPDX-License-Identifier: Apache-2.0
+/** A device that acts on a belief about its own user, and what it remembers between visits. */
+
+import assert from "node:assert/strict";
+import { test } from "node:test";
+
+import "./only_secure_entropy.js";
+import { BeliefMemory } from "../src/belief_memory.js";
+import { MemoryStore } from "../src/budget.js";
+import { Client } from "../src/client.js";
+import { Billboard, Model, requireBelief } from "../src/wire/index.js";
+import { type Sent, admitting, serving } from "./scripted_service.js";
+import { casesOf, deploymentOf } from "./vectors.js";
+
+const { billboard, model } = deploymentOf("kinds");
+const shares = [...Billboard.read(billboard).part("shares").data];
+
+function near(found: Float64Array | null, wanted: ArrayLike<number>): void {
+  assert.ok(found !== null);
+  found.forEach((entry, place) => assert.ok(Math.abs(entry - wanted[place]!) < 1e-12));
+}
+
+async function visit(client: Client, rewards = [1, 0, 1]): Promise<Float64Array> {
+  const episode = await client.episode("ann").open();
+  const before = episode.belief!;
+  for (const [step, reward] of rewards.entries()) {
+    await episode.act(step);
+    episode.observe(reward, step + 1);
+  }
+  await episode.submit();
+  assert.equal(episode.belief, null); // forgotten with the rest
+  return before;
+}
+
+test("a returning user's belief goes on, is seen, is erased, and is not sent", async () => {
+  const memory = new BeliefMemory(new MemoryStore());
+  await serving(admitting("kinds"), async (url: string, sent: Sent[]) => {
+    const client = new Client(url, "key", { trust: "local", store: new MemoryStore(), memory });
+    near(await visit(client), shares);
+    const kept = await memory.show("ann");
+    assert.equal(kept!.likelihoods.length, shares.length);
+    const second = await visit(client); // served without a report: the budget is spent
+    assert.ok(second.some((entry, place) => Math.abs(entry - shares[place]!) > 1e-3));
+    assert.notDeepEqual(await memory.show("ann"), kept);
+    const posted = sent.filter((one) => one.method === "POST").map((one) => Object.keys(JSON.parse(one.body)).sort().join());
+    assert.deepEqual([...new Set(posted)].sort(), ["episode,user", "reference,report,token"]);
+    assert.ok(!sent.some((one) => one.body.includes(String(kept!.likelihoods[0]))));
+    await memory.erase("ann");
+    assert.equal(await memory.show("ann"), null);
+    near(await visit(client), shares);
+    const forgetful = new Client(url, "key", { trust: "local", store: new MemoryStore() });
+    near(await visit(forgetful), shares);
+    near(await visit(forgetful), shares);
+  });
+});
+
+test("memory of another model is not used", async () => {
+  const memory = new BeliefMemory(new MemoryStore());
+  await memory.keep("ann", "another digest", Float64Array.from(shares));
+  assert.equal(await memory.recall("ann", model.digest), null);
+});
+
+test("the server is not asked for actions, and users are not named to it for that", async () => {
+  const status = { body: { trust: "joint", device_acts: true } };
+  await serving(admitting("kinds", { "/v1/status": status }), async (url: string, sent: Sent[]) => {
+    const asking = new Client(url, "key", { act: "server" });
+    await assert.rejects(asking.episode("ann").open(), /device where users act on a belief/);
+    assert.ok(sent.every((one) => one.method === "GET"));
+    assert.throws(() => Billboard.read(billboard).choose(0, 0, 0), /act: 'device'/);
+  });
+});
+
+test("a billboard that would fail in the middle of an episode is refused before", () => {
+  const [known, board] = [Model.read(casesOf("kinds")[0].model), Billboard.read(billboard)];
+  requireBelief(known, board);
+  for (const [name, wrong] of [["shares", NaN], ["shares", -1], ["blend", 0], ["blend_table", Infinity]] as const) {
+    const spoiled = Billboard.read(billboard);
+    spoiled.part(name).data.fill(wrong);
+    assert.throws(() => requireBelief(known, spoiled), new RegExp(name));
+  }
+});

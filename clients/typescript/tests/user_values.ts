@@ -1,0 +1,79 @@
+// SPDX-License-Identifier: Apache-2.0
+/**
+ * A check with the compiler: no condition, comparison or text of a user's value (`src/boundary.ts`), and no function that
+ * takes anything is given one.
+ *
+ * `tsc` refuses the use of such a value as a number. It lets an object pass in a condition, in a template and as an argument
+ * that may be anything; this refuses those. A comparison with `null` or `undefined` asks whether there is a value at all.
+ */
+
+import { API, type Checker, type Project } from "typescript/unstable/sync";
+import { type Expression, type Node, type SourceFile, SyntaxKind } from "typescript/unstable/ast";
+import * as is from "typescript/unstable/ast/is";
+
+const HELD = /\b(Raw|Clipped)</;
+const ANYTHING = /\b(any|unknown|object)\b/;
+const EQUALITY = new Set([
+  SyntaxKind.EqualsEqualsToken, SyntaxKind.EqualsEqualsEqualsToken, SyntaxKind.ExclamationEqualsToken,
+  SyntaxKind.ExclamationEqualsEqualsToken,
+]);
+const TRUTH = new Set([SyntaxKind.AmpersandAmpersandToken, SyntaxKind.BarBarToken]);
+
+/** The lines (1-based) of files whose path has `part` in it that are refused, by `tsc` or here, as `path:line`. */
+export function refusedLines(config: string, part: string): Set<string> {
+  const api = new API({ cwd: process.cwd() });
+  try {
+    const project = api.updateSnapshot({ openProjects: [config] }).getProjects()[0]!;
+    const names = project.program.getSourceFileNames().filter((name) => name.includes(part));
+    if (names.length === 0) throw new Error(`no file with ${part} in its path`);
+    return new Set(names.flatMap((name) => refusedIn(project, name).map((line) => `${name.split(part)[1]}:${line}`)));
+  } finally {
+    api.close();
+  }
+}
+
+function refusedIn(project: Project, name: string): number[] {
+  const file = project.program.getSourceFile(name)!;
+  const places = project.program.getSemanticDiagnostics(name).map((wrong) => wrong.pos);
+  const visit = (node: Node): void => {
+    if (escapes(node, project.checker)) places.push(node.getStart(file));
+    node.forEachChild(visit);
+  };
+  visit(file);
+  return places.map((position) => lineOf(file, position));
+}
+
+function lineOf(file: SourceFile, position: number): number {
+  return file.text.slice(0, position).split("\n").length;
+}
+
+/** Whether something of a user's value is decided or shown at `node`. */
+function escapes(node: Node, checker: Checker): boolean {
+  const held = (one: Expression | undefined): boolean => one !== undefined && HELD.test(typeOf(one, checker));
+  if (is.isIfStatement(node) || is.isWhileStatement(node) || is.isDoStatement(node)) return held(node.expression);
+  if (is.isSwitchStatement(node) || is.isTemplateSpan(node)) return held(node.expression);
+  if (is.isForStatement(node) || is.isConditionalExpression(node)) return held(node.condition);
+  if (is.isPrefixUnaryExpression(node)) return held(node.operand);
+  if (is.isBinaryExpression(node)) {
+    const { kind } = node.operatorToken;
+    if (TRUTH.has(kind)) return held(node.left);
+    if (kind === SyntaxKind.PlusToken) return held(node.left) || held(node.right);
+    return EQUALITY.has(kind) && !nothing(node.left) && !nothing(node.right) && (held(node.left) || held(node.right));
+  }
+  if (!is.isCallExpression(node) && !is.isNewExpression(node)) return false;
+  const signature = checker.getResolvedSignature(node);
+  return (node.arguments ?? []).some((given, place) => {
+    if (!held(given) || signature === undefined) return false;
+    const taken = checker.getParameterType(signature, place) ?? checker.getRestTypeOfSignature(signature);
+    return taken !== undefined && ANYTHING.test(checker.typeToString(taken));
+  });
+}
+
+function nothing(one: Expression): boolean {
+  return one.kind === SyntaxKind.NullKeyword || (is.isIdentifier(one) && one.text === "undefined");
+}
+
+function typeOf(one: Expression, checker: Checker): string {
+  const found = checker.getTypeAtLocation(one);
+  return found === undefined ? "" : checker.typeToString(found);
+}

@@ -1,0 +1,90 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Examinations of devices that act on a belief about their own user: the real client against a scripted service."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from client_tests import forbid  # noqa: F401  (first: it knows the way to the two below)
+from examinations import Examination, _named
+from make_vectors import example_billboard, example_model, example_trajectory
+from scripted_service import Sent, admitting, serving
+
+from reticent.errors import InvalidInput
+from reticent_client import Budget, Client, discrete_gaussian
+from reticent_wire.billboard import Billboard
+
+KINDS = example_model("kinds")
+DOCUMENTED = {"episodes": {"user", "episode"}, "report": {"token", "report", "reference"}}
+LIVES = ([1.0, 1.0, 1.0], [0.0, 0.0, 0.0], [0.5, 1.0, 0.0])
+"""Rewards of three users, whose beliefs differ."""
+
+
+def _sent(rewards: list[float], board: Billboard | None = None) -> list[Sent]:
+    """Everything that leaves the device of a user with these rewards, in the local model, without noise."""
+    with pytest.MonkeyPatch.context() as quiet:
+        quiet.setattr(discrete_gaussian, "draw", lambda scale, _: np.zeros(scale.shape, np.int64))
+        with (
+            serving(admitting(KINDS, board)) as (url, sent),
+            Client(url, "key", trust="local", budget=Budget.in_memory()) as client,
+        ):
+            episode = client.episode("ann", episode="a" * 32).open()
+            for step, reward in enumerate(rewards):
+                episode.act(step)
+                episode.observe(reward, step + 1)
+            episode.submit()
+            return list(sent)
+
+
+def _device(about: str) -> Any:
+    return lambda examine: _named(examine, "device", {"kinds": about})
+
+
+@_device("fields")
+def fields() -> list[str]:
+    """Which fields leave, at which addresses: the same for all, and the documented ones."""
+    findings = []
+    for rewards in LIVES:
+        for one in _sent(rewards):
+            if one.method == "POST" and (one.kind not in DOCUMENTED or set(one.content) != DOCUMENTED[one.kind]):
+                findings.append(f"other fields than the documented ones leave with {one.kind}")
+    return list(dict.fromkeys(findings))
+
+
+@_device("requests")
+def requests() -> list[str]:
+    """Whether and what a device asks and sends, but for the numbers of the report: the same whatever happened."""
+    shown = {
+        tuple((one.method, one.path, len(one.body), tuple(sorted(one.headers))) for one in _sent(rewards))
+        for rewards in LIVES
+    }
+    return [] if len(shown) == 1 else ["requests depend on what happened to the user"]
+
+
+@_device("clip")
+def clipped() -> list[str]:
+    """Long vectors by a hostile billboard: whatever leaves has length 1 at the most, the grid aside."""
+    lengths = []
+    for seed in range(8):
+        steps = KINDS.steps(example_billboard(KINDS, stretch=50.0), example_trajectory(KINDS, seed))
+        lengths.append(np.linalg.norm(steps * KINDS.rules.grid))
+    return [] if max(lengths) <= 1 + 3 * KINDS.rules.grid else ["a vector leaves the device unclipped"]
+
+
+@_device("server acts")
+def acting() -> list[str]:
+    """An action without the episode so far is refused, in every state alike."""
+    board, answers = example_billboard(KINDS), set()
+    for state in range(KINDS.states):
+        try:
+            answers.add(str(board.choose(0, state, 0, 0.5)))
+        except InvalidInput as refusal:
+            answers.add(str(refusal))
+    return (
+        [] if len(answers) == 1 and "act='device'" in answers.pop() else ["a server acts for a user of a hidden kind"]
+    )
+
+
+EXAMINATIONS: tuple[Examination, ...] = (fields, requests, clipped, acting)

@@ -3,10 +3,12 @@
 
 from __future__ import annotations
 
+import copy
 import re
 from pathlib import Path
 from typing import Any
 
+import kubernetes_validate
 import pytest
 import yaml
 from fastapi.testclient import TestClient
@@ -48,10 +50,17 @@ def test_everything_that_a_deployment_needs_is_declared() -> None:
 
 @pytest.mark.parametrize("name", FILES)
 def test_the_schema_of_kubernetes_accepts_it(name: str) -> None:
-    """With the package kubernetes-validate, where it is installed; otherwise what we rely on is checked below."""
-    validator = pytest.importorskip("kubernetes_validate")
+    """Of the newest release that kubernetes-validate knows, unknown fields refused."""
     for document in yaml.safe_load_all((PLACE / name).read_text(encoding="utf-8")):
-        validator.validate(document, validator.latest_version(), strict=True)
+        kubernetes_validate.validate(document, kubernetes_validate.latest_version(), strict=True)
+
+
+def test_the_schema_refuses_a_misspelled_field() -> None:
+    """The check above can fail."""
+    misspelled = copy.deepcopy(DOCUMENTS["Deployment", "reticent"])
+    container(misspelled["spec"]["template"])["readynessProbe"] = {}
+    with pytest.raises(kubernetes_validate.ValidationError, match="readynessProbe"):
+        kubernetes_validate.validate(misspelled, kubernetes_validate.latest_version(), strict=True)
 
 
 @pytest.mark.parametrize("pod", PODS.values(), ids=[" ".join(key) for key in PODS])

@@ -26,6 +26,7 @@ from reticent.agents.elimination.theory import (
     width,
 )
 from reticent.errors import InvalidInput
+from reticent.privacy.accounting.gaussian import mu_of
 from reticent.runtime import double_precision
 from reticent.worlds import make_world
 
@@ -47,6 +48,17 @@ def test_privacy_is_additive_and_grows_with_logarithms_only() -> None:
     assert local.terms["privacy"] == 0
     ratio = math.sqrt(1 + (7.5 * BLEND.noise_factor) ** 2 / BLEND.variance)
     assert local.terms["sampling"] == pytest.approx(ratio * private.terms["sampling"])
+
+
+def test_the_stated_worth_of_the_theorem() -> None:
+    """The figures of docs/theory/elimination.md: the bound over KH, and the term of privacy over that of sampling."""
+    noise = Noise(2 / mu_of(1.0, 1e-5))
+    for users, worth, price in ((10**6, 6.5, 0.60), (10**8, 0.63, 0.09), (10**10, 0.076, 0.013)):
+        found = bound(users, noise, Constants.blend(3, 2, 2, pooled=True))
+        assert found.value / (3 * users) == pytest.approx(worth, rel=0.02)
+        assert found.terms["privacy"] / found.terms["sampling"] == pytest.approx(price, rel=0.04)
+    for users, worth in ((10**10, 2.7), (10**11, 0.73)):
+        assert bound(users, noise, Constants.paper(5, 4, 4)).value / (5 * users) == pytest.approx(worth, rel=0.02)
 
 
 def test_the_rates_of_the_paper_setting() -> None:

@@ -28,13 +28,13 @@ toy-world = toys.world
 
 AGENT = '''\
 from reticent.agents import AGENTS
-from reticent.agents.linear_mixture.linopt import ucrl_vtr
+from reticent.agents.linear_mixture.linopt import FixedOptions, make_fixed
 
 
 @AGENTS.register("toy-agent")
 def toy_agent(model, episodes, *, courage: float = 0.5):
     """Toy: UCRL-VTR with a courage of its own."""
-    return ucrl_vtr(model, episodes, bonus_scale=courage)
+    return make_fixed(model, episodes, "value-iteration", FixedOptions(bonus_scale=courage))
 '''
 
 WORLD = '''\

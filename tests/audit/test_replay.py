@@ -5,8 +5,8 @@ from __future__ import annotations
 
 import itertools
 
-import numpy as np
 import pytest
+from audited import replays_of_world_users
 
 from reticent.agents.linear_mixture.privacy_plan import PrivateOptions
 from reticent.agents.linear_mixture.private_linopt import make_private
@@ -16,11 +16,10 @@ from reticent.audit import (
     realised_mu,
     replay,
     seen_as,
-    user_of,
     worst_pair,
 )
 from reticent.audit.worst_pair import ascend
-from reticent.worlds import Episode, make_world
+from reticent.worlds import make_world
 
 WORLD = make_world("random-blend:states=3,actions=2,horizon=2,d1=2,d2=3,per_step=true")
 USERS = 4
@@ -73,14 +72,7 @@ def test_the_worst_pair_found_spends_the_promise_and_no_more(kind: str) -> None:
 )
 def test_users_of_the_world_in_any_place(kind: str, method: str) -> None:
     one = subject(kind, method)
-    draw = np.random.default_rng(7)
-    episodes = [
-        Episode(draw.integers(0, 3, 3), draw.integers(0, 2, 2), draw.integers(0, 2, 2).astype(float)) for _ in range(5)
-    ]
-    users = [user_of(one, episode) for episode in episodes]
-    users[4] = seen_as(one.neighbours.nothing()) if one.zero_out else users[4]
-    for changed in (0, USERS - 1):
-        found = replay(one, users[:USERS], changed, users[4], seed=changed + 10**9)
+    for found in replays_of_world_users(one, USERS):
         assert found.findings == ()
         assert found.realised < found.promised
 

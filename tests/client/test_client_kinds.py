@@ -11,8 +11,9 @@ from typing import Any
 import httpx
 import numpy as np
 import pytest
+from played_episodes import play
 from running_service import APP_KEY, SHUFFLER_KEY, running_service
-from test_client_score import play, releases
+from test_client_score import releases
 
 import reticent_wire
 from reticent_client import BeliefMemory, Client, Connection, InvalidInput, Shuffler, discrete_gaussian

@@ -5,16 +5,15 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import httpx
 import numpy as np
 import pytest
 import sqlalchemy as sa
+from played_episodes import play
 from running_service import APP_KEY, SHUFFLER_KEY, running_service
 
 from reticent_client import Client, Connection, Shuffler, discrete_gaussian, messages
-from reticent_wire import Trajectory
 
 WORLD = "random-blend:states=4,actions=2,horizon=3,d=2"
 ROUNDS = "first=0.4,growth=1,epsilon=15"
@@ -29,18 +28,6 @@ def agent(trust: str) -> str:
 def deployed(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[tuple[str, str]]:
     with running_service(tmp_path, world=WORLD, agent=agent(request.param), episodes=USERS, rate_limit=0) as url:
         yield request.param, url
-
-
-def play(client: Client, user: int, submits: bool = True) -> tuple[Any, Trajectory]:
-    draw = np.random.default_rng(user)
-    states, rewards, actions = draw.integers(0, 4, 4), draw.random(3), []
-    episode = client.episode(f"user {user}").open()
-    for step in range(3):
-        actions.append(episode.act(states[step]))
-        episode.observe(rewards[step], states[step + 1])
-    if submits:
-        episode.submit()
-    return episode, Trajectory(states, np.array(actions), rewards, episode.place)
 
 
 def releases(directory: Path) -> list[np.ndarray]:

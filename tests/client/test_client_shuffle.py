@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import functools
 import threading
 import time
 from collections.abc import Iterator
@@ -10,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import played_episodes
 import pytest
 import sqlalchemy as sa
 from faulty_proxy import LOSE_ANSWER, proxied
@@ -28,6 +30,8 @@ from reticent_wire.shuffling import coins_of_user
 WORLD = "random-blend:states=4,actions=2,horizon=2,d=2"
 AGENT = "private-linopt-vi:trust=shuffle,first=4,growth=1,epsilon=20,honest=0.75"
 FALSE_ALARM = 1e-6
+
+play = functools.partial(played_episodes.play, horizon=2)
 
 
 @pytest.fixture
@@ -53,18 +57,6 @@ class Recorder:
         self.taken.append((number, within, ones, sent))
         if self.onward is not None:
             self.onward(number, within, ones, sent, restores)
-
-
-def play(client: Client, user: int, submits: bool = True) -> tuple[Any, Trajectory]:
-    draw = np.random.default_rng(user)
-    states, rewards, actions = draw.integers(0, 4, 3), draw.random(2), []
-    episode = client.episode(f"user {user}").open()
-    for step in range(2):
-        actions.append(episode.act(states[step]))
-        episode.observe(rewards[step], states[step + 1])
-    if submits:
-        episode.submit()
-    return episode, Trajectory(states, np.array(actions), rewards)
 
 
 def releases(directory: Path) -> list[np.ndarray]:

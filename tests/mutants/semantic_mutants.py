@@ -11,6 +11,7 @@ import math
 import random
 from typing import Any
 
+import fixes_taken_out as planted
 import interrupted_examinations as interrupted
 import jax
 import jax.numpy as jnp
@@ -26,7 +27,7 @@ from reticent.experiments.rehearsal import rehearsal
 from reticent.inference import contrast
 from reticent.privacy import noise
 from reticent.privacy.accounting import account
-from reticent.service.embedded import DeployedAgent, SealedRound
+from reticent.service.embedded import DeployedAgent
 from reticent.simulation import engine
 from reticent.worlds.records import fitting
 
@@ -257,18 +258,11 @@ def pilot_among_the_protected(patch: Patch) -> None:
 # -- interruptions ------------------------------------------------------------------------------------------------------
 
 
-@mutant("an interrupted round is released again with fresh noise (we had this one)", interrupted.in_order(),
-        "released with other noise")  # fmt: skip
-def interrupted_round_drawn_again(patch: Patch) -> None:
-    def end(self: DeployedAgent) -> None:
-        schedule, number = self.mechanism.agent.schedule, self.version
-        if number < schedule.releases and self.users >= schedule.ends[number]:
-            sealed = SealedRound(number, self._state, self._board, self._open, self.mechanism.round_noise())
-            self._state, _ = self.mechanism.close(number, sealed.state, sealed.board, sealed.total, sealed.noise)
-            self._board = self.mechanism.billboard(number + 1, self._state)
-            self._plan, self._open = self.mechanism.plan_of(self._board), self.mechanism.first_sum()
-
-    patch.setattr(DeployedAgent, "_end_full_round", end)
+mutant(
+    "an interrupted round is released again with fresh noise (we had this one)",
+    interrupted.in_order(),
+    "released with other noise",
+)(planted.interrupted_round_drawn_again)
 
 
 @mutant("a report is counted before its ticket is used up (we had this one)", interrupted.reports(), "counted twice")

@@ -7,6 +7,7 @@ import inspect
 import logging
 from typing import Any
 
+import fixes_taken_out as planted
 import numpy as np
 import path_examinations as path
 import service_examinations as ex
@@ -14,20 +15,16 @@ import shuffler_examinations
 
 from mutants import QUICK, Patch, mutant
 from reticent.errors import InvalidInput
-from reticent.service.durability import restore
-from reticent.service.http import episodes, fast_path, groups, rates, schemas
+from reticent.service.http import episodes, fast_path, rates, schemas
 from reticent.service.mechanism import Mechanism
-from reticent.service.rounds import public_views, recorded_admissions, shuffled_batches
 from reticent.service.rounds.act import Actions
 from reticent.service.rounds.admit import Admissions
 from reticent.service.rounds.canaries import Canaries
 from reticent.service.rounds.close import Closing
-from reticent.service.rounds.deployment import Deployment
 from reticent.service.rounds.release import Releases
 from reticent.service.rounds.shuffled_batches import ShuffledBatches
 from reticent.service.secrets import Secrets
 from reticent.service.store import records
-from reticent_client.shuffler import Shuffler
 
 CLASSES: dict[str, tuple[str, ...]] = {
     "meeting": (
@@ -44,16 +41,8 @@ QUICK |= set(CLASSES["meeting"]) - {"raw-sum-in-a-debug-line"}
 @mutant("a group is validated as one body: a member's malformed episode refuses all (we had this one)", ex.GROUP,
         "the form of one member refuses")  # fmt: skip
 def group_validated_as_one_body(patch: Patch) -> None:
-    real = groups.submit_trajectories
-
-    async def submit(body: schemas.Trajectories, handlers: Any) -> Any:
-        for one in body.each:
-            if isinstance(one, InvalidInput):
-                raise one
-        return await real(body, handlers)
-
     routes = fast_path.direct_routes
-    broken = {"/v1/groups/trajectories": fast_path.Direct(schemas.Trajectories, submit, 200)}
+    broken = {"/v1/groups/trajectories": fast_path.Direct(schemas.Trajectories, planted.submit_as_one_body(), 200)}
     patch.setattr(fast_path, "direct_routes", lambda routers: {**routes(routers), **broken})
 
 
@@ -76,25 +65,18 @@ def pan_private_sum_closed_by_the_planner(patch: Patch) -> None:
     patch.setattr(Closing, "close_sum", lambda self, tx, number: None)
 
 
-@mutant("a shuffler keeps what was handed over before the service's store was restored (we had this one)",
-        shuffler_examinations.RESTORED, "published sums 2 times")  # fmt: skip
-def messages_of_before_a_restore_kept(patch: Patch) -> None:
-    real = Shuffler._look
-
-    def look(self: Shuffler) -> Any:
-        kept = dict(self._rounds)
-        found = real(self)
-        self._rounds.update(kept)
-        return found
-
-    patch.setattr(Shuffler, "_look", look)
+mutant(
+    "a shuffler keeps what was handed over before the service's store was restored (we had this one)",
+    shuffler_examinations.RESTORED,
+    "published sums 2 times",
+)(planted.messages_of_before_a_restore_kept)
 
 
-@mutant("a batch leaves the shuffler before its users are in the journal: a restore forgets them",
-        shuffler_examinations.RESTORED, "two batches that left")  # fmt: skip
-def batch_left_before_its_users_are_recorded(patch: Patch) -> None:
-    for module in (recorded_admissions, shuffled_batches, public_views):
-        patch.setattr(module, "recorded", lambda context: int(context.clock()[0].admitted))
+mutant(
+    "a batch leaves the shuffler before its users are in the journal: a restore forgets them",
+    shuffler_examinations.RESTORED,
+    "two batches that left",
+)(planted.batch_left_before_its_users_are_recorded)
 
 
 @mutant("the service takes a batch of users who came before a restore", shuffler_examinations.RESTORED,
@@ -138,24 +120,9 @@ def raw_sum_in_a_debug_line(patch: Patch) -> None:
     patch.setattr(Mechanism, "close", closing)
 
 
-@mutant("a restore over a live store keeps the sums of rounds that were not released", ex.REPLACED,
-        "outlives a restore")  # fmt: skip
-def restore_keeps_unreleased_sums(patch: Patch) -> None:
-    room, begin, kept = restore._require_room, restore._begin_again, {}
-
-    def looking(deployment: Deployment, replace: bool) -> None:
-        room(deployment, replace)
-        with deployment.store.read() as tx:
-            kept.update({row.number: row.total for row in records.unreleased(tx)})
-
-    def beginning(tx: Any, *given: Any) -> Any:
-        done = begin(tx, *given)
-        for number, total in kept.items():
-            records.set_total(tx, number, total)
-        return done
-
-    patch.setattr(restore, "_require_room", looking)
-    patch.setattr(restore, "_begin_again", beginning)
+mutant(
+    "a restore over a live store keeps the sums of rounds that were not released", ex.REPLACED, "outlives a restore"
+)(planted.restore_keeps_unreleased_sums)
 
 
 @mutant("a user is known by the app's key and their id: through two apps they count twice", ex.TWO_KEYS,

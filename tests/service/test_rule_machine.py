@@ -15,25 +15,27 @@ from typing import Any
 import pytest
 from device_machines import LocalMachine, ShuffleMachine
 from durable import SECRET, deployment
+from fixes_taken_out import (
+    batch_left_before_its_users_are_recorded,
+    interrupted_round_drawn_again,
+    messages_of_before_a_restore_kept,
+    restore_keeps_unreleased_sums,
+    submit_as_one_body,
+)
 from hypothesis import HealthCheck, Phase, settings
 from hypothesis.stateful import run_state_machine_as_test
 from release_oracle import Search
 from rule_machines import AgentMachine, JointMachine, PanPrivateMachine, TwoWorkers
 
-from reticent.errors import InvalidInput
 from reticent.service.durability import restore
 from reticent.service.durability.backup import back_up
 from reticent.service.durability.erasure import erase
-from reticent.service.embedded import DeployedAgent, SealedRound
-from reticent.service.http import groups, schemas
-from reticent.service.rounds import public_views, recorded_admissions, shuffled_batches
+from reticent.service.http import groups
 from reticent.service.rounds.close import Closing
 from reticent.service.rounds.context import Context
 from reticent.service.rounds.deployment import Deployment
 from reticent.service.secrets import Secrets
-from reticent.service.store import records
 from reticent_client.budget import Budget
-from reticent_client.shuffler import Shuffler
 
 Patch = pytest.MonkeyPatch
 DEVICES = [ShuffleMachine, LocalMachine]
@@ -90,68 +92,11 @@ def test_no_rule_finds_a_user_twice_in_many_examples(machine: Any, monkeypatch: 
 
 
 def group_validated_as_one_body(patch: Patch) -> None:
-    real = groups.submit_trajectories
-
-    async def submit(body: schemas.Trajectories, handlers: Any) -> Any:
-        for one in body.each:
-            if isinstance(one, InvalidInput):
-                raise one
-        return await real(body, handlers)
-
-    patch.setattr(groups, "submit_trajectories", submit)
+    patch.setattr(groups, "submit_trajectories", submit_as_one_body())
 
 
 def closing_noise_drawn_by_the_planner(patch: Patch) -> None:
     patch.setattr(Closing, "close_sum", lambda self, tx, number: None)
-
-
-def interrupted_round_drawn_again(patch: Patch) -> None:
-    def end(self: DeployedAgent) -> None:
-        schedule, number = self.mechanism.agent.schedule, self.version
-        if number < schedule.releases and self.users >= schedule.ends[number]:
-            sealed = SealedRound(number, self._state, self._board, self._open, self.mechanism.round_noise())
-            self._state, _ = self.mechanism.close(number, sealed.state, sealed.board, sealed.total, sealed.noise)
-            self._board = self.mechanism.billboard(number + 1, self._state)
-            self._plan, self._open = self.mechanism.plan_of(self._board), self.mechanism.first_sum()
-
-    patch.setattr(DeployedAgent, "_end_full_round", end)
-
-
-def restore_keeps_unreleased_sums(patch: Patch) -> None:
-    room, begin, kept = restore._require_room, restore._begin_again, {}
-
-    def looking(deployment: Any, replace: bool) -> None:
-        room(deployment, replace)
-        kept.clear()
-        if deployment.store.has_tables():
-            with deployment.store.read() as tx:
-                kept.update({row.number: row.total for row in records.unreleased(tx)})
-
-    def beginning(tx: Any, *given: Any) -> Any:
-        done = begin(tx, *given)
-        for number, total in kept.items():
-            records.set_total(tx, number, total)
-        return done
-
-    patch.setattr(restore, "_require_room", looking)
-    patch.setattr(restore, "_begin_again", beginning)
-
-
-def messages_of_before_a_restore_kept(patch: Patch) -> None:
-    real = Shuffler._look
-
-    def look(self: Shuffler) -> Any:
-        kept = dict(self._rounds)
-        found = real(self)
-        self._rounds.update(kept)
-        return found
-
-    patch.setattr(Shuffler, "_look", look)
-
-
-def batch_left_before_its_users_are_recorded(patch: Patch) -> None:
-    for module in (recorded_admissions, shuffled_batches, public_views):
-        patch.setattr(module, "recorded", lambda context: int(context.clock()[0].admitted))
 
 
 def device_without_a_budget(patch: Patch) -> None:

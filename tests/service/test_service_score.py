@@ -53,35 +53,43 @@ def simulated(agent: Any, users: int) -> list[tuple[np.ndarray, Any]]:
     return [*rounds, (np.zeros(0), agent.plan(state))]
 
 
+def require_one_result(service: Deployment, spec: str, *, rtol: float, atol: float, sums: float) -> list[Any]:
+    """Three rounds of four users: the service's plans are the embedded agent's to the bit, and within ``rtol`` and ``atol``
+    those of the simulation; its sums are within ``sums`` of the simulation's. What each user was told when they were
+    admitted.
+    """
+    agent = service.mechanism.agent
+    assert agent.schedule.round_sizes.tolist() == [4, 4, 4]
+    embedded = DeployedAgent(spec, MODEL, USERS, SecureNoise())
+    plans, admitted = [embedded.plan], []
+    for user in range(USERS):
+        admitted.append(serve(service, user))
+        assert embedded.place == admitted[-1].place
+        embedded.submit(user, played(user))
+        if embedded.plan is not plans[-1]:
+            plans.append(embedded.plan)
+    service.finish()
+    service.advance()
+    for version, (total, plan) in enumerate(simulated(agent, USERS)):
+        stored = service.mechanism.plan_of(service.billboard(version))
+        for mine, theirs, own in zip(*(jax.tree.leaves(p) for p in (stored, plan, plans[version])), strict=True):
+            np.testing.assert_array_equal(mine, own)
+            np.testing.assert_allclose(mine, theirs, rtol=rtol, atol=atol)
+        if version < 3:
+            with service.store.read() as tx:
+                row = records.round_of(tx, version)
+            np.testing.assert_allclose(np.frombuffer(row.release, "<f8"), total.ravel(), rtol=0, atol=sums)
+    return admitted
+
+
 @pytest.mark.verify
 @pytest.mark.parametrize("spec", [AGENT, f"{AGENT},residual=on"])
 def test_service_embedded_agent_and_simulation_have_the_same_sums_and_plans(
     tmp_path: Path, silent: None, spec: str
 ) -> None:
     service = deployment(tmp_path, spec, USERS)
-    agent = service.mechanism.agent
-    assert agent.schedule.round_sizes.tolist() == [4, 4, 4]
-    embedded = DeployedAgent(spec, MODEL, USERS, SecureNoise())
-    plans = [embedded.plan]
-    for user in range(USERS):
-        opened = serve(service, user)
+    for user, opened in enumerate(require_one_result(service, spec, rtol=1e-7, atol=1e-9, sums=0.0)):
         assert (opened.round, opened.place, opened.version, opened.reference) == (user // 4, user % 4, *[user // 4] * 2)
-        assert embedded.place == opened.place
-        embedded.submit(user, played(user))
-        if embedded.plan is not plans[-1]:
-            plans.append(embedded.plan)
-    service.finish()
-    service.advance()
-    library = simulated(agent, USERS)
-    for version, (total, plan) in enumerate(library):
-        stored = service.mechanism.plan_of(service.billboard(version))
-        for mine, theirs, own in zip(*(jax.tree.leaves(p) for p in (stored, plan, plans[version])), strict=True):
-            np.testing.assert_array_equal(mine, own)
-            np.testing.assert_allclose(mine, theirs, rtol=1e-7, atol=1e-9)
-        if version < 3:
-            with service.store.read() as tx:
-                row = records.round_of(tx, version)
-            np.testing.assert_array_equal(np.frombuffer(row.release, "<f8"), total.ravel())
 
 
 @pytest.mark.verify

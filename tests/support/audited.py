@@ -11,6 +11,7 @@ import pytest
 
 from reticent.audit import Audit, Subject, check_noise, realised_mu, replay, seen_as, user_of, worst_pair
 from reticent.audit import audit as attack
+from reticent.audit.hooks import Replay
 from reticent.worlds import Episode
 
 
@@ -56,3 +57,14 @@ def require_proof_replayed(one: Subject) -> None:
     users = [user_of(one, Episode(draw.integers(0, 3, 3), draw.integers(0, 2, 2), draw.random(2))) for _ in range(3)]
     other = seen_as(one.neighbours.nothing()) if one.zero_out else users[2]
     assert replay(one, users[:2], 0, other).findings == ()
+
+
+def replays_of_world_users(one: Subject, users: int) -> list[Replay]:
+    """Replays with users of a world of three states, two actions and two steps: the first is replaced, and the last."""
+    draw = np.random.default_rng(7)
+    episodes = [
+        Episode(draw.integers(0, 3, 3), draw.integers(0, 2, 2), draw.integers(0, 2, 2).astype(float)) for _ in range(5)
+    ]
+    seen = [user_of(one, episode) for episode in episodes]
+    seen[4] = seen_as(one.neighbours.nothing()) if one.zero_out else seen[4]
+    return [replay(one, seen[:users], changed, seen[4], seed=changed + 10**9) for changed in (0, users - 1)]

@@ -7,6 +7,7 @@ import dataclasses
 
 import numpy as np
 import pytest
+from audited import replays_of_world_users
 
 from reticent.agents import make_agent
 from reticent.audit import (
@@ -20,11 +21,10 @@ from reticent.audit import (
     realised_mu,
     replay,
     seen_as,
-    user_of,
     worst_pair,
 )
 from reticent.privacy.counters import EpochCounter, RunningSum, TreeCounter
-from reticent.worlds import Episode, make_world
+from reticent.worlds import make_world
 
 pytestmark = pytest.mark.guard
 
@@ -74,14 +74,7 @@ def test_the_worst_pair_found_spends_the_promise_and_no_more(kind: str) -> None:
 @pytest.mark.parametrize("kind", params())
 def test_users_of_the_world_in_any_place(kind: str) -> None:
     one = subject(kind)
-    draw = np.random.default_rng(7)
-    episodes = [
-        Episode(draw.integers(0, 3, 3), draw.integers(0, 2, 2), draw.integers(0, 2, 2).astype(float)) for _ in range(5)
-    ]
-    users = [user_of(one, episode) for episode in episodes]
-    users[4] = seen_as(one.neighbours.nothing()) if one.zero_out else users[4]
-    for changed in (0, USERS - 1):
-        found = replay(one, users[:USERS], changed, users[4], seed=changed + 10**9)
+    for found in replays_of_world_users(one, USERS):
         assert found.findings == ()
         assert found.realised <= found.promised * (1 + 1e-9)
 

@@ -9,35 +9,20 @@ with the words of bandits: nothing is written twice.
 
 from __future__ import annotations
 
-from reticent.agents.linear_mixture.frame import Frame
+import dataclasses
+
 from reticent.agents.linear_mixture.learner import LinOptLearner
-from reticent.agents.linear_mixture.linopt import FixedOptions, make_fixed
-from reticent.agents.registry import AGENTS
+from reticent.agents.linear_mixture.linopt import FixedOptions, RidgeOptions, make_fixed
+from reticent.agents.registry import register_with_options
 from reticent.errors import InvalidInput
-from reticent.learning.schedule import Replan
 from reticent.worlds import Model
 from reticent.worlds.models.model import Sizes
 
 
-@AGENTS.register("linucb")
-def linucb(
-    model: Model,
-    episodes: int,
-    *,
-    bonus_scale: float = 0.1,
-    alpha: float = 0.05,
-    regularization: float = 1.0,
-    replan: Replan | None = None,
-) -> LinOptLearner:
-    """LinUCB (Abbasi-Yadkori et al. 2011): a linear contextual bandit (H = 1), no privacy.
-
-    ``bonus_scale`` multiplies the theory's confidence radius; ``replan`` is after every episode or on a geometric
-    public schedule of epochs, by default where a plan is large.
-    """
+def make_linucb(model: Model, episodes: int, options: RidgeOptions) -> LinOptLearner:
+    """UCRL-VTR in a world of one step, its radius of the rewards that can be seen."""
     require_bandit("linucb", model)
-    frame = Frame(centred=False, span="seen")
-    options = FixedOptions(bonus_scale, alpha, regularization, replan, frame, pool=False, normalize=False)
-    return make_fixed(model, episodes, "value-iteration", options)
+    return make_fixed(model, episodes, "value-iteration", FixedOptions(**dataclasses.asdict(options), span="seen"))
 
 
 def require_bandit(agent: str, model: Sizes) -> None:
@@ -46,3 +31,11 @@ def require_bandit(agent: str, model: Sizes) -> None:
         raise InvalidInput(
             f"{agent}: horizon", model.horizon, "1, a bandit", "use ucrl-vtr or private-linopt-vi for longer episodes"
         )
+
+
+register_with_options(
+    "linucb",
+    "LinUCB (Abbasi-Yadkori et al. 2011): a linear contextual bandit (H = 1), no privacy.",
+    make_linucb,
+    RidgeOptions(),
+)

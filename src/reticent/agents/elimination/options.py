@@ -21,13 +21,13 @@ from reticent.agents.elimination.statistic import feature_table, scales_of
 from reticent.agents.elimination.sweeps import Sweeps, sweep_rounds
 from reticent.agents.registry import register_with_options
 from reticent.agents.score.calibration import VectorNoise, calibrate_vectors
+from reticent.agents.score.privacy_options import VectorPrivacy
 from reticent.agents.score.unit_ball import PlainVectors
 from reticent.errors import InvalidInput
 from reticent.learning.promise import NoPromise, Promise
 from reticent.learning.schedule import Schedule
 from reticent.privacy.counters import SeparateRounds
-from reticent.privacy.sensitivity import Adjacency
-from reticent.privacy.trust import TrustName, trust_named
+from reticent.privacy.trust import trust_named
 from reticent.worlds import Model
 
 LEAST_FIRST = 10.0
@@ -78,27 +78,13 @@ class EliminationOptions:
 
 
 @dataclasses.dataclass(frozen=True)
-class PrivateEliminationOptions(EliminationOptions):
-    """Every option of ``private-elimination``.
-
-    Attributes:
-      trust: who is trusted with raw data: the server (``joint``), only a shuffler (``shuffle``), or no one
-        (``local``).
-      epsilon, delta: the promise.
-      adjacency: what may change about one user: everything (``replace``), or their contribution is zero (``zero-out``).
-      honest: in the shuffle model, the share of every round's users who can be relied upon to follow the protocol.
-    """
-
-    trust: TrustName = "joint"
-    epsilon: float = 1.0
-    delta: float = 1e-5
-    adjacency: Adjacency = "replace"
-    honest: float = 1.0
+class PrivateEliminationOptions(VectorPrivacy, EliminationOptions):
+    """Every option of ``private-elimination``: those of :class:`EliminationOptions`, and of
+    :class:`~reticent.agents.score.privacy_options.VectorPrivacy`."""
 
     def check(self) -> None:
         super().check()
-        if self.honest != 1 and trust_named(self.trust).wire != "messages":
-            raise InvalidInput("honest", self.honest, f"1 with trust={self.trust}", "it is the shuffle model's")
+        self.check_honest()
 
 
 @dataclasses.dataclass(frozen=True)

@@ -10,7 +10,8 @@ rank actions as the optimal ones do.
 from __future__ import annotations
 
 import dataclasses
-from typing import TYPE_CHECKING, Literal
+from collections.abc import Callable
+from typing import TYPE_CHECKING
 
 import jax
 import jax.numpy as jnp
@@ -21,7 +22,7 @@ from reticent.agents.evaluation.evaluation_plan import EvaluationOptions, Regres
 from reticent.agents.evaluation.policy_evaluation import make_evaluation
 from reticent.agents.evaluation.returns import PrivateReturns, ReturnSums, RewardsByPair
 from reticent.agents.linear_mdp.learner import features_of
-from reticent.agents.registry import AGENTS
+from reticent.agents.registry import register_with_options
 from reticent.learning.learner import AgentState, Learner
 from reticent.learning.plan import Plan
 from reticent.worlds import Episode, Model
@@ -103,36 +104,20 @@ def make_evaluate_once(model: Model, episodes: int, regression: Regression, opti
     )
 
 
-@AGENTS.register("lsw-improve")
-def lsw_improve(
-    model: Model,
-    episodes: int,
-    *,
-    trust: Literal["joint"] = "joint",
-    epsilon: float = 1.0,
-    delta: float = 1e-5,
-    explore: float = 0.3,
-) -> EvaluateOnce:
-    """Evaluate the uniform policy once by DP-LSW (Balle et al. 2016), then act greedily on it; joint privacy.
-
-    ``explore`` is the share of the users who are served the uniform policy.
-    """
-    return make_evaluate_once(model, episodes, "lsw", EvaluationOptions(trust, epsilon, delta, explore))
+def _evaluating(regression: Regression) -> Callable[[Model, int, EvaluationOptions], EvaluateOnce]:
+    return lambda model, episodes, options: make_evaluate_once(model, episodes, regression, options)
 
 
-@AGENTS.register("lsl-improve")
-def lsl_improve(
-    model: Model,
-    episodes: int,
-    *,
-    trust: Literal["joint"] = "joint",
-    epsilon: float = 1.0,
-    delta: float = 1e-5,
-    explore: float = 0.3,
-    ridge: float | None = None,
-) -> EvaluateOnce:
-    """Evaluate the uniform policy once by DP-LSL (Balle et al. 2016), then act greedily on it; joint privacy.
-
-    ``ridge`` is λ, by default the number of exploring users.
-    """
-    return make_evaluate_once(model, episodes, "lsl", EvaluationOptions(trust, epsilon, delta, explore, ridge))
+register_with_options(
+    "lsw-improve",
+    "Evaluate the uniform policy once by DP-LSW (Balle et al. 2016), then act greedily on it; joint privacy.",
+    _evaluating("lsw"),
+    EvaluationOptions(),
+    without=("ridge",),
+)
+register_with_options(
+    "lsl-improve",
+    "Evaluate the uniform policy once by DP-LSL (Balle et al. 2016), then act greedily on it; joint privacy.",
+    _evaluating("lsl"),
+    EvaluationOptions(),
+)

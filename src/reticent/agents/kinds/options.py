@@ -13,16 +13,14 @@ from reticent.agents.kinds.belief import Laws
 from reticent.agents.kinds.learner import KindsLearner, optimal_tables
 from reticent.agents.kinds.vectors import KindVectors, PlainKindVectors
 from reticent.agents.registry import register_with_options
-from reticent.agents.score.calibration import calibrate_vectors, most_exposed
+from reticent.agents.score.calibration import calibrate_vectors
 from reticent.agents.score.coordinates import Coordinates, simplex_coordinates
+from reticent.agents.score.privacy_options import RepeatedVectorPrivacy
 from reticent.errors import InvalidInput
 from reticent.learning.promise import NoPromise, Promise
 from reticent.learning.schedule import Schedule, geometric_sizes
 from reticent.privacy import guarantee
-from reticent.privacy.accounting.gaussian import mu_of
-from reticent.privacy.participation import Participation
-from reticent.privacy.sensitivity import Adjacency
-from reticent.privacy.trust import TrustName, trust_named
+from reticent.privacy.trust import trust_named
 from reticent.worlds import Model
 from reticent.worlds.kinds import kind_means, require_kinds
 
@@ -61,32 +59,9 @@ class KindsOptions:
 
 
 @dataclasses.dataclass(frozen=True)
-class PrivateKindsOptions(KindsOptions):
-    """Every option of ``private-kinds``.
-
-    Attributes:
-      trust: who is trusted with raw data: the server (``joint``), only a shuffler (``shuffle``), or no other party
-        (``local``).
-      epsilon, delta: the promise. adjacency: what may change about one user.
-      honest: in the shuffle model, the share of every round's users who can be relied upon to follow the protocol.
-      deployment: noise on an integer grid, as a service draws it.
-      contributions, per_round, gap: how often a user may contribute in all and in one round, and how many rounds apart
-        (:mod:`reticent.privacy.participation`). The promise is about all of it together.
-    """
-
-    trust: TrustName = "joint"
-    epsilon: float = 1.0
-    delta: float = 1e-5
-    adjacency: Adjacency = "replace"
-    honest: float = 1.0
-    deployment: bool = False
-    contributions: int = 1
-    per_round: int = 1
-    gap: int = 1
-
-    @property
-    def participation(self) -> Participation:
-        return Participation(self.contributions, self.per_round, self.gap)
+class PrivateKindsOptions(RepeatedVectorPrivacy, KindsOptions):
+    """Every option of ``private-kinds``: those of :class:`KindsOptions`, and of
+    :class:`~reticent.agents.score.privacy_options.RepeatedVectorPrivacy`."""
 
 
 PERSONAL = (
@@ -120,8 +95,7 @@ def make_private_kinds(model: Model, episodes: int, options: PrivateKindsOptions
     options.check()
     require_kinds(model)
     trust = trust_named(options.trust)
-    charged = most_exposed(trust, options.participation)
-    strength = 2.0 * math.sqrt(charged) / mu_of(options.epsilon, options.delta)
+    strength = 2.0 / options.round_strength
     schedule = _schedule(episodes, options, strength**2 if trust.noised_reports else strength)
     sizes = tuple(schedule.round_sizes[: schedule.releases].tolist())
     noise = calibrate_vectors(

@@ -12,12 +12,13 @@ import numpy as np
 from scipy.stats import chi2
 
 from reticent.agents.registry import register_with_options
-from reticent.agents.score.calibration import VectorNoise, calibrate_vectors, most_exposed, unit_sensitivity
+from reticent.agents.score.calibration import VectorNoise, calibrate_vectors, unit_sensitivity
 from reticent.agents.score.coordinates import Coordinates, reward_coordinates, transition_coordinates
 from reticent.agents.score.dynamic_programming import Score
 from reticent.agents.score.learner import ScoreLearner
 from reticent.agents.score.model_moments import moments_of_random_users
 from reticent.agents.score.off_grid import learner_for
+from reticent.agents.score.privacy_options import RepeatedVectorPrivacy
 from reticent.agents.score.residual_block import ResidualBlock
 from reticent.agents.score.residual_directions import residual_basis
 from reticent.agents.score.residual_rule import MOST_BASIS, Residual, cells_of, why_no_residual, without_table
@@ -25,10 +26,7 @@ from reticent.agents.score.unit_ball import PlainVectors, UnitBall
 from reticent.errors import InvalidInput
 from reticent.learning.promise import NoPromise, Promise
 from reticent.learning.schedule import Schedule, endless_sizes, geometric_sizes
-from reticent.privacy.accounting.gaussian import mu_of
-from reticent.privacy.participation import Participation
-from reticent.privacy.sensitivity import Adjacency
-from reticent.privacy.trust import Trust, TrustName, trust_named
+from reticent.privacy.trust import Trust, trust_named
 from reticent.runtime import on_device
 from reticent.worlds import Model
 from reticent.worlds.continuous.model import ContinuousModel
@@ -107,53 +105,26 @@ class ScoreOptions:
 
 
 @dataclasses.dataclass(frozen=True)
-class PrivateScoreOptions(ScoreOptions):
-    """Every option of ``private-score-vi``.
+class PrivateScoreOptions(RepeatedVectorPrivacy, ScoreOptions):
+    """Every option of ``private-score-vi``: those of :class:`ScoreOptions`, of
+    :class:`~reticent.agents.score.privacy_options.RepeatedVectorPrivacy`, and these.
 
     Attributes:
-      trust: who is trusted with raw data: the server (``joint``), nobody but a shuffler that mixes messages
-        (``shuffle``), or nobody (``local``).
-      epsilon, delta: the promise.
-      adjacency: what may change about one user: everything (``replace``), or her contribution is zero and her place is
-        kept (``zero-out``).
       clip: radius to which whole vectors are clipped, in units of √D, the length of a typical whitened vector.
       free: how large noise may be beside the sampling noise √n of a sum; a radius that makes it so large is taken where it
         is larger, so that clipping ends where there are so many users that it would cost more than noise does.
-      deployment: account for the integer grid of the secure noise source.
-      honest: in the shuffle model, the share of every round's users who can be relied upon to follow the protocol.
       start_share: where the model does not declare where users begin, the share of μ² that is spent on learning it.
       residual_share: ρ₀, the share of the squared length of a vector that residuals have while the blend is right.
       refuted_share: ρ₁, the same where it is refuted. residual_clip: radius of residuals, in units of their root mean
         square length.
-      contributions, per_round, gap: how often a user may contribute in all and in one round, and how many rounds apart
-        (:mod:`reticent.privacy.participation`). The promise is about all of it together.
     """
 
-    trust: TrustName = "joint"
-    epsilon: float = 1.0
-    delta: float = 1e-5
-    adjacency: Adjacency = "replace"
     clip: float = 0.7
     free: float = 0.5
-    deployment: bool = False
-    honest: float = 1.0
     start_share: float = 0.1
     residual_share: float = 0.15
     refuted_share: float = 0.8
     residual_clip: float = 1.5
-    contributions: int = 1
-    per_round: int = 1
-    gap: int = 1
-
-    @property
-    def participation(self) -> Participation:
-        return Participation(self.contributions, self.per_round, self.gap)
-
-    @property
-    def round_strength(self) -> float:
-        """μ that a round's sum (or a report) may have, so that all of a user's together keep the promise."""
-        charged = most_exposed(trust_named(self.trust), self.participation)
-        return mu_of(self.epsilon, self.delta) / math.sqrt(charged)
 
     def check(self) -> None:
         super().check()
@@ -167,8 +138,7 @@ class PrivateScoreOptions(ScoreOptions):
                 raise InvalidInput(field, getattr(self, field), "a finite number above 0", "leave it at its default")
         if not 0 < self.start_share < 1:
             raise InvalidInput("start_share", self.start_share, "in (0, 1)", "leave it at its default")
-        if self.honest != 1 and trust_named(self.trust).wire != "messages":
-            raise InvalidInput("honest", self.honest, f"1 with trust={self.trust}", "it is the shuffle model's")
+        self.check_honest()
 
 
 @dataclasses.dataclass(frozen=True)

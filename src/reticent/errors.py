@@ -5,7 +5,17 @@ from __future__ import annotations
 
 from reticent_wire.errors import InvalidInput, ReticentError
 
-__all__ = ["InvalidInput", "MissingExtra", "ReticentError", "UnknownName"]
+__all__ = ["InvalidInput", "MissingExtra", "ReticentError", "UnknownName", "unreadable_yaml"]
+
+
+def unreadable_yaml(option: str, path: object, problem: Exception) -> InvalidInput:
+    """The error for a file that cannot be read or is not YAML: why, and in which line."""
+    mark = getattr(problem, "problem_mark", None)
+    if mark is not None:
+        what = getattr(problem, "problem", None) or "not YAML"
+        return InvalidInput(option, f"{path}, line {mark.line + 1}: {what}", "valid YAML", "correct that line")
+    reason = getattr(problem, "strerror", None) or "no text"
+    return InvalidInput(option, f"{path} ({reason})", "a readable YAML file", "check the path")
 
 
 class UnknownName(ReticentError):

@@ -84,6 +84,18 @@ def test_insights_are_for_readers_and_of_published_versions(tmp_path: Path) -> N
         assert client.get("/v1/diagnostics/-1", headers=APP).status_code == 422
 
 
+def test_figures_of_a_version_are_computed_once(tmp_path: Path, database: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """They took 102 ms for every request."""
+    chosen = service_settings(tmp_path, database=database, witness=tmp_path / "witness")
+    with TestClient(create_app(chosen, begin=True)) as client:
+        deployment = client.app.state.deployment  # type: ignore[attr-defined]
+        computed, compute = [], deployment.diagnostics
+        monkeypatch.setattr(deployment, "diagnostics", lambda version: computed.append(version) or compute(version))
+        answers = [client.get(path).content for path in ("/v1/diagnostics", "/v1/diagnostics/0") for _ in range(3)]
+        assert computed == [0]
+        assert len(set(answers)) == 1
+
+
 def test_the_page_holds_no_numbers_and_lets_nobody_else_in(tmp_path: Path) -> None:
     with TestClient(create_app(service_settings(tmp_path, public_reads=False), begin=True)) as client:
         for path, kind in (

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import asyncio
+import collections
 import contextlib
 import os
 import signal
@@ -82,6 +83,48 @@ def test_a_store_without_room_is_not_ready(tmp_path: Path) -> None:
         assert admission(client, "ann") == 201
 
 
+def test_a_server_without_room_is_not_ready(tmp_path: Path) -> None:
+    """No file of PostgreSQL may grow past what a segment of its log has, which is a full disk for tables only."""
+    with temporary_postgres(largest_file=16 << 20) as url, serving(tmp_path, url) as client:
+        store = client.app.state.deployment.store  # type: ignore[attr-defined]
+
+        def fill(number: int) -> None:
+            with store.write() as tx:
+                tx.execute(sa.insert(tables.BILLBOARDS).values(version=1000 + number, content=os.urandom(1 << 18)))
+
+        with pytest.raises(sa.exc.DBAPIError, match="File too large"):
+            collections.deque(map(fill, range(100)))
+        until(client, 503)
+        with store.write() as tx:
+            tx.execute(sa.delete(tables.BILLBOARDS).where(tables.BILLBOARDS.c.version >= 1000))
+        with store.engine.connect() as connection:
+            connection.execution_options(isolation_level="AUTOCOMMIT").execute(sa.text("VACUUM billboards"))
+        until(client, 200)
+        assert admission(client, "ann") == 201
+
+
+def test_a_server_that_takes_no_writes_is_not_ready(tmp_path: Path, postgres: str) -> None:
+    """As a standby after a failover, or a server whose operator has stopped writes."""
+    with serving(tmp_path, postgres) as client:
+        _let_write(postgres, False)
+        try:
+            until(client, 503, 5.0)
+            assert admission(client, "ann") == 503
+        finally:
+            _let_write(postgres, True)
+        until(client, 200, 5.0)
+        assert admission(client, "ann") == 201
+
+
+def _let_write(url: str, allowed: bool) -> None:
+    engine = sa.create_engine(url)
+    with engine.connect() as connection:
+        told = connection.execution_options(isolation_level="AUTOCOMMIT")
+        told.execute(sa.text(f"ALTER SYSTEM SET default_transaction_read_only = {'off' if allowed else 'on'}"))
+        told.execute(sa.text("SELECT pg_reload_conf()"))
+    engine.dispose()
+
+
 @pytest.mark.parametrize("held", ["rounds", pytest.param("deployment", marks=pytest.mark.verify)])
 def test_a_forgotten_transaction_is_not_waited_for(tmp_path: Path, database: str, held: str) -> None:
     """It holds the row of admissions or of submissions; they were answered after 25 s, and health said that all is well."""
@@ -101,25 +144,26 @@ def test_a_forgotten_transaction_is_not_waited_for(tmp_path: Path, database: str
 
 
 def test_a_frozen_database_does_not_freeze_health(tmp_path: Path) -> None:
-    with temporary_postgres() as url:
-        home = Path(str(sa.make_url(url).query["host"]))
-        master = int((home / "data" / "postmaster.pid").read_text().split()[0])
-        with serving(tmp_path, url) as client:
-            frozen = [master, *_children(master)]
+    with temporary_postgres() as url, serving(tmp_path, url) as client:
+        frozen = _server(url)
+        for process in frozen:
+            os.kill(process, signal.SIGSTOP)
+        try:
+            until(client, 503)
+            assert health(client) == 503
+        finally:
             for process in frozen:
-                os.kill(process, signal.SIGSTOP)
-            try:
-                until(client, 503)
-                assert health(client) == 503
-            finally:
-                for process in frozen:
-                    os.kill(process, signal.SIGCONT)
-            until(client, 200, 10.0)
-            assert admission(client, "ann") == 201
+                os.kill(process, signal.SIGCONT)
+        until(client, 200, 10.0)
+        assert admission(client, "ann") == 201
 
 
-def _children(master: int) -> list[int]:
-    return [int(one) for one in (Path("/proc") / str(master) / "task" / str(master) / "children").read_text().split()]
+def _server(url: str) -> list[int]:
+    """The processes of a PostgreSQL server, the first of which starts the others."""
+    home = Path(str(sa.make_url(url).query["host"]))
+    master = int((home / "data" / "postmaster.pid").read_text().split()[0])
+    children = (Path("/proc") / str(master) / "task" / str(master) / "children").read_text()
+    return [master, *map(int, children.split())]
 
 
 def test_a_probe_leaves_nothing_behind(tmp_path: Path, database: str, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -178,14 +222,40 @@ def test_a_group_with_too_few_answers_does_not_end_the_thread() -> None:
     asyncio.run(ask())
 
 
+def test_a_group_that_cannot_be_told_does_not_end_the_thread(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """The first caller's event loop ends between the transaction and the answer; the next group gets its own."""
+    tell = micro_batching._tell
+    ended = [True]
+
+    def telling(*given: Any) -> None:
+        if ended and ended.pop():
+            raise RuntimeError("Event loop is closed")
+        tell(*given)
+
+    monkeypatch.setattr(micro_batching, "_tell", telling)
+
+    async def ask() -> None:
+        batcher: MicroBatcher[int, int] = MicroBatcher(list, linger=0.0)
+        gone = asyncio.ensure_future(batcher.join(1))
+        await asyncio.sleep(0.1)
+        gone.cancel()
+        assert await asyncio.wait_for(batcher.join(2), 5) == 2
+        batcher.close()
+
+    asyncio.run(ask())
+    assert "a group could not be answered: RuntimeError" in caplog.text
+
+
 # -- catching up, and warming up ------------------------------------------------------------------------------------------
 
 
 def test_a_released_round_clears_a_failure_before_all_have_been_caught_up(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    database: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """After an outage rounds wait; each that is released shows that rounds are ended again."""
-    service = deployment(tmp_path, inline=False)
+    service = deployment(database, inline=False)
     scheduler = Scheduler(service)
     assert scheduler.problem is not None
     assert "compiled" in scheduler.problem
@@ -219,8 +289,8 @@ def test_a_released_round_clears_a_failure_before_all_have_been_caught_up(
     assert seen[1] is None
 
 
-def test_ready_means_that_the_next_release_compiles_nothing(tmp_path: Path) -> None:
-    service = deployment(tmp_path, inline=False)
+def test_ready_means_that_the_next_release_compiles_nothing(database: str) -> None:
+    service = deployment(database, inline=False)
     service.warm_up()
     assert service.planner.releases._rehearsed
     with service.store.read() as tx:

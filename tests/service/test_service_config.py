@@ -161,7 +161,9 @@ def test_worlds_with_real_states_are_refused() -> None:
 def test_all_missing_secrets_are_named_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("RETICENT_ADMIN_KEY", SECRET)
     settings = Settings(world="tutor")
-    with pytest.raises(InvalidInput, match=r"^RETICENT_APP_KEY and RETICENT_USER_SECRET is missing or weak.*set each"):
+    with pytest.raises(
+        InvalidInput, match=r"^each of RETICENT_APP_KEY and RETICENT_USER_SECRET is missing or weak.*set each"
+    ):
         settings.secret("user_secret")
     monkeypatch.setenv("RETICENT_USER_SECRET", SECRET)
     with pytest.raises(InvalidInput, match=r"^RETICENT_APP_KEY is missing or weak.*set it"):

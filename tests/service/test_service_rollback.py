@@ -204,10 +204,10 @@ def test_the_clocks_settings_are_kept_too(tmp_path: Path) -> None:
 # -- clocks, damage, health -------------------------------------------------------------------------------------------
 
 
-def test_a_clock_nine_days_ahead_does_not_finish(tmp_path: Path) -> None:
+def test_a_clock_nine_days_ahead_does_not_finish(database: str) -> None:
     wall, steady = [1e9], [0.0]
     service = deployment(
-        tmp_path, episodes=4, finish_after=604_800.0, now=lambda: wall[0], steady=lambda: steady[0], inline=False
+        database, episodes=4, finish_after=604_800.0, now=lambda: wall[0], steady=lambda: steady[0], inline=False
     )
     for user in range(4):
         service.admit(f"user {user}")

@@ -40,10 +40,11 @@ def unprivileged() -> str | None:
 
 
 @contextlib.contextmanager
-def temporary_postgres(listen: str = "", network: str = "") -> Iterator[str]:
+def temporary_postgres(listen: str = "", network: str = "", largest_file: int | None = None) -> Iterator[str]:
     """The SQLAlchemy URL of a fresh, empty database, gone afterwards.
 
-    It also answers at the address ``listen``, to everyone in ``network``, if they are given.
+    It also answers at the address ``listen``, to everyone in ``network``, if they are given. None of its files can
+    get larger than ``largest_file`` bytes, if that is given.
     """
     place, user = binaries(), unprivileged()
     if place is None:
@@ -65,7 +66,9 @@ def temporary_postgres(listen: str = "", network: str = "") -> Iterator[str]:
             with (data / "pg_hba.conf").open("a") as trusted:
                 trusted.write(f"host all all {network} trust\n")
         # Output to a file: a pipe would stay open as long as the server runs.
+        limited = () if largest_file is None else ("prlimit", f"--fsize={largest_file}")
         run(
+            *limited,
             place / "pg_ctl",
             "-D",
             data,

@@ -22,6 +22,9 @@ Key = Annotated[
     str | None, typer.Option(envvar="RETICENT_ADMIN_KEY", help="The admin's key, with --url.", show_default=False)
 ]
 
+PATIENCE = 5.0
+"""Seconds for which an operator's question is repeated: with a wrong address there is no use in more."""
+
 
 @app.command("list")
 def list_deployments(
@@ -38,7 +41,7 @@ def list_deployments(
     from reticent.errors import InvalidInput
 
     if not config and not url:
-        raise InvalidInput("--config and --url", "neither", "at least one of the two", "name what to list")
+        raise InvalidInput("the list", "empty", "of one deployment or more", "name them with --config or --url")
     found = [{"where": str(one), **described(one, None, key, dev)} for one in config or ()]
     found += [{"where": one, **described(None, one, key, dev)} for one in url or ()]
     if as_json:
@@ -164,20 +167,22 @@ def fallback(
 
 @app.command()
 def erase(
-    user: Annotated[str, typer.Option(help="Her id, as the app gives it; - reads it from standard input.")],
+    user: Annotated[str, typer.Option(help="The user's id, as the app gives it; - reads it from standard input.")],
     config: MaybeConfig = None,
     url: Url = None,
     rewrite_journal: Annotated[
         bool,
-        typer.Option("--rewrite-journal", help="With --config: also have the journal written anew, without her rows."),
+        typer.Option(
+            "--rewrite-journal", help="With --config: also have the journal written anew, without the user's rows."
+        ),
     ] = False,
     key: Key = None,
     dev: Dev = False,
     as_json: Json = False,
 ) -> None:
-    """Erase a user at her request; she is never learned from again. Says what is deleted, what is kept and why.
+    """Erase a user at their request; they are never learned from again. Says what is deleted, what is kept and why.
 
-    Do it because she asks, never by what she did. With `--user -` her id is in no list of processes and no history.
+    Do it because the user asks, never by what they did. With `--user -` the id is in no list of processes and no history.
     """
     with_one(config, url)
     if rewrite_journal and url is not None:
@@ -197,7 +202,7 @@ def erase(
 
         print_json(done)
         return
-    print("erased before" if done["before"] else f"erased: {done['episodes']} episode(s) are nobody's now")
+    print("erased before" if done["before"] else f"erased: {done['episodes']} episode(s) belong to no user now")
     for title in ("deleted", "kept", "cannot_be_undone"):
         print(title.replace("_", " "))
         for line in done[title]:
@@ -243,7 +248,7 @@ def asked(url: str, key: str | None, path: str, content: dict[str, Any] | None =
     """The answer of a running service."""
     from reticent_client import Connection
 
-    connection = Connection(url, key)
+    connection = Connection(url, key, deadline=PATIENCE)
     try:
         return connection.get(path) if content is None else connection.post(path, content)
     finally:
@@ -262,7 +267,8 @@ def with_one(config: Path | None, url: str | None) -> None:
     from reticent.errors import InvalidInput
 
     if (config is None) == (url is None):
-        raise InvalidInput("--config and --url", "both or neither", "one of the two", "name one deployment")
+        named = "not named" if config is None else "named twice"
+        raise InvalidInput("the deployment", named, "named once", "give --config or --url")
 
 
 def _given(config: Path | None) -> Path:

@@ -51,8 +51,10 @@ def serve(
         app.check_keys(settings)
         if not check:
             settings.secret("user_secret")
-    for warning in dict.fromkeys(str(one.message) for one in heard):
-        note(warning)
+    told = [one.message for one in heard if isinstance(one.message, DevelopmentSecrets)]
+    unset = list(dict.fromkeys(one.variable for one in told))
+    if unset:
+        note(f"not set, so well-known ones are used: {', '.join(unset)}")
     warnings.simplefilter("ignore", DevelopmentSecrets)
     # Access logs would tell who came back when, so there are none.
     common: dict[str, Any] = {
@@ -63,12 +65,14 @@ def serve(
     }  # fmt: skip
     if not check:
         require_free(settings.host, settings.port)
-    where = f"serving on http://{settings.host}:{settings.port} with {settings.workers} worker(s)"
+    address = f"http://{settings.host}:{settings.port}"
+    where, dashboard = f"serving on {address} with {settings.workers} worker(s)", f"dashboard: {address}/dashboard"
     if not check and settings.workers > 1:
         # What is wrong with the configuration is said by the planner, once, before there are workers.
         with Planner(settings, begin=init) as planner:
             note(planner.sentence)
             note(f"{where} and a planner")
+            note(dashboard)
             note("compiling the first plans; /v1/health/ready answers 200 when they are there")
             app.tell_workers(config, planner.home, host=host, port=port, development=dev)
             uvicorn.run(
@@ -86,10 +90,10 @@ def serve(
             print_json(mechanism.guarantee.to_dict())
         return
     note(where)
-    note(f"dashboard: http://{settings.host}:{settings.port}/dashboard")
+    note(dashboard)
     if dev:
         model = "" if settings.model_file is None else f" --model {settings.model_file}"
-        note(f"next, in another terminal: reticent users --url http://{settings.host}:{settings.port}{model}")
+        note(f"next, in another terminal: reticent users --url {address}{model}")
     if settings.planning == "background":
         note("compiling the first plans; /v1/health/ready answers 200 when they are there")
     take_short_turns()

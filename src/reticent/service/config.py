@@ -20,7 +20,7 @@ from typing import Annotated, Any, Literal, get_args
 import yaml
 from pydantic import BaseModel, ConfigDict, Field, PrivateAttr, ValidationError, model_validator
 
-from reticent.errors import InvalidInput
+from reticent.errors import InvalidInput, unreadable_yaml
 from reticent.learning.control import Control
 from reticent.service.setting_errors import explained
 
@@ -47,6 +47,10 @@ Digest = Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")]
 
 class DevelopmentSecrets(UserWarning):
     """The service runs with well-known secrets, on a loopback address and by request."""
+
+    def __init__(self, variable: str) -> None:
+        self.variable = variable
+        super().__init__(f"{variable} is not set: a well-known one is used")
 
 
 class ControlShare(BaseModel):
@@ -233,7 +237,7 @@ class Settings(BaseModel):
         given = self._secrets.get(name) or from_environment(variable)
         if self.development:
             if not given and name not in OPTIONAL:
-                warnings.warn(f"{variable} is not set: a well-known one is used", DevelopmentSecrets, stacklevel=3)
+                warnings.warn(DevelopmentSecrets(variable), stacklevel=3)
             return given or stand_in
         if given and not self._proper(name):
             raise self._weak(name)
@@ -246,7 +250,8 @@ class Settings(BaseModel):
         ]
         variables = " and ".join(", ".join(ENVIRONMENT[other][0] for other in lacking).rsplit(", ", 1))
         return InvalidInput(
-            variables, "missing or weak", f"at least {SECRET_LENGTH} characters, and not a well-known one",
+            variables if len(lacking) == 1 else f"each of {variables}",
+            "missing or weak", f"at least {SECRET_LENGTH} characters, and not a well-known one",
             f"set {'it' if len(lacking) == 1 else 'each'} to what `openssl rand -hex {SECRET_LENGTH}` prints, "
             "or try things out with --dev",
         )  # fmt: skip
@@ -306,7 +311,7 @@ def read_settings(
     try:
         content = yaml.safe_load(path.read_text(encoding="utf-8"))
     except (OSError, yaml.YAMLError, UnicodeDecodeError) as problem:
-        raise InvalidInput(option, path, "a readable YAML file", str(problem).partition("\n")[0]) from None
+        raise unreadable_yaml(option, path, problem) from None
     if not isinstance(content, dict):
         raise InvalidInput(option, path, "a YAML mapping", "write lines of the form key: value")
     if database := from_environment("RETICENT_DATABASE", environment):

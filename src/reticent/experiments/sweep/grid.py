@@ -16,7 +16,7 @@ from typing import Any
 import yaml
 
 from reticent.agents import AGENTS
-from reticent.errors import InvalidInput, ReticentError, UnknownName
+from reticent.errors import InvalidInput, ReticentError, UnknownName, unreadable_yaml
 from reticent.experiments.config import DEFAULT_SEEDS, NOT_PRIVATE, default_agents
 from reticent.naming import split
 
@@ -98,13 +98,8 @@ def read_grid(path: Path) -> Grid:
     """
     try:
         content = yaml.load(path.read_text(encoding="utf-8"), _NoRepeatedKeys)
-    except (OSError, UnicodeDecodeError) as problem:
-        reason = getattr(problem, "strerror", None) or type(problem).__name__
-        raise InvalidInput("CONFIG", f"{path} ({reason})", "a readable YAML file", "check the path") from None
-    except yaml.MarkedYAMLError as problem:
-        line = problem.problem_mark.line + 1 if problem.problem_mark else "?"
-        found = f"{path}, line {line}: {problem.problem or 'not YAML'}"
-        raise InvalidInput("CONFIG", found, "valid YAML", "correct that line") from None
+    except (OSError, UnicodeDecodeError, yaml.YAMLError) as problem:
+        raise unreadable_yaml("CONFIG", path, problem) from None
     with at(path.name):
         return grid_of(content)
 

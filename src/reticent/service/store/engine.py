@@ -67,7 +67,9 @@ class Store:
             raise InvalidInput("database", "unreadable", "an SQLAlchemy URL", "use sqlite:///file.db") from None
         self.embedded = parsed.get_backend_name() == "sqlite"
         if not self.embedded and parsed.drivername not in ("postgresql", "postgresql+psycopg"):
-            raise InvalidInput("database", parsed.drivername, "sqlite or postgresql+psycopg", "choose one of the two")
+            raise InvalidInput(
+                "database", parsed.drivername, "sqlite or postgresql", "begin the URL with sqlite:/// or postgresql://"
+            )
         if self.embedded and parsed.database in (None, "", ":memory:"):
             raise InvalidInput("database", "in memory", "a file", "a deployment must outlive its process")
         if self.embedded:
@@ -139,11 +141,11 @@ class Store:
         """Say what to do about a store that cannot be opened or written when a command begins."""
         try:
             yield
-        except sa.exc.OperationalError as problem:
+        except sa.exc.DBAPIError as problem:
             remedy = (
                 "check the path, its permissions and the room on its disk"
                 if self.embedded
-                else "check RETICENT_DATABASE"
+                else "check RETICENT_DATABASE, what this user may do there, and that the server takes writes"
             )
             raise InvalidInput(
                 "database", f"unusable ({str(problem.orig).strip()})" if self.embedded else "unusable",

@@ -4,12 +4,14 @@
     python benchmarks/service_crashes.py --kills 100 --database sqlite
     python benchmarks/service_crashes.py --kills 100 --database postgresql
     python benchmarks/service_crashes.py --kills 40 --database postgresql --victim planner
+    python benchmarks/service_crashes.py --kills 20 --database postgresql --victim database
 
 Users come and submit all the time, by themselves or several in one request, each repeating it until it is answered. In
 the local model a report is made of known integers, so what the store holds can be added up exactly: every acknowledged
 episode is in it once. In the joint model the digests of releases and the plans are looked at all the time: none may ever
 change, else noise was drawn twice. Deployments alternate between the two. With ``--victim`` one process of a service of
-two workers is killed, and the others go on: a worker, or the planner, which alone ends rounds.
+two workers is killed, and the others go on: a worker, or the planner, which alone ends rounds. Or it is all processes of
+the database's server, as a power cut would end them; SQLite has none of its own, so there the service's kills are its.
 """
 
 from __future__ import annotations
@@ -39,7 +41,7 @@ from reticent_wire import arrays
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "tests" / "support"))  # helpers that tests use too
 from service_process import ENVIRONMENT, Caller, Service, ask_once
-from temporary_postgres import temporary_postgres
+from temporary_postgres import kill_server, start_server, temporary_postgres
 
 WORLD = "random-blend:states=6,actions=3,horizon=6,d=3"
 USERS_AT_ONCE = 6
@@ -183,7 +185,8 @@ class Crowd:
 def crash(
     url: str, trust: str, kills: int, seed: int = 0, *, lull: float = 1.0, victim: str = "service"
 ) -> dict[str, Any]:
-    """Serve on ``url`` and kill the ``victim`` so many times: the service, one of its ``workers``, or its ``planner``.
+    """Serve on ``url`` and kill the ``victim`` so many times: the service, one of its ``workers``, its ``planner``, or
+    the ``database``.
 
     Says what was found, with an empty ``wrong`` if all is well.
     """
@@ -202,6 +205,11 @@ def crash(
                 if victim == "service":
                     service.kill()
                     restarts.append(service.start())
+                elif victim == "database":
+                    kill_server(url)
+                    time.sleep(draw.uniform(0.0, lull))  # users are refused meanwhile
+                    start_server(url)
+                    restarts.append(service.await_answer())
                 else:
                     restarts.append(service.kill_one(victim))
             time.sleep(lull)
@@ -270,15 +278,19 @@ def main() -> None:
     parser.add_argument("--kills", type=int, default=100)
     parser.add_argument("--database", choices=["sqlite", "postgresql"], default="sqlite")
     parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--victim", choices=["service", "workers", "planner"], default="service")
+    parser.add_argument("--victim", choices=["service", "workers", "planner", "database"], default="service")
+    parser.add_argument("--trust", choices=["joint", "local"], help="one of the two instead of half of the kills each")
     chosen = parser.parse_args()
+    if chosen.victim == "database" and chosen.database == "sqlite":
+        parser.error("--victim database needs --database postgresql: SQLite is part of the service's process")
     wrong: list[str] = []
     with tempfile.TemporaryDirectory() as home:
         place: Any = (
             temporary_postgres() if chosen.database == "postgresql" else nullcontext(f"sqlite:///{home}/crash.db")
         )
         with place as url:
-            for share, trust in ((chosen.kills - chosen.kills // 2, "joint"), (chosen.kills // 2, "local")):
+            halves = {"joint": chosen.kills - chosen.kills // 2, "local": chosen.kills // 2}
+            for trust, share in ({chosen.trust: chosen.kills} if chosen.trust else halves).items():
                 if share:
                     found = crash(url, trust, share, chosen.seed, victim=chosen.victim)
                     print(json.dumps(found), flush=True)

@@ -19,7 +19,7 @@ import sqlalchemy as sa
 from durable import deployment, episode
 from fastapi.testclient import TestClient
 from serving import APP, settings
-from temporary_postgres import temporary_postgres
+from temporary_postgres import server_processes, temporary_postgres
 
 from reticent.service.http import readiness
 from reticent.service.http.app import create_app
@@ -145,7 +145,7 @@ def test_a_forgotten_transaction_is_not_waited_for(tmp_path: Path, database: str
 
 def test_a_frozen_database_does_not_freeze_health(tmp_path: Path) -> None:
     with temporary_postgres() as url, serving(tmp_path, url) as client:
-        frozen = _server(url)
+        frozen = server_processes(url)
         for process in frozen:
             os.kill(process, signal.SIGSTOP)
         try:
@@ -156,14 +156,6 @@ def test_a_frozen_database_does_not_freeze_health(tmp_path: Path) -> None:
                 os.kill(process, signal.SIGCONT)
         until(client, 200, 10.0)
         assert admission(client, "ann") == 201
-
-
-def _server(url: str) -> list[int]:
-    """The processes of a PostgreSQL server, the first of which starts the others."""
-    home = Path(str(sa.make_url(url).query["host"]))
-    master = int((home / "data" / "postmaster.pid").read_text().split()[0])
-    children = (Path("/proc") / str(master) / "task" / str(master) / "children").read_text()
-    return [master, *map(int, children.split())]
 
 
 def test_a_probe_leaves_nothing_behind(tmp_path: Path, database: str, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -29,6 +29,26 @@ def test_one_process_is_killed_and_the_others_go_on(postgres: str, victim: str, 
     assert found["releases"] > 0
 
 
+@pytest.mark.verify
+def test_the_database_is_killed_and_started_again(postgres: str) -> None:
+    """Users are told to come again meanwhile; what was acknowledged was on the disk."""
+    from service_crashes import crash
+
+    found = crash(postgres, "local", kills=2, lull=0.3, victim="database")
+    assert found["wrong"] == []
+    assert found["acknowledged"] > 0
+
+
+@pytest.mark.soak
+@pytest.mark.parametrize("trust", ["joint", "local"])
+def test_twenty_kills_of_the_database(postgres: str, trust: str) -> None:
+    from service_crashes import crash
+
+    found = crash(postgres, trust, kills=10, seed=1, victim="database")
+    assert found["wrong"] == []
+    assert found["acknowledged"] > 100
+
+
 @pytest.mark.soak
 @pytest.mark.parametrize("trust", ["joint", "local"])
 def test_a_hundred_kills(database: str, trust: str) -> None:

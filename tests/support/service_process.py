@@ -59,6 +59,12 @@ class Service:
                 [sys.executable, "-m", "reticent", "serve", "--init", "--config", str(self.config)],
                 env=self._environment, stdout=log, stderr=log, start_new_session=True,
             )  # fmt: skip
+        return self.await_answer(patience, began)
+
+    def await_answer(self, patience: float = 120.0, began: float | None = None) -> float:
+        """Wait until health says that users are served; says after how many seconds."""
+        assert self._process is not None
+        began = time.monotonic() if began is None else began
         while time.monotonic() - began < patience:
             with contextlib.suppress(OSError, http.client.HTTPException):
                 if ask_once(self.port, "/v1/health", timeout=2.0)[0] == 200:

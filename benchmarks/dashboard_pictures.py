@@ -31,7 +31,7 @@ def main() -> None:
     """Serve, send users, take the pictures."""
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0] if __doc__ else None)
     parser.add_argument("--world", default="mobile-health")
-    parser.add_argument("--agent", default="private-linopt-vi:epsilon=2")
+    parser.add_argument("--agent", default="private-score-vi")
     parser.add_argument("--users", type=int, default=3000, help="planned")
     parser.add_argument("--sent", type=int, default=2100, help="sent before the pictures are taken")
     parser.add_argument("--out", type=Path, default=PICTURES)

@@ -29,6 +29,7 @@ from reticent_wire.arrays import to_json
 from reticent_wire.clipping import clip_interval, clip_norm
 from reticent_wire.forms import form_named
 from reticent_wire.grid import quantize, round_at
+from reticent_wire.history import START, History
 from reticent_wire.promise import epsilon_of, report_epsilon
 from reticent_wire.shuffling import Tally, tally_of
 from reticent_wire.trajectory import index_within, reward_within, well_formed
@@ -490,11 +491,27 @@ def acting() -> Cases:
     return cases
 
 
+def history() -> Cases:
+    """States of an episode's observations with a history: after each of ``seen``, the longest listed context that they end
+    with; −1 stands for the beginning of the episode."""
+    pages = History(2, 3, ("front", "news", "sports"), ((0,), (1,), (2,), (START, 0), (0, 1), (1, 0)))
+    # Whether a suggestion is left is part of the observation, and is not remembered.
+    deep = ((0,), (1,), (START, 1), (0, 1), (1, 1), (0, 1, 1), (START, 0, 1))
+    suggesting = History(3, 2, ("left, a", "left, b", "spent, a", "spent, b"), deep)
+    return [
+        {"history": known.to_dict(), "seen": seen, "states": [known.state(seen[: step + 1]) for step in range(len(seen))]}
+        for known, seen in (
+            (pages, [0, 1, 0, 2, 1]), (pages, [1, 0, 1]), (pages, [2]),
+            (suggesting, [0, 1, 3, 2, 3, 3]), (suggesting, [1, 1, 2]),
+        )
+    ]  # fmt: skip
+
+
 FILES: dict[str, Callable[[], Cases]] = {
     function.__name__: function
     for function in (
         arrays, clipping, grid, trajectory, regressions, counts, score, score_start, score_residual, kinds, beliefs,
-        shuffling, promise, budget, discrete_gaussian, acting,
+        shuffling, promise, budget, discrete_gaussian, acting, history,
     )
 }  # fmt: skip
 

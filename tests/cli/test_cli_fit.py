@@ -147,3 +147,25 @@ def test_bad_input_is_one_line_and_nothing_is_written(reticent, log, tmp_path, c
     assert message in err
     assert len(err.strip().splitlines()) == 1
     assert not out.parent.exists()
+
+
+def test_history_and_entries_are_options(reticent, log, tmp_path):
+    """The report says how much history is used and why; the model file carries how a device makes its states."""
+    out = tmp_path / "model.npz"
+    code, text, err = reticent(
+        "fit", log, "--horizon", 5, "--candidates", "none", "-o", out, "--history", "auto", "--remember", "steps",
+        "--entries", "mood: low, steps < 40=0.4", *COLUMNS,
+    )  # fmt: skip
+    assert code == 0, err
+    assert "history does not matter" in text  # moods and steps are drawn anew at every moment
+    assert "users were weighted to the declared entries" in text
+    code, text, err = reticent(
+        "fit", log, "--horizon", 5, "--candidates", "none", "-o", out, "--history", 2, "--remember", "steps", *COLUMNS
+    )
+    assert (code, err.count("error")) == (0, 0)
+    history = load_model(out).model.about.names.history
+    assert (history.depth, history.remembered, len(history.observations)) == (2, 3, 6)
+    for option, value, message in (("--history", "two", "or auto"), ("--entries", "low", "STATE=SHARE")):
+        code, _, err = reticent("fit", log, "--horizon", 5, "-o", out, option, value, *COLUMNS)
+        assert code == 2
+        assert message in err

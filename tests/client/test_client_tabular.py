@@ -49,7 +49,7 @@ def test_users_are_served_and_learned_from_to_the_end(deployed: tuple[str, str])
     trust, url = deployed
     demanded = {"epsilon": 2.0, "delta": 1e-5} if trust == "local" else {}
     with Client(url, APP_KEY, trust=trust, **demanded) as client:
-        assert client.names == (("place 1", "place 2", "place 3"), ("left", "right"))
+        assert client.names == (("place 1", "place 2", "place 3"), ("left", "right"), None)
         episodes = [play(client, user) for user in range(12)]
         assert {episode.status for episode in episodes} == {"counted"}
         assert client.model.rules.form.name == "counts"

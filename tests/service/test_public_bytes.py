@@ -51,7 +51,7 @@ FIELDS: dict[str, set[str]] = {
         "version", "method", "horizon", "states", "actions", "floor", "form", "policy", "report", "values",
         "final", "model",
     },
-    "/v1/names": {"states", "actions"},
+    "/v1/names": {"states", "actions", "history"},
     "/v1/round": {"round", "reference"},
     "/v1/model": {
         "digest", "horizon", "states", "actions", "d1", "d2", "trust", "transition_features", "successors",

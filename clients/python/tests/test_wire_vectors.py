@@ -20,7 +20,9 @@ from reticent_client.discrete_gaussian import DiscreteGaussian
 from reticent_wire import Billboard, Dimensions, Model, ShuffleRules, Trajectory
 from reticent_wire.arrays import from_json, to_json
 from reticent_wire.clipping import clip_interval, clip_norm
+from reticent_wire.errors import InvalidInput
 from reticent_wire.grid import quantize, round_at
+from reticent_wire.history import History
 from reticent_wire.promise import epsilon_of, report_epsilon
 from reticent_wire.shuffling import Tally, tally_of
 from reticent_wire.trajectory import index_within, reward_within, well_formed
@@ -162,6 +164,16 @@ def check_acting(case: dict[str, Any]) -> None:
     assert board.probability(case["step"], case["state"], case["place"], case["action"]) == case["probability"]
 
 
+def check_history(case: dict[str, Any]) -> None:
+    known, seen = History.read(case["history"]), case["seen"]
+    assert [known.state(seen[: step + 1]) for step in range(len(seen))] == case["states"]
+    for wrong in ([], [len(known.observations)], [-1]):
+        with pytest.raises(InvalidInput, match="observations is something else"):
+            known.state(wrong)
+    with pytest.raises(InvalidInput, match=r"history\.contexts"):
+        History.read({**case["history"], "contexts": case["history"]["contexts"][1:]})
+
+
 CHECKS = {
     "arrays": check_arrays,
     "clipping": check_clipping,
@@ -179,6 +191,7 @@ CHECKS = {
     "budget": check_budget,
     "discrete_gaussian": check_discrete_gaussian,
     "acting": check_acting,
+    "history": check_history,
 }
 
 

@@ -17,3 +17,4 @@ export { Shuffler } from "./shuffler.js";
 export type { Receipt, Submission, Trust } from "./submission.js";
 export type { Ticket } from "./tickets.js";
 export { InvalidInput, ReticentError } from "./wire/errors.js";
+export { History } from "./wire/history.js";

@@ -3,14 +3,23 @@
 
 import type { Content } from "./wire/content.js";
 import { InvalidInput } from "./wire/errors.js";
+import { History } from "./wire/history.js";
 
 /** Labels in the order of indices; null where nobody has named them. Public, and the same for the whole deployment. */
 export class Names {
-  constructor(readonly states: readonly string[] | null, readonly actions: readonly string[] | null) {}
+  /** `history`: how states are made of what is observed, where they are more than one observation; else null. */
+  constructor(
+    readonly states: readonly string[] | null,
+    readonly actions: readonly string[] | null,
+    readonly history: History | null = null,
+  ) {}
 
   /** What a service published. */
   static read(content: Content): Names {
-    return new Names(readLabels(content, "states"), readLabels(content, "actions"));
+    const history = content["history"] ?? null;
+    return new Names(
+      readLabels(content, "states"), readLabels(content, "actions"), history === null ? null : History.read(history as Content),
+    );
   }
 
   /** What a state is called; its number where it has no name. */

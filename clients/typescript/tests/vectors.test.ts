@@ -9,7 +9,7 @@ import "./only_secure_entropy.js";
 import { Budget, BudgetSpent, MemoryStore } from "../src/budget.js";
 import { DiscreteGaussian } from "../src/discrete_gaussian.js";
 import {
-  Belief, Billboard, Model, ShuffleRules, clipIndex, clipInterval, clipNorm, clipReward, epsilonOf, quantize, readFloats, readIndices, readIntegers,
+  Belief, Billboard, History, Model, ShuffleRules, clipIndex, clipInterval, clipNorm, clipReward, epsilonOf, quantize, readFloats, readIndices, readIntegers,
   reportEpsilon, roundAt, tallyOf, toJson, wellFormed,
 } from "../src/wire/index.js";
 import { fraction } from "../src/wire/fractions.js";
@@ -134,11 +134,19 @@ function checkActing({ billboard, step, state, place, uniform, action, probabili
   assert.equal(board.probability(step, state, place, action), probability);
 }
 
+function checkHistory({ history, seen, states }: Json): void {
+  const known = History.read(history);
+  assert.deepEqual(states, seen.map((_: number, step: number) => known.state(seen.slice(0, step + 1))));
+  assert.throws(() => known.state([]), /observations is something else/);
+  assert.throws(() => known.state([known.observations.length]), /observations is something else/);
+  assert.throws(() => History.read({ ...history, contexts: history.contexts.slice(1) }), /history\.contexts/);
+}
+
 const CHECKS: Record<(typeof FILES)[number], (one: Json) => void | Promise<void>> = {
   arrays: checkArrays, clipping: checkClipping, grid: checkGrid, trajectory: checkTrajectory,
   regressions: checkContribution, counts: checkContribution, score: checkContribution,
   score_start: checkContribution, score_residual: checkContribution, kinds: checkContribution, beliefs: checkBeliefs, shuffling: checkShuffling,
-  promise: checkPromise, budget: checkBudget, discrete_gaussian: checkDiscreteGaussian, acting: checkActing,
+  promise: checkPromise, budget: checkBudget, discrete_gaussian: checkDiscreteGaussian, acting: checkActing, history: checkHistory,
 };
 
 test("every file of the shared vectors is checked", () => {

@@ -9,7 +9,7 @@ const PLACE = new URL("../../../python/src/reticent_wire/vectors/", import.meta.
 
 export const FILES = [
   "arrays", "clipping", "grid", "trajectory", "regressions", "counts", "score", "score_start",
-  "score_residual", "kinds", "beliefs", "shuffling", "promise", "budget", "discrete_gaussian", "acting",
+  "score_residual", "kinds", "beliefs", "shuffling", "promise", "budget", "discrete_gaussian", "acting", "history",
 ] as const;
 
 /** The cases of one file. */

@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
@@ -67,6 +67,25 @@ def fit(
     reward_range: Annotated[
         str, typer.Option(help="Public range of rewards, which is mapped to [0, 1]: LEAST,MOST.")
     ] = "0,1",
+    history: Annotated[
+        str,
+        typer.Option(
+            help="Observations in the state, the present one included, or auto: as many as held-out users want.",
+        ),
+    ] = "1",
+    history_rare: Annotated[
+        int, typer.Option(help="Histories in fewer rows than this public number fold into shorter ones.")
+    ] = 5,
+    remember: Annotated[
+        list[str] | None, typer.Option(help="A state column to remember; repeat for more.", show_default="all")
+    ] = None,
+    entries: Annotated[
+        list[str] | None,
+        typer.Option(
+            help="Share of the service's users who enter in a state: STATE=SHARE; repeat. Others share the rest as in "
+            "the log. Users of the log are weighted accordingly."
+        ),
+    ] = None,
     leaves: Annotated[
         bool, typer.Option("--leaves", help="Users with fewer rows than the horizon have left: a state 'over'.")
     ] = False,
@@ -133,6 +152,10 @@ def fit(
                     categories={key: text.split(",") for key, text in pairs("--categories", categories)},
                     reward_range=(range_of_rewards[0], range_of_rewards[1]),
                     leaves_before=horizon if leaves else None,
+                    history=depth(history),
+                    history_rare=history_rare,
+                    remember=tuple(remember or ()),
+                    entries=shares(entries),
                     shared_rewards=shared_rewards,
                     untried=untried,
                     smoothing=smoothing,
@@ -182,6 +205,43 @@ def span(text: str) -> int | tuple[int, int]:
         return (int(low), int(high)) if dash else int(low)
     except ValueError:
         raise InvalidInput("--candidates", text, "a number, a range such as 2-8, or none", "correct it") from None
+
+
+def depth(text: str) -> int | Literal["auto"]:
+    """``2`` or ``auto``.
+
+    >>> depth("2"), depth("auto")
+    (2, 'auto')
+    """
+    from reticent.errors import InvalidInput
+
+    if text == "auto":
+        return "auto"
+    if not text.isdigit():
+        raise InvalidInput("--history", text, "a number of observations, or auto", "2 remembers the one before")
+    return int(text)
+
+
+def shares(texts: list[str] | None) -> dict[str, float] | None:
+    """``STATE=SHARE`` options; a state's name may have ``=`` in it.
+
+    >>> shares(["frontpage=0", "a = b=0.5"])
+    {'frontpage': 0.0, 'a = b': 0.5}
+    """
+    from reticent.errors import InvalidInput
+
+    if not texts:
+        return None
+    found = {}
+    for text in texts:
+        state, equals, share = text.rpartition("=")
+        try:
+            found[state] = float(share)
+        except ValueError:
+            equals = ""
+        if not (state and equals):
+            raise InvalidInput("--entries", text, "STATE=SHARE", "name a first state, then its share, such as news=0.3")
+    return found
 
 
 def pairs(option: str, texts: list[str] | None) -> list[tuple[str, str]]:

@@ -28,8 +28,8 @@ import numpy as np
 
 from reticent.errors import InvalidInput
 from reticent.worlds.people.recorded import Estimate, RecordedUsers, mean_of
+from reticent.worlds.records.coded import UNKNOWN, Log
 from reticent.worlds.records.evidence import rows_to_tell, two_digits
-from reticent.worlds.records.log import UNKNOWN, Log
 
 
 @dataclasses.dataclass(frozen=True)

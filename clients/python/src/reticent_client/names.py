@@ -7,10 +7,13 @@ from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 from reticent_wire.errors import InvalidInput
+from reticent_wire.history import History
 
 
 class Names(NamedTuple):
-    """Labels in the order of indices; None where nobody has named them. Public, and the same for the whole deployment.
+    """Labels in the order of indices; None where they have none. Public, and the same for the whole deployment.
+
+    ``history``: how states are made of what is observed, where they are more than one observation; None elsewhere.
 
     >>> names = Names(("tired", "fresh"), ("rest", "nudge"))
     >>> names.state_of("fresh"), names.action(1), names.state(0)
@@ -21,6 +24,7 @@ class Names(NamedTuple):
 
     states: tuple[str, ...] | None
     actions: tuple[str, ...] | None
+    history: History | None = None
 
     @classmethod
     def read(cls, content: Mapping[str, Any]) -> Names:
@@ -29,7 +33,10 @@ class Names(NamedTuple):
         Raises:
           InvalidInput: that are no labels.
         """
-        return cls(_read(content, "states"), _read(content, "actions"))
+        history = content.get("history")
+        return cls(
+            _read(content, "states"), _read(content, "actions"), None if history is None else History.read(history)
+        )
 
     def state(self, index: int) -> str:
         """What a state is called; its number where it has no name."""

@@ -9,6 +9,7 @@ export { FORMS, formNamed } from "./forms/index.js";
 export type { Bounds, Form } from "./forms/form.js";
 export { Belief, requireBelief } from "./forms/kinds.js";
 export { quantize, requireExact, requireFine, requireGrid, roundAt } from "./grid.js";
+export { History } from "./history.js";
 export { type Dimensions, Model, type Rules } from "./model.js";
 export { discreteDistance, epsilonOf, reportEpsilon, requirePromise } from "./promise.js";
 export { ShuffleRules, type Tally, tallyOf } from "./shuffle_rules.js";

@@ -91,9 +91,12 @@ def write_policy(path: Path, board: dict[str, Any], promise: str, names: Mapping
         for name in ("policy", "values")
     )
     facts = {"version": int(board["version"]), "final": bool(board["final"]), "model": board["model"]}
-    named = {f"{kind}_names": given for kind, given in names.items() if given is not None}
+    named = {f"{kind}_names": names[kind] for kind in ("states", "actions") if names.get(kind) is not None}
+    if names.get("history") is not None:
+        named["history"] = names["history"]
     if path.suffix == ".npz":
-        extra = {key: np.asarray(value) for key, value in {**facts, **named, "promise": promise}.items()}
+        texts = {key: json.dumps(value) if isinstance(value, dict) else value for key, value in named.items()}
+        extra = {key: np.asarray(value) for key, value in {**facts, **texts, "promise": promise}.items()}
         np.savez(path, policy=policy, values=values, **extra)  # type: ignore[arg-type]
     else:
         plain = {**facts, "promise": promise, **named, "policy": policy.tolist(), "values": values.tolist()}

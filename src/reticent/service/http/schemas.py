@@ -299,10 +299,15 @@ class OpenRound(BaseModel):
 
 
 class ModelNames(BaseModel):
-    """What states and actions are called; null where they have no names."""
+    """What states and actions are called; null where they have no names.
+
+    ``history``: how a device makes states of what it observes (:mod:`reticent_wire.history`); null where a state is one
+    observation.
+    """
 
     states: list[str] | None
     actions: list[str] | None
+    history: dict[str, Any] | None = None
 
 
 class CanaryStatus(BaseModel):

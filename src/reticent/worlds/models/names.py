@@ -4,17 +4,19 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
 
 from reticent.errors import InvalidInput
+from reticent_wire.history import History
 
 
 @dataclasses.dataclass(frozen=True)
 class Names:
     """Labels of a model's states and actions, in the order of their indices.
 
-    Names are public, like the model: they travel in its file and are shown wherever a person looks.
+    Names are public, like the model: they travel in its file and are shown wherever a person looks. With them goes
+    ``history``, how a device makes states of what it observes, where these are more than one observation.
 
     >>> Names(("tired", "fresh"), ("rest", "walk")).actions[1]
     'walk'
@@ -22,6 +24,7 @@ class Names:
 
     states: tuple[str, ...]
     actions: tuple[str, ...]
+    history: History | None = None
 
     def __post_init__(self) -> None:
         for field, labels in (("state names", self.states), ("action names", self.actions)):
@@ -42,15 +45,23 @@ class Names:
         for field, labels, size in (("state names", self.states, states), ("action names", self.actions, actions)):
             if len(labels) != size:
                 raise InvalidInput(field, f"{len(labels)} labels", f"{size}, one for each", "name them all")
+        if self.history is not None and self.history.states not in (states, states - 1):
+            raise InvalidInput(
+                "history", f"of {self.history.states} states", f"of {states}, or one less", "use the model's own"
+            )
 
-    def to_dict(self) -> dict[str, list[str]]:
+    def to_dict(self) -> dict[str, Any]:
         """For a JSON document; :meth:`from_dict` is the inverse."""
-        return {"states": list(self.states), "actions": list(self.actions)}
+        told = {} if self.history is None else {"history": self.history.to_dict()}
+        return {"states": list(self.states), "actions": list(self.actions), **told}
 
     @classmethod
-    def from_dict(cls, content: Mapping[str, Sequence[Any]]) -> Names:
+    def from_dict(cls, content: Mapping[str, Any]) -> Names:
         """The names that :meth:`to_dict` wrote."""
-        return cls(tuple(content["states"]), tuple(content["actions"]))
+        history = content.get("history")
+        return cls(
+            tuple(content["states"]), tuple(content["actions"]), None if history is None else History.read(history)
+        )
 
     @classmethod
     def numbered(cls, states: int, actions: int) -> Names:

@@ -22,13 +22,16 @@ both blend with the weights of the chains, and what a recorded reader would have
 **Pilot and deployment.** A pilot is recruited where that is easy: nine in ten of its readers entered by the front
 page. The service then meets those who enter elsewhere, from search engines and mails. Candidates come from the pilot,
 each entry section being a group that blends them (:mod:`reticent.worlds.records.mixture`).
+
+**History.** Sessions are not Markov in the section. With a history (:func:`fit_pilot`) the chain is one over the last
+sections, as many as held-out pilot readers choose, and how the page was arrived at is part of that.
 """
 
 from __future__ import annotations
 
 import dataclasses
 import zipfile
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
@@ -45,6 +48,8 @@ from reticent.worlds.records import Categories, Coding, Columns, Fitted, fit
 from reticent.worlds.records.fitting import model_of
 from reticent.worlds.records.kernel import Kernel
 from reticent.worlds.records.mixture import best_blend
+from reticent.worlds.records.remembering import states_of
+from reticent_wire.history import History
 
 PUBLISHED = Published(
     "msnbc990928.zip",
@@ -184,41 +189,74 @@ def pilot_log(pages: np.ndarray) -> pl.DataFrame:
 
 
 def fit_pilot(
-    pages: np.ndarray, candidates: int | tuple[int, int] = 4, *, seed: int = 0, grouped: bool = True, **options: Any
+    pages: np.ndarray,
+    candidates: int | tuple[int, int] = 4,
+    *,
+    seed: int = 0,
+    grouped: bool = True,
+    history: int | Literal["auto"] = 1,
+    **options: Any,
 ) -> Fitted:
     """Candidates for the decision problem from a pilot; ``options`` are those of :func:`reticent.worlds.fit`.
 
-    With ``grouped`` false, readers are of one kind each instead of entry sections being blends.
+    With ``grouped`` false, readers are of one kind each instead of entry sections being blends. With a ``history`` above
+    1, or ``auto``, the last sections are the state instead of (arrived, page).
     """
     horizon = pages.shape[1] - 1
+    log, columns = pilot_log(pages), CHAIN
+    if history != 1:
+        log = log.drop("arrived", "next_arrived").rename({"next_page": "next"})
+        columns = dataclasses.replace(CHAIN, state=("page",))
     chain = fit(
-        pilot_log(pages),
+        log,
         horizon=horizon,
         candidates=candidates,
-        columns=CHAIN if grouped else dataclasses.replace(CHAIN, group=None),
+        columns=columns if grouped else dataclasses.replace(columns, group=None),
         categories={"arrived": (ENTERED, MOVED), "page": SECTIONS},
         seed=seed,
         source="msnbc.com's readers",
         origin=Provenance("public", f"{len(pages):,} sessions of msnbc.com, 28 September 1999"),
+        history=history,
         **options,
     )
-    kernel = suggesting(chain.kernel)
-    initial = np.append(np.bincount(pages[:, 0], minlength=LEFT) / len(pages), np.zeros(CODING.states - LEFT))
-    names = Names(CODING.state_names, CODING.action_names)
+    coding = CODING if history == 1 else _coding_of(chain.coding)
+    kernel = suggesting(chain.kernel, _shown(coding))
+    entered = np.asarray(chain.model.initial)[:-1]
+    initial = np.append(entered, np.zeros(coding.states - len(entered)))
+    names = Names(coding.state_names, coding.action_names, coding.history)
     model = dataclasses.replace(
-        model_of(kernel, horizon, initial, dense=True), about=About(names, chain.model.about.provenance)
+        model_of(kernel, horizon, initial, dense=history == 1), about=About(names, chain.model.about.provenance)
     )
-    return dataclasses.replace(chain, kernel=kernel, coding=CODING, names=names, model=model)
+    return dataclasses.replace(chain, kernel=kernel, coding=coding, names=names, model=model)
 
 
-def suggesting(chain: Kernel) -> Kernel:
-    """The decision problem of candidate chains over (arrived, page) and over: see the module."""
-    moments, over = 2 * LEFT, 2 * LEFT
+def _coding_of(chain: Coding) -> Coding:
+    """The decision problem's coding where the chain remembers pages: whether the suggestion is left is not remembered."""
+    left, _, page = CODING.parts
+    plain = dataclasses.replace(CODING, parts=(left, page))
+    known = chain.history
+    contexts = tuple((code,) for code in range(LEFT)) if known is None else known.contexts
+    history = History(1 if known is None else known.depth, LEFT, plain.observation_names, contexts)
+    return dataclasses.replace(plain, history=history)
+
+
+def _shown(coding: Coding) -> np.ndarray:
+    """The section that is shown in each state of the chain, before it is known whether the suggestion is left."""
+    if coding.history is None:
+        return np.arange(2 * LEFT) % LEFT
+    return np.array([context[-1] for context in coding.history.contexts])
+
+
+def suggesting(chain: Kernel, shown: np.ndarray | None = None) -> Kernel:
+    """The decision problem of candidate chains whose states show a section (by default (arrived, page)), and over."""
+    shown = np.arange(2 * LEFT) % LEFT if shown is None else shown
+    moments = over = len(shown)
     inside = chain.pair != over
     page, following, chances = chain.pair[inside], chain.following[inside], chain.chances[inside]
-    actions, last = CODING.actions, CODING.states - 1
+    actions, states = CODING.actions, 2 * moments + 1
+    last = states - 1
     hits = np.zeros((moments, LEFT + 1, chain.d))
-    np.add.at(hits, (page, np.where(following == over, LEFT, following % LEFT)), chances)
+    np.add.at(hits, (page, np.append(shown, LEFT)[following]), chances)
     pairs, nexts, weights = [], [], []
     for left in (0, 1):  # 0: the suggestion is still to be made
         for action in range(actions):
@@ -229,11 +267,11 @@ def suggesting(chain: Kernel) -> Kernel:
     pairs.append(last * actions + np.arange(actions))
     nexts.append(np.full(actions, last))
     weights.append(np.ones((actions, chain.d)))
-    rewards = np.zeros((CODING.states, actions, chain.d))
+    rewards = np.zeros((states, actions, chain.d))
     rewards[:moments, 1:] = hits[:, :LEFT]
     pair, nexts_all, weight = np.concatenate(pairs), np.concatenate(nexts), np.concatenate(weights)
     order = np.lexsort((nexts_all, pair))
-    return Kernel(CODING.states, actions, pair[order], nexts_all[order], weight[order], rewards.reshape(-1, chain.d))
+    return Kernel(states, actions, pair[order], nexts_all[order], weight[order], rewards.reshape(-1, chain.d))
 
 
 def empirical(pages: np.ndarray) -> Kernel:
@@ -257,29 +295,63 @@ def empirical(pages: np.ndarray) -> Kernel:
 
 def nearest_blend(fitted: Fitted, pages: np.ndarray) -> np.ndarray:
     """The weights of a fit's candidates that explain best how some readers moved."""
+    kernel, history = fitted.kernel, fitted.coding.history
+    if history is None:
+        context = pages.astype(np.int64) + np.where(np.arange(pages.shape[1]) == 0, 0, LEFT)
+    else:
+        context = contexts_of(pages, history)
     user, step = np.nonzero(pages[:, :-1] != LEFT)
-    state = pages[user, step].astype(np.int64) + np.where(step == 0, 0, LEFT)
-    then = pages[user, step + 1].astype(np.int64)
-    following = np.where(then == LEFT, CODING.states - 1, LEFT + then)
-    counts = np.zeros((fitted.kernel.states, fitted.kernel.states))
-    np.add.at(counts, (state, following), 1)
+    following = np.where(pages[user, step + 1] == LEFT, kernel.states - 1, context[user, step + 1])
+    counts = np.zeros((kernel.states, kernel.states))
+    np.add.at(counts, (context[user, step], following), 1)
     # Without a suggestion: action 0 in states whose suggestion is still to be made.
-    kernel = fitted.kernel
-    plain = (kernel.pair % kernel.actions == 0) & (kernel.pair // kernel.actions < 2 * LEFT)
+    plain = (kernel.pair % kernel.actions == 0) & (kernel.pair // kernel.actions < kernel.states // 2)
     return best_blend(kernel.chances[plain], counts[kernel.pair[plain] // kernel.actions, kernel.following[plain]])
 
 
-def recorded_users(pages: np.ndarray) -> RecordedUsers:
-    """Readers for exact replay."""
+def recorded_users(pages: np.ndarray, coding: Coding = CODING) -> RecordedUsers:
+    """Readers for exact replay, whose states are as ``coding`` says: of a fit, if it remembers pages."""
+    answers = {"pages": pages.astype(np.int64)}
+    first: Callable[[Mapping[str, Any]], Any] = _first
+    respond: Callable[[Mapping[str, Any], int, Any, Any], tuple[Any, Any]] = _respond
+    if coding.history is not None:
+        answers["contexts"] = contexts_of(pages, coding.history)
+        first, respond = _first_context, _Remembering(len(coding.history.contexts))
     return RecordedUsers(
-        {"pages": pages.astype(np.int64)},
-        _first,
-        _respond,
-        CODING.states,
-        CODING.actions,
+        answers,
+        first,
+        respond,
+        coding.states,
+        coding.actions,
         pages.shape[1] - 1,
         "pages do not depend on the suggestion, which these readers never saw",
     )
+
+
+def contexts_of(pages: np.ndarray, history: History) -> np.ndarray:
+    """The context of every page of readers ``(readers, H + 1)``; any number after they have left."""
+    steps = np.tile(np.arange(pages.shape[1]), len(pages))
+    inside = np.minimum(pages, LEFT - 1).astype(np.int64)
+    return states_of(history, inside.ravel(), steps).reshape(pages.shape)
+
+
+def _first_context(answers: Mapping[str, Any]) -> Any:
+    return answers["contexts"][..., 0]
+
+
+@dataclasses.dataclass(frozen=True)
+class _Remembering:
+    """What a reader does where states are ``size`` contexts, first with and then without the suggestion, and over."""
+
+    size: int
+
+    def __call__(self, answers: Mapping[str, Any], step: int, state: Any, action: Any) -> tuple[Any, Any]:
+        now, then = answers["pages"][..., step], answers["pages"][..., step + 1]
+        left = (state < self.size) * 1
+        spent = 1 - left * (action == 0)
+        over = ((now == LEFT) | (then == LEFT)) * 1
+        following = spent * self.size + answers["contexts"][..., step + 1]
+        return over * 2 * self.size + (1 - over) * following, 1.0 * left * (action - 1 == then) * (1 - over)
 
 
 def _first(answers: Mapping[str, Any]) -> Any:

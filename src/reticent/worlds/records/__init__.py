@@ -9,9 +9,10 @@ from typing import TYPE_CHECKING, Any
 from reticent.extras import missing_extra
 
 if TYPE_CHECKING:
+    from reticent.worlds.records.coded import Log
     from reticent.worlds.records.coding import Bins, Categories, Coding
     from reticent.worlds.records.fitting import Fitted, Stopped, fit
-    from reticent.worlds.records.log import Log, read_log
+    from reticent.worlds.records.log import read_log
     from reticent.worlds.records.report import FitReport
     from reticent.worlds.records.table import Columns
 
@@ -23,7 +24,7 @@ _HOMES = {
     "Columns": "table",
     "FitReport": "report",
     "Fitted": "fitting",
-    "Log": "log",
+    "Log": "coded",
     "Stopped": "fitting",
     "fit": "fitting",
     "read_log": "log",

@@ -15,7 +15,7 @@ from typing import TypeAlias
 import numpy as np
 
 from reticent.errors import ReticentError
-from reticent.worlds.records.log import Log
+from reticent.worlds.records.coded import Log
 from reticent.worlds.records.mixture import Mixture, fit_mixture, refit_mixture
 from reticent.worlds.records.report import Choice
 from reticent.worlds.records.statistics import Outcomes, Pooling, Statistics, pooled, statistics_of
@@ -81,7 +81,7 @@ def choose(
     """Pooling, number of candidates and smoothing by held-out users; see the module. A given smoothing is kept."""
     groups = len(log.group_names)
     test = statistics_of(log, outcomes, held) if held.any() else None
-    pooling, gain = (Pooling(), (0.0, 0.0)) if test is None else _pooling(train, test)
+    pooling, gain = (Pooling(), (0.0, 0.0)) if test is None else chosen_pooling(train, test)
     wanted = list(range(lowest, highest + 1))
     tried = [1, *wanted] if test is not None and lowest > 1 else wanted
     total, done = sum((starts if d > 1 else 1) + 1 for d in tried), 0
@@ -117,8 +117,8 @@ def choose(
     return Chosen(mixtures[place], choices, pooling, smoothings[place], gain)
 
 
-def _pooling(train: Statistics, test: Statistics) -> tuple[Pooling, tuple[float, float]]:
-    """Pseudo-counts of transitions and rewards, and what rewards of pairs gain over one mean."""
+def chosen_pooling(train: Statistics, test: Statistics) -> tuple[Pooling, tuple[float, float]]:
+    """Pseudo-counts of transitions, rewards and history, and what rewards of pairs gain over one mean."""
     moves, totals = train.outcomes.transitions, train.totals
     by_strength = {
         strength: np.log(np.maximum(pooled(totals, train.outcomes, Pooling(strength, strength)), 1e-300))
@@ -133,7 +133,19 @@ def _pooling(train: Statistics, test: Statistics) -> tuple[Pooling, tuple[float,
         chosen.append(best if _better(each[best] - each[1.0], test.weight) else 1.0)
     # Of the last part, the rewards: what the best pooling gains over one mean for all.
     gain = each[best] - each[ONE_MEAN]
-    return Pooling(*chosen), (float(gain @ test.weight / test.users), _error(gain, test.weight))
+    pooling = Pooling(*chosen)
+    if train.outcomes.up is not None:
+        pooling = max(
+            (pooling._replace(history=strength) for strength in STRENGTHS),
+            key=lambda tried: float(test.weight @ pooled_log_likelihood(train, test, tried)),
+        )
+    return pooling, (float(gain @ test.weight / test.users), _error(gain, test.weight))
+
+
+def pooled_log_likelihood(train: Statistics, test: Statistics, pooling: Pooling) -> np.ndarray:
+    """Of each distinct user ``(n,)`` by what all training users did; outcomes that none of them had are left out."""
+    prior = pooled(train.totals, train.outcomes, pooling)
+    return np.asarray(test.counts @ np.log(np.where(prior > 0, prior, 1.0)))
 
 
 def _number(mixtures: list[Mixture], tried: list[int], test: Statistics, lowest: int) -> tuple[tuple[Choice, ...], int]:

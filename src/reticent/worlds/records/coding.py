@@ -8,8 +8,11 @@ number
 .. math:: s=\big((c_1 n_2+c_2)n_3+\dots\big)n_k+c_k ,
 
 the first part being the slowest, and one more state, *over*, may follow for those who have left. An action is one
-named category. Cut points and categories are part of the model: they are public, and must not be computed from
-protected users' data (:mod:`reticent.worlds.models.provenance`).
+named category. What was observed before may be part of the state as well (``history``): then the number above is that of
+an *observation*, and the state that of a context (:mod:`reticent_wire.history`).
+
+Cut points and categories are part of the model: they are public, and must not be computed from protected users' data
+(:mod:`reticent.worlds.models.provenance`).
 
 This module needs NumPy and nothing else: a device codes its own user's moments.
 """
@@ -25,6 +28,7 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from reticent.errors import InvalidInput
+from reticent_wire.history import START, History
 
 OVER = "over"
 """What the state of those who have left is called."""
@@ -135,6 +139,7 @@ class Coding:
       action: the action's column; its first value is index 0.
       over: whether a last state stands for those who have left.
       reward_range: recorded rewards are mapped from here to [0, 1].
+      history: which earlier observations are part of the state; None where the present one is all.
 
     >>> place, steps = Categories("place", ("home", "work")), Bins("steps", (10.0, 100.0))
     >>> coding = Coding((place, steps), Categories("send", ("no", "yes")))
@@ -146,6 +151,7 @@ class Coding:
     action: Categories
     over: bool = False
     reward_range: tuple[float, float] = (0.0, 1.0)
+    history: History | None = None
 
     def __post_init__(self) -> None:
         columns = [part.column for part in self.parts]
@@ -157,24 +163,38 @@ class Coding:
 
     @property
     def moments(self) -> int:
-        """How many states are no end: the product of the parts' sizes."""
+        """How many observations there are: the product of the parts' sizes."""
         return math.prod(part.size for part in self.parts)
 
     @property
     def states(self) -> int:
-        return self.moments + self.over
+        return (self.moments if self.history is None else self.history.states) + self.over
 
     @property
     def actions(self) -> int:
         return self.action.size
 
     @property
+    def observation_names(self) -> tuple[str, ...]:
+        """What observations are called: of several columns, those of categories say which one they are."""
+        return _joined(self.parts, alone=len(self.parts) == 1)
+
+    @property
     def state_names(self) -> tuple[str, ...]:
-        """What states are called: of several columns, those of categories say which one they are."""
-        alone = len(self.parts) == 1
-        labels = [part.labels if alone or isinstance(part, Bins) else part.titles for part in self.parts]
-        names = tuple(", ".join(chosen) for chosen in itertools.product(*labels))
+        """What states are called: the observation, and what came before it where that is part of the state."""
+        names = self.observation_names if self.history is None else self._context_names(self.history)
         return (*names, OVER) if self.over else names
+
+    def _context_names(self, history: History) -> tuple[str, ...]:
+        size, kept = 1, len(self.parts)
+        while size < history.remembered:
+            kept -= 1
+            size *= self.parts[kept].size
+        alone = len(self.parts) == 1
+        codes = _joined(self.parts[kept:], alone=alone)
+        before = tuple(f"{name}, " for name in _joined(self.parts[:kept], alone=alone)) if kept else ("",)
+        contexts = [_context_name(context, codes, history.depth) for context in history.contexts]
+        return tuple(plain + context for plain in before for context in contexts)
 
     @property
     def action_names(self) -> tuple[str, ...]:
@@ -185,19 +205,22 @@ class Coding:
         return np.stack([part.encode(columns[part.column]) for part in self.parts])
 
     def join(self, codes: np.ndarray) -> np.ndarray:
-        """States from the codes of their parts ``(parts, ...)``; −1 where one is unknown."""
+        """Observations from the codes of their parts ``(parts, ...)``, which without a history are the states; −1 where one
+        is unknown."""
         state = np.zeros(codes.shape[1:], np.int64)
         for part, code in zip(self.parts, codes, strict=True):
             state = state * part.size + code
         return np.where((codes < 0).any(axis=0), -1, state)
 
     def split(self, states: Any) -> np.ndarray:
-        """The parts' codes ``(parts, ...)`` of states that are no end: the inverse of :meth:`join`."""
+        """The parts' codes ``(parts, ...)`` of observations: the inverse of :meth:`join`."""
         sizes = [part.size for part in self.parts]
         return np.stack(np.unravel_index(np.asarray(states), sizes))
 
     def state_of(self, **values: Any) -> np.ndarray:
         """State indices of recorded values, one keyword per column; arrays of one shape, or single values.
+
+        Where there is a history these are observations: ``coding.history.state`` makes a state of those of an episode.
 
         Raises:
           InvalidInput: a column is missing, or a value is not in its list.
@@ -220,6 +243,7 @@ class Coding:
             "action": self.action.to_dict(),
             "over": self.over,
             "reward_range": list(self.reward_range),
+            **({} if self.history is None else {"history": self.history.to_dict()}),
         }
 
     @classmethod
@@ -231,7 +255,27 @@ class Coding:
             _categories(content["action"]),
             bool(content["over"]),
             (float(low), float(high)),
+            History.read(content["history"]) if "history" in content else None,
         )
+
+
+def _joined(parts: Sequence[Part], *, alone: bool) -> tuple[str, ...]:
+    """Names of the products of some parts; ``alone``: there is no other column that they could be mistaken for."""
+    labels = [part.labels if alone or isinstance(part, Bins) else part.titles for part in parts]
+    return tuple(", ".join(chosen) for chosen in itertools.product(*labels))
+
+
+def _context_name(context: tuple[int, ...], codes: Sequence[str], depth: int) -> str:
+    """What a context is called.
+
+    >>> [_context_name(context, ("front", "news"), 2) for context in ((0,), (-1, 0), (0, 1))]
+    ['front (otherwise)', 'front (first)', 'news after front']
+    """
+    begun = context[0] == START
+    name = " after ".join(codes[code] for code in reversed(context[begun:]))
+    if begun:
+        return f"{name} (first)"
+    return name if len(context) == depth else f"{name} (otherwise)"
 
 
 def _part(content: Mapping[str, Any]) -> Part:

@@ -26,7 +26,7 @@ from typing import Any
 
 import numpy as np
 
-from reticent.worlds.records.log import Log
+from reticent.worlds.records.coded import Log
 from reticent.worlds.records.mixture import Mixture, expected_counts
 from reticent.worlds.records.statistics import Outcomes, Statistics
 

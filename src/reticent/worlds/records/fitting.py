@@ -14,7 +14,7 @@ first user comes, and no ε covers it.
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, Literal
 
@@ -28,14 +28,18 @@ from reticent.worlds.models.model import About, Model
 from reticent.worlds.models.names import Names
 from reticent.worlds.models.provenance import Provenance
 from reticent.worlds.records.choosing import Stopped, Told, choose, held_out
+from reticent.worlds.records.coded import UNKNOWN, Log
 from reticent.worlds.records.coding import Coding
+from reticent.worlds.records.depth import DEEPEST, choose_depth, with_depth
 from reticent.worlds.records.disjoint import require_disjoint
+from reticent.worlds.records.entries import leaning, weigh, who_enter
 from reticent.worlds.records.evidence import candidate_intervals, reward_evidence
 from reticent.worlds.records.kernel import Kernel, kernel_of
-from reticent.worlds.records.log import UNKNOWN, Log, read_log
+from reticent.worlds.records.log import read_log
 from reticent.worlds.records.misfit import misfit_of
 from reticent.worlds.records.mixture import MOST_DISTINCT
-from reticent.worlds.records.report import FitReport
+from reticent.worlds.records.remembering import RARE, tree_of
+from reticent.worlds.records.report import Depth, FitReport
 from reticent.worlds.records.statistics import Outcomes, outcomes_of, statistics_of
 from reticent.worlds.records.table import Columns
 from reticent.worlds.transforms.availability import with_mask
@@ -102,6 +106,10 @@ def fit(
     shared_rewards: bool = False,
     untried: str | None = None,
     bounds: Bounds = "tight",
+    history: int | Literal["auto"] = 1,
+    history_rare: int = RARE,
+    remember: tuple[str, ...] = (),
+    entries: Mapping[str, float] | None = None,
     protected: pl.DataFrame | str | Path | None = None,
     progress: Told | None = None,
     should_stop: Callable[[], bool] | None = None,
@@ -127,6 +135,12 @@ def fit(
         (:func:`~reticent.worlds.transforms.availability.with_mask`); by default such a pair does what its
         state's others do.
       bounds: as in :func:`reticent.worlds.blend`.
+      history: how many observations are in the state, the present one included; ``auto`` lets held-out users choose
+        (:mod:`~reticent.worlds.records.depth`).
+      history_rare: contexts in fewer rows than this public number fold into shorter ones.
+      remember: state columns that are remembered, the last ones; all by default.
+      entries: declared shares of first states among those whom the service will meet, by name; users are weighted to
+        them (:mod:`~reticent.worlds.records.entries`).
       protected: a table of people who are to be protected later. None of them may be in ``log``, since what is fitted
         is published (:func:`~reticent.worlds.records.disjoint.require_disjoint`); nothing else of it is used.
       progress: told how many of how many pieces of work are done, and what is being done.
@@ -144,13 +158,16 @@ def fit(
     if not isinstance(log, Log):
         log = read_log(log, columns=columns, horizon=horizon, **reading)
     provenance = origin if isinstance(origin, Provenance) else Provenance(origin, log.source)
+    if entries is not None:
+        log = weigh(log, entries)
     held = held_out(log, holdout, seed)
+    log, depths, alike = _remembering(log, held, history, history_rare, remember, horizon)
     outcomes = outcomes_of(log)
     if horizon > 1 and not outcomes.transitions:
         raise InvalidInput(
             f"transitions of {log.source}", 0, "at least 1", "record several steps of a user, or the column next"
         )
-    train = statistics_of(log, outcomes, ~held)
+    train = statistics_of(leaning(log, alike), outcomes, ~held)
     if highest > train.users:
         raise InvalidInput("candidates", highest, f"at most {train.users}, the training users", "use fewer")
     groups = len(log.group_names)
@@ -164,7 +181,7 @@ def fit(
             kernel, rewards=np.repeat(kernel.rewards @ mixture.shares[:, None], mixture.d, axis=1)
         )
     misfit = misfit_of(log, held, kernel, mixture.shares, horizon, seed) if held.any() else None
-    names = Names(log.coding.state_names, log.coding.action_names)
+    names = Names(log.coding.state_names, log.coding.action_names, log.coding.history)
     if untried is not None and untried not in names.actions:
         raise InvalidInput("untried", untried, f"one of {', '.join(names.actions)}", "name an action of the log")
     apart, rewards_apart = _apart(kernel, outcomes, train.totals)
@@ -192,14 +209,16 @@ def fit(
         intervals=candidate_intervals(mixture, train, outcomes),
         apart=apart,
         rewards_apart=rewards_apart,
-        evidence=reward_evidence(log, mixture.d, chosen.gain),
+        depths=depths,
+        alike=None if log.weight is None else alike,
+        depth=1 if log.coding.history is None else log.coding.history.depth,
+        evidence=reward_evidence(who_enter(log), mixture.d, chosen.gain),
         misfit=misfit,
         **_untried(outcomes, train.totals, names, log.coding),
     )
     if report.doubt:
         provenance = dataclasses.replace(provenance, doubt=report.doubt)
-    initial = np.bincount(log.state[log.first], minlength=log.coding.states) / log.users
-    model = model_of(kernel, horizon, initial, bounds=bounds, shared_rewards=shared_rewards)
+    model = model_of(kernel, horizon, log.entries, bounds=bounds, shared_rewards=shared_rewards)
     if untried is not None:
         instead = names.actions.index(untried)
         allowed = _visits(outcomes, train.totals) > 0
@@ -271,6 +290,26 @@ def _checked(
     return lowest, highest
 
 
+def _remembering(
+    log: Log, held: np.ndarray, history: int | str, rare: int, columns: tuple[str, ...], horizon: int
+) -> tuple[Log, tuple[Depth, ...], float]:
+    """The log with its history in the state, what held-out users say of others, and the share of users counted alike."""
+    if log.coding.history is not None:
+        if history != 1:
+            raise InvalidInput("history", history, "1 for a log that has one", "read the log without a history")
+        return log, (), 0.0
+    if history == "auto":
+        if not held.any():
+            raise InvalidInput("history", history, "a number where no user is held out", "hold users out")
+        return choose_depth(log, held, range(1, min(DEEPEST, horizon) + 1), horizon, rare=rare, columns=columns)
+    if not isinstance(history, int):
+        raise InvalidInput("history", history, "a number of observations, or auto", "2 remembers the one before")
+    if log.weight is not None and held.any():
+        log, _, alike = choose_depth(log, held, (history,), horizon, rare=rare, columns=columns)
+        return log, (), alike
+    return with_depth(log, history, rare, columns), (), 0.0
+
+
 def _sampled(distinct: int, groups: int) -> tuple[str, ...]:
     """That EM ran on some of the users, if it did."""
     if groups or distinct <= MOST_DISTINCT:
@@ -297,12 +336,15 @@ def _apart(kernel: Kernel, outcomes: Outcomes, totals: np.ndarray) -> tuple[tupl
 
 
 def _untried(outcomes: Outcomes, totals: np.ndarray, names: Names, coding: Coding) -> dict[str, Any]:
-    """Pairs that were never tried, and states that were never met."""
-    table = _visits(outcomes, totals)[: coding.moments]
+    """Pairs that were never tried, and states that were never met; with a history, of single observations."""
+    tree, table = tree_of(coding), _visits(outcomes, totals)
+    if tree is not None:
+        table = np.stack([np.bincount(tree.observed, weights=column) for column in table.T], axis=1)
+    table, labels = table[: coding.moments], coding.observation_names
     met = table.sum(axis=1) > 0
     missing = np.argwhere((table == 0) & met[:, None])
     return {
-        "untried": tuple(f"{names.states[state]} → {names.actions[action]}" for state, action in missing),
+        "untried": tuple(f"{labels[state]} → {names.actions[action]}" for state, action in missing),
         "untried_share": float(len(missing) / max(int(met.sum()) * outcomes.actions, 1)),
         "unmet": int((~met).sum()),
     }

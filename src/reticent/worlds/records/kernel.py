@@ -81,7 +81,7 @@ def kernel_of(mixture: Mixture, outcomes: Outcomes, totals: np.ndarray) -> Kerne
     pairs = states * actions
     pair, following = outcomes.pair, outcomes.following
     chances = mixture.probabilities[:moves]
-    tried = np.bincount(pair, weights=totals[:moves], minlength=pairs)
+    tried = _at_least_guessed(np.bincount(pair, weights=totals[:moves], minlength=pairs), pair, chances, outcomes)
     ruled = tried[pair] > 0
 
     # What follows a state under the actions that were tried, by candidate.
@@ -114,6 +114,14 @@ def kernel_of(mixture: Mixture, outcomes: Outcomes, totals: np.ndarray) -> Kerne
     )
 
 
+def _at_least_guessed(tried: np.ndarray, pair: np.ndarray, chances: np.ndarray, outcomes: Outcomes) -> np.ndarray:
+    """How often pairs were tried; hardly ever, but not never, where a shorter context says what happens."""
+    if outcomes.up is None:
+        return tried
+    known = np.bincount(pair, weights=chances.sum(axis=1), minlength=len(tried)) > 0
+    return np.asarray(np.where(known, np.maximum(tried, 1e-9), tried))
+
+
 def _rewards(mixture: Mixture, outcomes: Outcomes, totals: np.ndarray) -> np.ndarray:
     """Mean rewards ``(S·A, d)`` of all pairs."""
     states, actions, moves = outcomes.states, outcomes.actions, outcomes.transitions
@@ -121,6 +129,8 @@ def _rewards(mixture: Mixture, outcomes: Outcomes, totals: np.ndarray) -> np.nda
     paid = mixture.probabilities[moves : moves + number]
     counts = totals[moves : moves + number] + totals[moves + number :]
     tried = np.bincount(outcomes.paid_pair, weights=counts, minlength=states * actions)
+    tried = _at_least_guessed(tried, outcomes.paid_pair, paid, outcomes)
+    counts = tried[outcomes.paid_pair]
     home = outcomes.paid_pair // actions
     mass = paid * counts[:, None]
     acted = np.bincount(home, weights=counts, minlength=states)

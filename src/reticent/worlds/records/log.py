@@ -20,7 +20,9 @@ import numpy as np
 import polars as pl
 
 from reticent.errors import InvalidInput
+from reticent.worlds.records.coded import UNKNOWN, Log
 from reticent.worlds.records.coding import Bins, Categories, Coding, Part, sorted_values, text_of
+from reticent.worlds.records.remembering import recode
 from reticent.worlds.records.sessions import SESSION, STEP, Gaps, Longer, into_sessions
 from reticent.worlds.records.table import (
     ROW,
@@ -39,52 +41,6 @@ OTHER = "other"
 
 MOST_CATEGORIES = 5_000
 MOST_PAIRS = 1_000_000
-UNKNOWN = -1
-"""The state after a row whose successor was not recorded."""
-
-
-@dataclasses.dataclass(frozen=True)
-class Log:
-    """A checked and coded table; rows are sorted by user and step.
-
-    Attributes:
-      coding: of states and actions.
-      user: ``(N,)`` from 0, in order; ``step`` ``(N,)`` from 0 within each user.
-      state, action: ``(N,)`` indices; ``following`` ``(N,)``, or :data:`UNKNOWN`; ``reward`` ``(N,)`` in [0, 1].
-      group: ``(users,)`` index of each user's group; all 0 if there are no groups.
-      group_names: of the groups; empty if there are none.
-      probability: with which the recorded action was drawn, ``(N,)``; None if unknown.
-      paid: what every action would have paid, ``(N, A)`` in [0, 1]; None if that was not recorded.
-      source: what was read, for messages and the provenance.
-      notes: what was changed on the way, such as users with gaps who were dropped.
-    """
-
-    coding: Coding
-    user: np.ndarray
-    step: np.ndarray
-    state: np.ndarray
-    action: np.ndarray
-    following: np.ndarray
-    reward: np.ndarray
-    group: np.ndarray
-    group_names: tuple[str, ...]
-    source: str
-    probability: np.ndarray | None = None
-    paid: np.ndarray | None = None
-    notes: tuple[str, ...] = ()
-
-    @property
-    def users(self) -> int:
-        return len(self.group)
-
-    @property
-    def rows(self) -> int:
-        return len(self.user)
-
-    @property
-    def first(self) -> np.ndarray:
-        """Whether a row is its user's first, ``(N,)``."""
-        return np.asarray(self.step == 0)
 
 
 def read_log(
@@ -158,6 +114,8 @@ def read_log(
         raise InvalidInput(
             f"row {row[gone][0]}: next state", "over", "a state of the coding", "use a coding that has the state 'over'"
         )
+    # Rows are coded as observations first; a history makes states of them at the end.
+    history, coding = coding.history, dataclasses.replace(coding, history=None)
     if coding.states * coding.actions > MOST_PAIRS:
         raise InvalidInput(
             "pairs of states and actions", f"{coding.states:,} × {coding.actions:,}", f"at most {MOST_PAIRS:,}",
@@ -173,10 +131,11 @@ def read_log(
         following = stated
     following[gone] = coding.states - 1
     group, group_names = _groups(frame, columns, row, same)
-    return Log(
+    log = Log(
         coding, user, step, state, action_index, following, _rewards(frame, columns.reward, coding, row), group,
         group_names, name, _probabilities(frame, columns, row), _paid(frame, columns, coding, row), notes,
     )  # fmt: skip
+    return log if history is None else recode(log, history)
 
 
 def _gone(

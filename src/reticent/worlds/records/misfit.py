@@ -25,8 +25,8 @@ from typing import Any
 
 import numpy as np
 
+from reticent.worlds.records.coded import UNKNOWN, Log
 from reticent.worlds.records.kernel import Kernel, own_model
-from reticent.worlds.records.log import UNKNOWN, Log
 from reticent.worlds.records.mixture import best_blend
 
 FOLDS, SPLITS, RESAMPLES = 20, 20, 20
@@ -91,7 +91,7 @@ class Misfit:
 def misfit_of(log: Log, held: np.ndarray, kernel: Kernel, shares: np.ndarray, horizon: int, seed: int) -> Misfit:
     """Measure the candidates against the users ``held`` ``(users,)`` (truth values) of a log."""
     random = np.random.default_rng(seed)
-    people = _People(log, held, kernel)
+    people = People(log, held, kernel)
     weights = best_blend(people.transition.chances, people.transition.totals)
     reward_weights = best_blend(people.reward.chances, people.reward.totals)
     transition = people.transition.distance(weights, random)
@@ -138,7 +138,7 @@ class _Rows:
         lowers = np.array([np.mean(self._signed(halves[:4] * others, blend, others)) for others in without])
         lower = min(max(lower, 0.0), upper)
         estimate = float(np.clip(2 * upper - again.mean(), lower, upper))
-        low, high = lower - 1.645 * _jackknife(lowers), upper + 1.645 * _jackknife(uppers)
+        low, high = lower - 1.645 * jackknife(lowers), upper + 1.645 * jackknife(uppers)
         return Distance(estimate, lower, upper, (max(low, 0.0), min(high, 1.0)))
 
     def _shares(self, counts: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -162,7 +162,7 @@ class _Rows:
         return np.asarray((0.5 * (gain + missing) * asked).sum(axis=1) / np.maximum(weight.sum(axis=1), 1e-12))
 
 
-class _People:
+class People:
     """The held-out users' transitions and rewards."""
 
     def __init__(self, log: Log, held: np.ndarray, kernel: Kernel) -> None:
@@ -171,6 +171,7 @@ class _People:
         user, pair = number[log.user[rows]], (log.state * kernel.actions + log.action)[rows]
         following, paid = log.following[rows], log.reward[rows]
         moved, users, pairs = following != UNKNOWN, int(held.sum()), kernel.states * kernel.actions
+        weight = np.ones(users) if log.weight is None else log.weight[held]
         listed = kernel.keys
 
         def transition_chances(keys: np.ndarray) -> np.ndarray:
@@ -182,25 +183,26 @@ class _People:
             return np.asarray(np.where((keys < pairs)[:, None], mean, 1 - mean))
 
         self.transition = _Rows(
-            user[moved], pair[moved] * kernel.states + following[moved], np.ones(int(moved.sum())), users,
+            user[moved], pair[moved] * kernel.states + following[moved], weight[user[moved]], users,
             lambda keys: keys // kernel.states, transition_chances,
         )  # fmt: skip
+        amount = np.concatenate([paid, 1 - paid]) * np.tile(weight[user], 2)
         self.reward = _Rows(
-            np.concatenate([user, user]), np.concatenate([pair, pair + pairs]), np.concatenate([paid, 1 - paid]), users,
+            np.concatenate([user, user]), np.concatenate([pair, pair + pairs]), amount, users,
             lambda keys: keys % pairs, reward_chances,
         )  # fmt: skip
-        self.first = np.bincount(log.state[rows & log.first], minlength=kernel.states) / users
+        self.first = np.bincount(log.state[rows & log.first], weights=weight, minlength=kernel.states) / weight.sum()
         self.users, self.pairs = users, pairs
 
 
-def _values(people: _People, kernel: Kernel, shares: np.ndarray, horizon: int, random: np.random.Generator) -> Values:
+def _values(people: People, kernel: Kernel, shares: np.ndarray, horizon: int, random: np.random.Generator) -> Values:
     half = (random.permutation(people.users) % 2).astype(float)
     pilot, _ = kernel.blended(shares).plan(horizon)
     uniform = np.full((horizon, kernel.states, kernel.actions), 1 / kernel.actions)
 
     def measured(asked: np.ndarray) -> np.ndarray:
         """Values of the four plans, each half of the users ``asked`` being the truth for the other's plans."""
-        models = [_half_model(people, kernel, chosen * asked) for chosen in (half, 1 - half)]
+        models = [models_of(people, kernel, chosen * asked) for chosen in (half, 1 - half)]
         results = []
         for (blend, own), (_, truth) in (models, models[::-1]):
             plans = (own.plan(horizon)[0], blend.plan(horizon)[0], pilot, uniform)
@@ -211,10 +213,10 @@ def _values(people: _People, kernel: Kernel, shares: np.ndarray, horizon: int, r
     folds = min(FOLDS // 2, people.users)
     fold = random.permutation(people.users) % folds
     losses = np.array([values[0] - values[1] for values in (measured((fold != part) * 1.0) for part in range(folds))])
-    return Values(own, blend, trained, chance, own - blend, _jackknife(losses))
+    return Values(own, blend, trained, chance, own - blend, jackknife(losses))
 
 
-def _half_model(people: _People, kernel: Kernel, chosen: np.ndarray) -> tuple[Kernel, Kernel]:
+def models_of(people: People, kernel: Kernel, chosen: np.ndarray) -> tuple[Kernel, Kernel]:
     """The best blend and the own model of some users."""
     moves, pays = chosen @ people.transition.counts, chosen @ people.reward.counts
     weights = best_blend(people.transition.chances, moves)
@@ -232,7 +234,7 @@ def _half_model(people: _People, kernel: Kernel, chosen: np.ndarray) -> tuple[Ke
     return blend, own_model(kernel, blend, transitions, paid, tried)
 
 
-def _jackknife(values: np.ndarray) -> float:
+def jackknife(values: np.ndarray) -> float:
     """Standard error from estimates that each leave one part of the users out."""
     parts = len(values)
     return float(np.sqrt((parts - 1) / parts * ((values - values.mean()) ** 2).sum())) if parts > 1 else 0.0

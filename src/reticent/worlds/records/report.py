@@ -35,6 +35,28 @@ class Choice:
 
 
 @dataclasses.dataclass(frozen=True)
+class Depth:
+    """A length of history and what held-out users say of it.
+
+    Attributes:
+      depth: how many observations are in the state. ``states``: how many there are then.
+      likelihood: held-out log-likelihood per user.
+      behind, error: how much less that is than the best one's, and the standard error of this difference (paired).
+      value: mean return of its plan in held-out users' own model; None where nothing is paid.
+      gain, gain_error: how much more that is than without a history, and its standard error (jackknife).
+    """
+
+    depth: int
+    states: int
+    likelihood: float
+    behind: float
+    error: float
+    value: float | None = None
+    gain: float | None = None
+    gain_error: float | None = None
+
+
+@dataclasses.dataclass(frozen=True)
 class FitReport:
     """What the candidates of a fit rest on.
 
@@ -50,6 +72,9 @@ class FitReport:
       intervals: what each candidate pays where training users went, with 90 % intervals.
       apart, rewards_apart: least and mean distance between two candidates, averaged over what training users visited: total
         variation of transitions, and mean rewards.
+      depth: how many observations are in the state; ``depths``: what held-out users say of it and of others, if they
+        were asked.
+      alike: where entries are declared, the share of training users' weight that all have alike; None elsewhere.
       evidence: whether the log has enough rewards to learn from; None where rewards never differ.
       untried: names of (state, action) that no training user tried although the state was met; ``untried_share`` of
         all such pairs.
@@ -80,6 +105,9 @@ class FitReport:
     intervals: tuple[CandidateInterval, ...]
     apart: tuple[float, float]
     rewards_apart: tuple[float, float]
+    depths: tuple[Depth, ...]
+    depth: int
+    alike: float | None
     evidence: RewardEvidence | None
     untried: tuple[str, ...]
     untried_share: float
@@ -157,6 +185,8 @@ class FitReport:
             f"from {self.trained:,} users; shares " + ", ".join(f"{share:.2f}" for share in self.shares),
             f"rows per user: {self.shorter:,} users have fewer than {self.horizon}, {self.longer:,} have more",
             *(f"reading: {note}" for note in self.notes),
+            *_entry_lines(self.alike),
+            *_depth_lines(self.depths, self.depth),
         ]
         if self.candidates > 1:
             lines.append(
@@ -174,6 +204,7 @@ class FitReport:
         lines.append(
             f"shrinkage chosen by held-out users: pairs by {self.pooling.transitions:g} pseudo-counts (transitions) and "
             f"{self.pooling.rewards:g} (rewards), candidates by {self.smoothing:g}"
+            + (f", histories towards shorter ones by {self.pooling.history:g}" if self.depth > 1 else "")
         )
         if self.choices:
             lines.append("held-out log-likelihood per user, by number of candidates:")
@@ -199,6 +230,38 @@ class FitReport:
         """For a JSON document, the warnings included."""
         content = dataclasses.asdict(self)
         return {**content, "pooling": self.pooling._asdict(), "doubt": self.doubt, "warnings": list(self.warnings())}
+
+
+def _entry_lines(alike: float | None) -> list[str]:
+    """How far users who enter otherwise than declared count."""
+    if alike is None:
+        return []
+    return [f"entries: held-out users want training users to count {1 - alike:g} × as declared, and {alike:g} × alike"]
+
+
+def _depth_lines(depths: tuple[Depth, ...], used: int) -> list[str]:
+    """How much history is in the state, and why."""
+    if not depths:
+        return [f"history: the last {used} observations are the state"] if used > 1 else []
+    chosen = next(one for one in depths if one.depth == used)
+    first = depths[0]
+    if used == 1:
+        told = "history does not matter: the present observation explains held-out users as well as more"
+    else:
+        told = (
+            f"history matters: the last {used} observations are the state, as held-out users are explained better by "
+            f"{chosen.likelihood - first.likelihood:.4f} per user (± {first.error:.4f})"
+        )
+        if chosen.gain is not None and chosen.value is not None:
+            told += f", and the plan earns {chosen.value:.4f} ({chosen.gain:+.4f} ± {chosen.gain_error:.4f})"
+    rows = [
+        f"  {one.depth:>3}  {one.states:>6} states  {one.likelihood:>12.4f}  "
+        + ("best" if one.behind == 0 else f"−{one.behind:.4f} ± {one.error:.4f}")
+        + ("" if one.value is None else f"  plan {one.value:.4f}")
+        + ("  ← used" if one.depth == used else "")
+        for one in depths
+    ]
+    return [told, "held-out log-likelihood per user, by observations in the state:", *rows]
 
 
 def _misfit_lines(misfit: Misfit, horizon: int) -> list[str]:

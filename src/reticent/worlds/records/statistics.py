@@ -14,6 +14,14 @@ known:
 
 the pooled row of the pair, with one pseudo-count (:class:`Pooling`) for what followed the state under any action. Rewards
 go the same way, from the pair to the state to the whole log.
+
+With a history in the state (:mod:`~reticent.worlds.records.remembering`) that holds for single observations, with the
+counts of all contexts that end with them; a longer context begins with the row of the next shorter one,
+
+.. math:: \Pi(o'\mid c,a)=\frac{N^+(c,a,o')+\eta\,\Pi(o'\mid\operatorname{parent}(c),a)}{N^+(c,a)+\eta},
+
+where :math:`N^+` counts c and all longer contexts that end with it. So a context that no training user met has the row of
+what is known of its end.
 """
 
 from __future__ import annotations
@@ -23,7 +31,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from reticent.worlds.records.log import UNKNOWN, Log
+from reticent.worlds.records.coded import UNKNOWN, Log
+from reticent.worlds.records.remembering import Tree, next_states, tree_of
 
 PART = 100_000
 """Users who are counted at a time."""
@@ -37,6 +46,8 @@ class Outcomes:
       states, actions: sizes S and A.
       pair: s·A + a of each transition outcome ``(E,)``, rising; ``following``: its next state ``(E,)``.
       paid_pair: the pairs ``(Q,)`` with recorded rewards, rising.
+      up: with a history, the same outcome after the next shorter context ``(size,)``, −1 after single observations; and
+        ``length``, how many observations the context has ``(size,)``. None without.
     """
 
     states: int
@@ -44,6 +55,8 @@ class Outcomes:
     pair: np.ndarray
     following: np.ndarray
     paid_pair: np.ndarray
+    up: np.ndarray | None = None
+    length: np.ndarray | None = None
 
     @property
     def transitions(self) -> int:
@@ -61,10 +74,12 @@ class Outcomes:
 
 
 class Pooling(NamedTuple):
-    """Pseudo-counts with which a pair's row is drawn towards its state's, and a state's rewards towards all."""
+    """Pseudo-counts with which a pair's row is drawn towards its state's, a state's rewards towards all, and a context's
+    rows towards those of the next shorter one."""
 
     transitions: float = 1.0
     rewards: float = 1.0
+    history: float = 10.0
 
 
 @dataclasses.dataclass(frozen=True)
@@ -95,6 +110,9 @@ class Statistics:
 def outcomes_of(log: Log) -> Outcomes:
     """All outcomes that may have followed a tried pair: what followed its state under any action."""
     states, actions = log.coding.states, log.coding.actions
+    tree = tree_of(log.coding)
+    if tree is not None:
+        return _outcomes_of_contexts(log, tree)
     known = log.following != UNKNOWN
     arrows = np.unique(log.state[known] * states + log.following[known])
     tried = np.unique(log.state[known] * actions + log.action[known])
@@ -108,6 +126,36 @@ def outcomes_of(log: Log) -> Outcomes:
     return Outcomes(states, actions, pair, arrows[place] % states, np.unique(log.state * actions + log.action))
 
 
+def _outcomes_of_contexts(log: Log, tree: Tree) -> Outcomes:
+    """Every context with all that was tried, and all that followed, in contexts that end with the same observation."""
+    states, actions, coding = log.coding.states, log.coding.actions, log.coding
+    number = int(tree.observed.max()) + 1
+    known = log.following != UNKNOWN
+    seen, tried = np.zeros((number, number), bool), np.zeros((number, actions), bool)
+    moved = np.zeros((number, actions), bool)
+    here = tree.observed[log.state]
+    seen[here[known], tree.observed[log.following[known]]] = True
+    tried[here, log.action] = True
+    moved[here[known], log.action[known]] = True
+    state, action, then = np.nonzero(moved[tree.observed][:, :, None] & seen[tree.observed][:, None, :])
+    following = next_states(coding, state, then)
+    key = (state * actions + action) * states + following
+    order = np.argsort(key)
+    state, action, then, key = (array[order] for array in (state, action, then, key))
+    home, chosen = np.nonzero(tried[tree.observed])
+    paid_pair = home * actions + chosen
+    above = tree.parent[state]
+    up = np.searchsorted(key, (above * actions + action) * states + next_states(coding, np.maximum(above, 0), then))
+    paid_up = len(key) + np.searchsorted(paid_pair, tree.parent[home] * actions + chosen)
+    paid_up = np.where(tree.parent[home] < 0, -1, paid_up)
+    length = tree.length[home]
+    return Outcomes(
+        states, actions, key // states, key % states, paid_pair,
+        np.concatenate([np.where(above < 0, -1, up), paid_up, np.where(paid_up < 0, -1, paid_up + len(paid_pair))]),
+        np.concatenate([tree.length[state], length, length]),
+    )  # fmt: skip
+
+
 def statistics_of(log: Log, outcomes: Outcomes, chosen: np.ndarray | None = None) -> Statistics:
     """Counts of the ``chosen`` users (``(users,)`` truth values; all by default)."""
     import scipy.sparse
@@ -119,7 +167,7 @@ def statistics_of(log: Log, outcomes: Outcomes, chosen: np.ndarray | None = None
     parts = [slice(first, first + PART) for first in range(0, len(members), PART)]
     counted = [_counts(log, outcomes, start[part], end[part]) for part in parts]
     each = [
-        collapsed(Statistics(outcomes, counts, np.ones(counts.shape[0]), log.group[members[part]]))
+        collapsed(Statistics(outcomes, counts, _weights(log, members[part]), log.group[members[part]]))
         for part, counts in zip(parts, counted, strict=True)
     ]
     if len(each) == 1:
@@ -131,6 +179,10 @@ def statistics_of(log: Log, outcomes: Outcomes, chosen: np.ndarray | None = None
         np.concatenate([one.group for one in each]),
     )
     return collapsed(whole)
+
+
+def _weights(log: Log, members: np.ndarray) -> np.ndarray:
+    return np.ones(len(members)) if log.weight is None else log.weight[members]
 
 
 def _counts(log: Log, outcomes: Outcomes, start: np.ndarray, end: np.ndarray) -> Any:
@@ -188,7 +240,24 @@ def sum_by(place: np.ndarray, mass: np.ndarray, size: int) -> np.ndarray:
 
 
 def pooled(totals: np.ndarray, outcomes: Outcomes, pooling: Pooling = Pooling()) -> np.ndarray:
-    """The prior Π of every outcome, ``(size,)``; 0 for an outcome that is not in ``totals`` anywhere in its state."""
+    """The prior Π of every outcome, ``(size,)``; 0 for an outcome that is not in ``totals`` anywhere in its state, or after
+    the observation that its context ends with."""
+    if outcomes.up is None or outcomes.length is None:
+        return _pooled(totals, outcomes, pooling)
+    levels = [np.flatnonzero(outcomes.length == length) for length in range(2, int(outcomes.length.max()) + 1)]
+    counts = totals.copy()
+    for level in reversed(levels):
+        np.add.at(counts, outcomes.up[level], counts[level])
+    prior = _pooled(counts, outcomes, pooling)
+    row, strength = outcomes.row, pooling.history
+    sums = np.bincount(row, weights=counts)
+    for level in levels:
+        prior[level] = (counts[level] + strength * prior[outcomes.up[level]]) / (sums[row[level]] + strength)
+    return prior
+
+
+def _pooled(totals: np.ndarray, outcomes: Outcomes, pooling: Pooling) -> np.ndarray:
+    """The prior from pairs to states to the whole log."""
     states, actions, moves = outcomes.states, outcomes.actions, outcomes.transitions
     state = outcomes.pair // actions
     arrow, arrow_of = np.unique(state * states + outcomes.following, return_inverse=True)

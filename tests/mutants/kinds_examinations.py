@@ -5,6 +5,8 @@ from __future__ import annotations
 
 from typing import Any
 
+import jax
+import jax.numpy as jnp
 import numpy as np
 import pytest
 from client_tests import forbid  # noqa: F401  (first: it knows the way to the two below)
@@ -12,7 +14,11 @@ from examinations import Examination, _named
 from make_vectors import example_billboard, example_model, example_trajectory
 from scripted_service import Sent, admitting, serving
 
+from reticent.agents import make_agent
 from reticent.errors import InvalidInput
+from reticent.runtime import double_precision
+from reticent.worlds import Episode
+from reticent.worlds.kinds import random_kinds
 from reticent_client import Budget, Client, discrete_gaussian
 from reticent_wire.billboard import Billboard
 
@@ -87,4 +93,25 @@ def acting() -> list[str]:
     )
 
 
-EXAMINATIONS: tuple[Examination, ...] = (fields, requests, clipped, acting)
+@lambda examine: _named(examine, "worst pair", {"kinds": "stays"})
+@double_precision
+def stays() -> list[str]:
+    """Stays of users who saw anything: exchanging one for another moves the sum by at most 2, however many visits."""
+    draw, visits, findings = np.random.default_rng(0), 4, []
+    world = random_kinds(states=4, actions=2, horizon=2, kinds=3, apart=1.0, successors=2, seed=2)
+    steps = visits * world.model.horizon
+    for name in ("private-kinds", "private-score-vi"):
+        agent = make_agent(f"{name}:visits={visits}", world.model, 50)
+        plan = agent.served(agent.plan(agent.init()), 0)
+        met = Episode(
+            jnp.asarray(draw.integers(4, size=(60, steps + visits))),
+            jnp.asarray(draw.integers(2, size=(60, steps))),
+            jnp.asarray(draw.random((60, steps)).round()),
+        )
+        reports = np.asarray(jax.vmap(lambda stay: agent.report(plan, stay, None))(met))[:, 0]  # noqa: B023
+        if np.linalg.norm(reports[:, None] - reports[None], axis=-1).max() > 2 + 1e-9:
+            findings.append(f"{name}: a stay moves a sum by more than two")
+    return findings
+
+
+EXAMINATIONS: tuple[Examination, ...] = (fields, requests, clipped, acting, stays)

@@ -8,6 +8,7 @@ from collections.abc import Callable
 from typing import Any
 
 import examinations as ex
+import jax
 import jax.numpy as jnp
 import kinds_examinations as examined
 import numpy as np
@@ -16,6 +17,8 @@ from mutants import MOVED, QUICK, Patch, mutant
 from reticent.agents.kinds import options, vectors
 from reticent.agents.kinds.learner import KindsLearner
 from reticent.agents.kinds.vectors import KindVectors
+from reticent.agents.score.learner import ScoreLearner
+from reticent.worlds.episode import by_visit
 from reticent_client import submission
 from reticent_client.episode import Episode
 from reticent_wire.forms import kinds as wire_kinds
@@ -69,6 +72,30 @@ def blend_told_too_loudly(patch: Patch) -> None:
 def kinds_report_without_noise(patch: Patch) -> None:
     real = KindVectors.report
     patch.setattr(KindVectors, "report", lambda self, seen, noise: real(self, seen, jnp.zeros_like(noise)))
+
+
+# -- stays --------------------------------------------------------------------------------------------------------------
+
+
+def _visit_by_visit(patch: Patch, family: Any) -> None:
+    """Reports of stays that are clipped visit by visit, and added up."""
+
+    def report(self: Any, plan: Any, stay: Any, noise: Any = None) -> Any:
+        alone = options.dataclasses.replace(self, visits=1)
+        each = jax.vmap(lambda visit: self.aggregator.report(alone.statistic(plan, visit), noise))
+        return each(by_visit(stay, self.visits)).sum(axis=0)
+
+    patch.setattr(family, "report", report)
+
+
+@mutant("kinds: every visit of a stay is clipped, and not the stay as a whole", examined.stays, "more than two")
+def stay_clipped_visit_by_visit(patch: Patch) -> None:
+    _visit_by_visit(patch, KindsLearner)
+
+
+@mutant("score: every visit of a stay is clipped, and not the stay as a whole", examined.stays, "more than two")
+def score_stay_clipped_visit_by_visit(patch: Patch) -> None:
+    _visit_by_visit(patch, ScoreLearner)
 
 
 # -- raw numbers in what is published -------------------------------------------------------------------------------------

@@ -21,11 +21,13 @@ from scipy.optimize import minimize
 
 from reticent.audit.subject import Subject
 from reticent.learning.aggregator import PyTree
+from reticent.learning.capabilities import visits_of
 from reticent.learning.learner import AnyLearner
 from reticent.learning.plan import Plan
 from reticent.privacy.neighbouring_datasets import Pair, Scores, Tell, realised_strength
 from reticent.runtime import double_precision
 from reticent.worlds import Episode
+from reticent.worlds.episode import by_visit
 
 __all__ = ["Rollout", "play_actions"]
 
@@ -81,12 +83,13 @@ def _a_run(agent: AnyLearner, world: Any, seen: PyTree, key: Array, rollout: Rol
 
     def play(plan: Plan, number: Array, place: Array) -> tuple[Array, Array]:
         plan = agent.served(plan, place)
-        uniforms = jax.random.uniform(jax.random.fold_in(users, number), (1 + 3 * model.horizon,))
+        draws = visits_of(agent) * (1 + 3 * model.horizon)
+        uniforms = jax.random.uniform(jax.random.fold_in(users, number), (draws,))
         episode = rollout(agent, world, plan, uniforms)
         noise = privatizer.simulate_user_noise(jax.random.fold_in(own_noise, number))
         report = agent.report(plan, episode, noise)
         canary = privatizer.report(seen, noise)
-        pairs = episode.states[:-1] * model.actions + episode.actions
+        pairs = by_visit(episode, visits_of(agent)).states[:, :-1].ravel() * model.actions + episode.actions
         shown = jnp.zeros(model.states * model.actions, jnp.float32).at[pairs].add(1.0)
         return jnp.where(number == 0, canary, report), jnp.where(number == 0, 0.0, shown)
 

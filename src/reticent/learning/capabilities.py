@@ -99,6 +99,24 @@ class RemembersEpisode(Protocol):
         """The memory after one step."""
 
 
+@runtime_checkable
+class ReportsStays(Protocol):
+    """A learner whose users report once for a stay of several visits.
+
+    Formal guarantee. Whatever happens in the visits, a stay is one report, formed and clipped as a whole: a user counts
+    once, and the promise is about everything that they did in the stay.
+    """
+
+    @property
+    def visits(self) -> int:
+        """V: visits of one stay, all of them under the version that was served at the first."""
+
+
+def visits_of(agent: AnyLearner) -> int:
+    """How many visits one report is about: 1 of an agent without stays."""
+    return agent.visits if isinstance(agent, ReportsStays) else 1
+
+
 def empty_memory(agent: AnyLearner, plan: Plan) -> PyTree:
     """What a user's device remembers at the beginning of an episode; None of an agent whose users act by the plan alone."""
     return agent.empty_memory(plan) if isinstance(agent, RemembersEpisode) else None

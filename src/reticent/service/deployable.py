@@ -9,6 +9,7 @@ import numpy as np
 
 from reticent.agents.registry import AGENTS, make_agent
 from reticent.errors import InvalidInput
+from reticent.learning.capabilities import visits_of
 from reticent.learning.learner import AnyLearner
 from reticent.naming import join, split
 from reticent.privacy.accounting.gaussian import epsilon_of, mu_of
@@ -52,6 +53,10 @@ def make_deployable(spec: str, model: Model, episodes: int, factor: float) -> An
     agent = make_agent(join(name, {**chosen, "deployment": True}), model, episodes)
     agent = dataclasses.replace(agent, name=spec)
     guarantee, sums = promise_of(agent), private_sums(agent)
+    if visits_of(agent) > 1:
+        raise InvalidInput(
+            "visits", visits_of(agent), "1 in a deployment", "stays are simulated only; let devices report every visit"
+        )
     if guarantee.calibration != "exact":
         raise InvalidInput(
             "calibration", guarantee.calibration, "'exact' in a deployment", "an author's noise has no integer grid"

@@ -29,7 +29,7 @@ from reticent.learning.learner import AgentState, AnyLearner
 from reticent.learning.plan import Plan
 from reticent.runtime import double_precision
 from reticent.simulation.engine import Block, blocks
-from reticent.simulation.rollout import AnyWorld, Streams, episode_uniforms, rollout, streams
+from reticent.simulation.rollout import AnyWorld, Streams, draw_sizes, episode_uniforms, rollout, streams
 from reticent.simulation.simulate import grid_points
 
 NEVER = 2**30
@@ -213,7 +213,7 @@ def _run(
     """Regret after each block and value in it, ``(blocks, seeds)``, and the counts of reports ``(seeds, 3)``."""
     optimal = world.optimal_policy_value()
     aggregator = agent.aggregator
-    sizes = world.model.horizon, world.start_draws, world.step_draws
+    sizes = draw_sizes(agent, world)
     released = agent.schedule.rounds if agent.schedule.final_release else agent.schedule.rounds - 1
 
     def begin(key: Streams) -> DelayedCarry:

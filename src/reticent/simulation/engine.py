@@ -28,7 +28,7 @@ from reticent.errors import InvalidInput
 from reticent.learning.capabilities import SumsReports
 from reticent.learning.learner import AgentState, AnyLearner
 from reticent.learning.plan import Plan
-from reticent.simulation.rollout import AnyWorld, Streams, episode_uniforms, rollout
+from reticent.simulation.rollout import AnyWorld, Streams, draw_sizes, episode_uniforms, rollout
 from reticent.simulation.world_batch import AnyPlace, WorldBatch, example_of
 from reticent.worlds import Episode
 
@@ -155,8 +155,7 @@ class Draws(NamedTuple):
 
 
 def _draw(agents: AnyLearner, place: AnyPlace, keys: Streams, shape: Shape, block: Block) -> Draws:
-    world = example_of(place)
-    sizes = world.model.horizon, world.start_draws, world.step_draws
+    sizes = draw_sizes(agents, example_of(place))
     users = block.first + jnp.arange(shape.width)
     uniforms = jax.vmap(lambda key: jax.vmap(lambda user: episode_uniforms(key, user, *sizes))(users))(keys.users)
     if not shape.always_closes:

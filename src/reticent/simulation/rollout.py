@@ -13,12 +13,13 @@ import jax.numpy as jnp
 from jax import Array
 
 from reticent.learning.aggregator import PyTree
-from reticent.learning.capabilities import act_from, empty_memory, remember
+from reticent.learning.capabilities import act_from, empty_memory, remember, visits_of
 from reticent.learning.learner import AnyLearner
 from reticent.learning.plan import Plan
 from reticent.runtime import unrolling
 from reticent.worlds import Episode, World
 from reticent.worlds.continuous import ContinuousWorld
+from reticent.worlds.episode import as_stay
 from reticent.worlds.kinds import KindsWorld
 
 AnyWorld: TypeAlias = World | ContinuousWorld | KindsWorld
@@ -38,10 +39,36 @@ def streams(seed: int | Array) -> Streams:
 
 
 def rollout(agent: AnyLearner, world: AnyWorld, plan: Plan, uniforms: Array) -> Episode:
-    """One user's episode under ``plan``, from :func:`episode_uniforms`: the start, then (action, transition, reward)."""
-    first, draws = uniforms[: world.start_draws], uniforms[world.start_draws :].reshape(-1, 1 + world.step_draws)
+    """One user's episode under ``plan``, from :func:`episode_uniforms`: the start, then (action, transition, reward).
+
+    Where a report is about a stay, all its visits by the same user and plan, with what the device remembers carried on.
+    """
+    visits = visits_of(agent)
+    if visits == 1:
+        return _visit(agent, world, plan, _start(world, uniforms), empty_memory(agent, plan), uniforms)[0]
+
+    def visit(both: tuple[Array, PyTree], own: Array) -> tuple[tuple[Array, PyTree], Episode]:
+        last, memory = both
+        first = own[: world.start_draws]
+        start = world.start_again(last, first) if isinstance(world, KindsWorld) else _start(world, own)
+        episode, last, memory = _visit(agent, world, plan, start, memory, own)
+        return (last, memory), episode
+
+    each = uniforms.reshape(visits, -1)
+    return as_stay(jax.lax.scan(visit, (_start(world, each[0]), empty_memory(agent, plan)), each)[1])
+
+
+def _start(world: AnyWorld, uniforms: Array) -> Array:
+    first = uniforms[: world.start_draws]
+    return world.start(first[0] if isinstance(world, World) else first)
+
+
+def _visit(
+    agent: AnyLearner, world: AnyWorld, plan: Plan, start: Array, memory: PyTree, uniforms: Array
+) -> tuple[Episode, Array, PyTree]:
+    """One visit from ``start``: what was seen, the world's last state, and what the device remembers after it."""
+    draws = uniforms[world.start_draws :].reshape(-1, 1 + world.step_draws)
     steps = draws.shape[0]
-    start = world.start(first[0] if isinstance(world, World) else first)
     observed = world.observed if isinstance(world, KindsWorld) else _itself
 
     def step(
@@ -54,10 +81,10 @@ def rollout(agent: AnyLearner, world: AnyWorld, plan: Plan, uniforms: Array) -> 
         memory = remember(agent, plan, memory, here, action, reward, observed(following))
         return (following, memory), (here, action, reward)
 
-    begin = start, empty_memory(agent, plan)
-    (last, _), taken = jax.lax.scan(step, begin, (jnp.arange(steps), draws), unroll=unrolling(steps))
+    begin = start, memory
+    (last, memory), taken = jax.lax.scan(step, begin, (jnp.arange(steps), draws), unroll=unrolling(steps))
     states, actions, rewards = taken
-    return Episode(jnp.concatenate([states, observed(last)[None]]), actions, rewards)
+    return Episode(jnp.concatenate([states, observed(last)[None]]), actions, rewards), last, memory
 
 
 def _itself(state: Array) -> Array:
@@ -65,7 +92,13 @@ def _itself(state: Array) -> Array:
 
 
 def episode_uniforms(
-    key: Array, episode: Array | int, horizon: int, start_draws: int = 1, step_draws: int = 2
+    key: Array, episode: Array | int, horizon: int, start_draws: int = 1, step_draws: int = 2, visits: int = 1
 ) -> Array:
-    """The uniforms of one user, ``1 + 3H`` in a finite world: the same for every caller, so that tests can replay a run."""
-    return jax.random.uniform(jax.random.fold_in(key, episode), (start_draws + horizon * (1 + step_draws),))
+    """The uniforms of one user, ``1 + 3H`` for each visit in a finite world: the same for every caller, so that tests can
+    replay a run."""
+    return jax.random.uniform(jax.random.fold_in(key, episode), (visits * (start_draws + horizon * (1 + step_draws)),))
+
+
+def draw_sizes(agent: AnyLearner, world: AnyWorld) -> tuple[int, int, int, int]:
+    """What :func:`episode_uniforms` must know of an agent's users in a world."""
+    return world.model.horizon, world.start_draws, world.step_draws, visits_of(agent)

@@ -71,6 +71,10 @@ class KindsWorld:
         kind = invert(jnp.cumsum(self.shares), uniforms[1])
         return kind * self.model.states + invert(self.first, uniforms[0])
 
+    def start_again(self, hidden: Array, uniforms: Array) -> Array:
+        """The first hidden state of the next visit of the same user, whose kind stays."""
+        return hidden // self.model.states * self.model.states + invert(self.first, uniforms[0])
+
     def observed(self, hidden: Array) -> Array:
         """The state that the learner sees."""
         return hidden % self.model.states

@@ -17,6 +17,10 @@ Formal guarantee. Only the sums of clipped vectors are released (:mod:`reticent.
 plans follow from them and from public random numbers. A user's belief and actions are functions of what is published and of
 their own data (billboard lemma). The party that *serves* an action sees it, and it tells about the user's whole past in the
 episode: under local trust, content must be chosen on the device.
+
+**A stay.** With V = ``visits`` above 1 a user comes V times, acts on one belief from visit to visit, and reports once: L is
+the likelihood of all visits, the vector is clipped once, and the promise is about the person. All visits of a stay are by
+the version that was served at the first, so that :math:`\bar T` is simulated for exactly what its users do.
 """
 
 from __future__ import annotations
@@ -36,6 +40,7 @@ from reticent.learning.aggregator import Noise
 from reticent.learning.learner import AgentState, Learner
 from reticent.learning.plan import ControlGroup, Plan
 from reticent.worlds import Episode, Model, exact_solutions
+from reticent.worlds.episode import by_visit
 from reticent.worlds.world import invert
 from reticent_wire.forms.kinds import VectorRule
 
@@ -53,6 +58,9 @@ SIMULATED = 512
 
 VALUED = 4096
 """Simulated episodes behind the value of a plan; a matter of simulations only."""
+
+LEAST_VALUED = 256
+"""Simulated stays behind the value of a plan, however many visits each has."""
 
 
 class SharePosterior(NamedTuple):
@@ -91,6 +99,7 @@ class KindsLearner(Learner[Array, Array, Array]):
       noise_scale: standard deviation of the noise on one coordinate of a sum, or of a report where reports are noised.
       sizes: users of every round, ``(rounds,)``.
       noised_reports: whether noise is on every report. seed: of the public random numbers.
+      visits: V, of one stay, which is one report.
     """
 
     kinds: Laws
@@ -100,6 +109,7 @@ class KindsLearner(Learner[Array, Array, Array]):
     sizes: Array
     noised_reports: bool = dataclasses.field(metadata={"static": True})
     seed: int = dataclasses.field(default=0, metadata={"static": True})
+    visits: int = dataclasses.field(default=1, metadata={"static": True})
 
     @property
     def dimension(self) -> int:
@@ -174,9 +184,10 @@ class KindsLearner(Learner[Array, Array, Array]):
     def statistic(self, plan: Plan, episode: Episode) -> Array:
         """The user's vector in units of the round's radius, without a clip."""
         extension: KindsPlan = plan.extension
+        states = by_visit(episode, self.visits).states
         each = jax.vmap(told, in_axes=(None, None, None, 0, 0, 0, 0))(
-            self.kinds, extension.blend, self.model.successors, episode.states[:-1], episode.actions,
-            jnp.clip(episode.rewards, 0.0, 1.0), episode.states[1:],
+            self.kinds, extension.blend, self.model.successors, states[:, :-1].ravel(), episode.actions,
+            jnp.clip(episode.rewards, 0.0, 1.0), states[:, 1:].ravel(),
         )  # fmt: skip
         vector: Array = self._vector_rule(extension).vector(each.sum(axis=0), jnp)
         return vector
@@ -202,16 +213,20 @@ class KindsLearner(Learner[Array, Array, Array]):
         return after._replace(past=kept)
 
     def plan_value(self, plan: Plan, world: Any) -> Array:
-        """Mean return of :data:`VALUED` simulated users of ``world``, the same random numbers for every plan."""
-        return self.simulated_value(plan, world, VALUED)
+        """Mean return of a visit, in :data:`VALUED` simulated ones of ``world``, the same random numbers for every plan."""
+        return self.simulated_value(plan, world, max(VALUED // self.visits, min(VALUED, LEAST_VALUED)))
 
     def simulated_value(self, plan: Plan, world: Any, users: int) -> Array:
-        """Mean return of so many simulated users; where kinds are hidden, of their expected rewards."""
+        """Mean return of a visit of so many simulated users; where kinds are hidden, of their expected rewards."""
+        return self.simulated_returns(plan, world, users).mean()
+
+    def simulated_returns(self, plan: Plan, world: Any, users: int) -> Array:
+        """Returns ``(users, V)`` of the visits of simulated users, who carry their belief on from visit to visit."""
         draws = world.start_draws + self.model.horizon * world.step_draws
-        uniforms = jax.random.uniform(jax.random.key(17), (users, draws), self.noise_scale.dtype)
+        uniforms = jax.random.uniform(jax.random.key(17), (users, self.visits * draws), self.noise_scale.dtype)
         hidden = hasattr(world, "observed")
 
-        def episode(uniform: Array) -> Array:
+        def visit(both: tuple[Array, Array], uniform: Array) -> tuple[tuple[Array, Array], Array]:
             first, rest = uniform[: world.start_draws], uniform[world.start_draws :]
 
             def step(both: tuple[Array, Array], at: tuple[Array, Array]) -> tuple[tuple[Array, Array], Array]:
@@ -223,11 +238,18 @@ class KindsLearner(Learner[Array, Array, Array]):
                 earned = world.mean_reward(state, action) if hidden else reward
                 return (following, self.remember(plan, memory, here, action, reward, there)), earned
 
-            begin = world.start(first if hidden else first[0]), self.empty_memory(plan)
+            last, memory = both
+            start = world.start_again(last, first) if hidden else world.start(first[0])
             numbered = jnp.arange(self.model.horizon), rest.reshape(self.model.horizon, -1)
-            return jax.lax.scan(step, begin, numbered)[1].sum()
+            after, earned = jax.lax.scan(step, (start, memory), numbered)
+            return after, earned.sum()
 
-        return jax.vmap(episode)(uniforms).mean()
+        def stay(uniform: Array) -> Array:
+            first = uniform[: world.start_draws]
+            person = world.start(first if hidden else first[0])
+            return jax.lax.scan(visit, (person, self.empty_memory(plan)), uniform.reshape(self.visits, -1))[1]
+
+        return jax.vmap(stay)(uniforms)
 
     def public_memory(self, state: AgentState) -> SharePosterior:
         """What is known of the shares: a function of releases."""
@@ -252,13 +274,14 @@ class KindsLearner(Learner[Array, Array, Array]):
         return VectorRule(self.coordinates.basis, extension.shares, extension.rule.whiten, extension.rule.radius)
 
     def _simulate(self, acting: KindsPlan, scored: KindsPlan) -> Array:
-        """Log-likelihoods ``(Z, N, Z)``, under the blend of ``scored``, of simulated users of each of its kinds who act on
-        their beliefs by ``acting``. The random numbers are public."""
+        """Log-likelihoods ``(Z, N, Z)``, under the blend of ``scored``, of simulated stays of users of each of its kinds,
+        who act on their beliefs by ``acting``. The random numbers are public."""
         model, same = self.model, acting is scored
         laws = with_blend(self.kinds, scored.blend)
         cumulative, first = jnp.cumsum(laws.rows, axis=-1), jnp.cumsum(model.initial)
         key = jax.random.fold_in(jax.random.key(self.seed), scored.number)
-        uniforms = jax.random.uniform(key, (SIMULATED, 1 + 2 * model.horizon), self.noise_scale.dtype)
+        draws = self.visits * (1 + 2 * model.horizon)
+        uniforms = jax.random.uniform(key, (SIMULATED, draws), self.noise_scale.dtype)
 
         def user(kind: Array, uniform: Array) -> Array:
             def step(
@@ -277,10 +300,13 @@ class KindsLearner(Learner[Array, Array, Array]):
                 counted = known if same else counted + told(self.kinds, scored.blend, *seen)
                 return (following, known, counted), None
 
+            def visit(before: tuple[Array, Array], own: Array) -> tuple[tuple[Array, Array], None]:
+                numbered = jnp.arange(model.horizon), own[1:].reshape(model.horizon, 2)
+                _, known, counted = jax.lax.scan(step, (invert(first, own[0]), *before), numbered)[0]
+                return (known, counted), None
+
             nothing = jnp.zeros_like(scored.shares)
-            begin = invert(first, uniform[0]), nothing, nothing
-            numbered = jnp.arange(model.horizon), uniform[1:].reshape(model.horizon, 2)
-            return jax.lax.scan(step, begin, numbered)[0][2]
+            return jax.lax.scan(visit, (nothing, nothing), uniform.reshape(self.visits, -1))[0][1]
 
         kinds = jnp.arange(scored.shares.shape[0])
         return jax.vmap(lambda kind: jax.vmap(lambda uniform: user(kind, uniform))(uniforms))(kinds)

@@ -19,6 +19,7 @@ from reticent.agents.score.privacy_options import RepeatedVectorPrivacy
 from reticent.errors import InvalidInput
 from reticent.learning.promise import NoPromise, Promise
 from reticent.learning.schedule import Schedule, geometric_sizes
+from reticent.learning.stays import check_visits, of_a_stay
 from reticent.privacy import guarantee
 from reticent.privacy.trust import trust_named
 from reticent.worlds import Model
@@ -38,6 +39,7 @@ class KindsOptions:
       blended: share of the blend, as one more kind, before the first user.
       prior: precision of the prior of the shares, in units of a uniform distribution's on the simplex.
       final_release: whether what is learned from all K users will be published too.
+      visits: of one stay, which is one report: a user returns so often, acts on one belief and reports once, at the end.
     """
 
     first: float = 3.0
@@ -45,6 +47,7 @@ class KindsOptions:
     blended: float = 0.5
     prior: float = 0.2
     final_release: bool = True
+    visits: int = 1
 
     def check(self) -> None:
         """Raise if a number is outside its domain."""
@@ -56,6 +59,7 @@ class KindsOptions:
             raise InvalidInput("prior", self.prior, "a finite number above 0", "leave it at its default")
         if not 0 < self.blended < 1:
             raise InvalidInput("blended", self.blended, "in (0, 1)", "leave it at its default")
+        check_visits(self.visits)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -67,7 +71,7 @@ class PrivateKindsOptions(RepeatedVectorPrivacy, KindsOptions):
 PERSONAL = (
     " A user's belief and actions are functions of what is published and of the user's own data: nothing that others are"
     " shown depends on them. The party that serves an action sees it, and it tells about the user's whole past in the"
-    " episode."
+    " {extent}."
 )
 """What the promise says about belief and actions, in every trust model."""
 
@@ -114,7 +118,9 @@ def make_private_kinds(model: Model, episodes: int, options: PrivateKindsOptions
     )
     promise = dataclasses.replace(
         noise.guarantee(schedule.ends[: schedule.releases], dataclasses.asdict(options), options.honest),
-        personal=PERSONAL + ("" if trust.wire == "trajectory" else ON_DEVICE),
+        personal=PERSONAL.format(extent="episode" if options.visits == 1 else "stay")
+        + of_a_stay(options.visits)
+        + ("" if trust.wire == "trajectory" else ON_DEVICE),
         not_covered=NOT_COVERED,
     )
     return _learner(model, schedule, options, sums, noise.scale_in_use, trust.noised_reports, promise)
@@ -154,6 +160,7 @@ def _learner(
         noise_scale=jnp.asarray(float(noise_scale)),
         sizes=jnp.asarray(schedule.round_sizes.astype(np.float64)),
         noised_reports=noised_reports,
+        visits=options.visits,
     )
 
 

@@ -23,6 +23,7 @@ from reticent.privacy.neighbouring_datasets import Pair, against
 from reticent.runtime import double_precision_methods
 from reticent.worlds import Episode, World
 from reticent.worlds.continuous import ContinuousWorld
+from reticent.worlds.episode import as_stay
 
 TRIES = 256
 """Episodes drawn in a world; the two farthest apart are the canary and her replacement."""
@@ -85,7 +86,7 @@ class ScoreHooks:
         """The two of many users of ``world``, who act at random under the first plan, whose vectors are farthest apart."""
         agent, key = self.agent, jax.random.key(seed)
         plan = agent.served(agent.plan(agent.init()), 0)
-        episodes = jax.vmap(lambda own: _random_user(agent, world, own))(jax.random.split(key, TRIES))
+        episodes = jax.vmap(lambda own: _random_stay(agent, world, own))(jax.random.split(key, TRIES))
         vectors = jax.vmap(lambda episode: agent.statistic(plan, episode))(episodes)
         clipped = np.asarray(jax.vmap(lambda vector: agent.aggregator.report(vector, _silence(agent))[0])(vectors))
         if self._zero_out:
@@ -122,6 +123,13 @@ class ScoreHooks:
 def _silence(agent: ScoreLearner) -> Array | None:
     """No noise, for reports that would carry some."""
     return jnp.zeros((1, agent.dimension)) if agent.noised_reports else None
+
+
+def _random_stay(agent: ScoreLearner, world: World | ContinuousWorld, key: Array) -> Episode:
+    """All visits of a user of ``world`` who acts at random."""
+    if agent.visits == 1:
+        return _random_user(agent, world, key)
+    return as_stay(jax.vmap(lambda own: _random_user(agent, world, own))(jax.random.split(key, agent.visits)))
 
 
 def _random_user(agent: ScoreLearner, world: World | ContinuousWorld, key: Array) -> Episode:

@@ -75,6 +75,12 @@ class Moments(NamedTuple):
         mixed: Moments = jax.tree.map(lambda own, rest: share * own + (1 - share) * rest, self, other)
         return mixed
 
+    def of_stay(self, visits: int) -> Moments:
+        """Of the sum of so many independent visits; the value stays that of one."""
+        if visits == 1:
+            return self
+        return Moments(visits * self.jacobian, visits * self.spread, visits * self.rewards, self.value)
+
 
 def group_of(groups: int, step: Array) -> Array:
     """Which group of parameters a 0-based step belongs to: its own, or the only one."""

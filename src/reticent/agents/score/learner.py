@@ -26,6 +26,10 @@ leaves unexplained (:mod:`reticent.agents.score.residual_block`). Plans are then
 explorers are as many as the larger of the rule above and :math:`0.1\,n\cdot\text{hope}/\Delta`, with hope the explorers'
 optimistic value less the greedy plan's: a round may spend on exploring a tenth of what it hopes to gain.
 
+**A stay.** With V = ``visits`` above 1 a user comes V times under one version and reports once: the sum of the visits'
+vectors, clipped once. By the model it has the moments V·F and V·C, so that whitened it is as long as one visit's and tells
+V times as much beside the same noise.
+
 Everything but the sum Y is a function of earlier releases and of public numbers. Nothing here knows whether Y carries
 noise.
 """
@@ -66,6 +70,7 @@ from reticent.learning.aggregator import Noise
 from reticent.learning.learner import AgentState, Learner
 from reticent.learning.plan import ControlGroup, Plan
 from reticent.worlds import Episode
+from reticent.worlds.episode import by_visit
 from reticent_wire.forms.score_residual import residual_vector, stacked
 
 if TYPE_CHECKING:
@@ -93,6 +98,7 @@ class ScoreLearner(Learner[Array, Array, Array]):
       half_life: users after whom a release counts half; infinite is never.
       alarm: squared length of a surprise at which everything learned before it is given up; infinite is never.
       residual: what is chosen about residuals; None where only the blend is learned.
+      visits: V, of one stay, which is one report.
     """
 
     coordinates: Coordinates
@@ -113,6 +119,7 @@ class ScoreLearner(Learner[Array, Array, Array]):
     half_life: float = dataclasses.field(default=math.inf, metadata={"static": True})
     alarm: float = dataclasses.field(default=math.inf, metadata={"static": True})
     residual: ResidualBlock | None = None
+    visits: int = dataclasses.field(default=1, metadata={"static": True})
 
     # -- shapes -------------------------------------------------------------------------------------------------------
 
@@ -233,13 +240,18 @@ class ScoreLearner(Learner[Array, Array, Array]):
         return value
 
     def blend_vector(self, plan: Plan, episode: Episode) -> Array:
-        """What the user tells about the blend, in units of the round's radius, without a clip."""
+        """What the user tells about the blend, in units of the round's radius, without a clip; the sum of all visits."""
         extension: ScorePlan = plan.extension
         tables = None if extension.tables is None else extension.tables[0]
-        return user_vector(
-            self.model, self.coordinates, self.reward_coordinates, extension.reference, frame(plan.values[1:])[0],
-            episode, self.score, self.groups == 1, tables,
-        )  # fmt: skip
+        framed = frame(plan.values[1:])[0]
+
+        def of_visit(visit: Episode) -> Array:
+            return user_vector(
+                self.model, self.coordinates, self.reward_coordinates, extension.reference, framed,
+                visit, self.score, self.groups == 1, tables,
+            )  # fmt: skip
+
+        return of_visit(episode) if self.visits == 1 else jax.vmap(of_visit)(by_visit(episode, self.visits)).sum(axis=0)
 
     def residual_vector(self, plan: Plan, episode: Episode) -> Array:
         """What the user tells about residuals, in units of its radius, without a clip."""

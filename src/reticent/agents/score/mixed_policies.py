@@ -108,7 +108,7 @@ def moments_of(
 
     every = jax.lax.map(one, mixed_policies)
     mixed: Moments = jax.tree.map(lambda leaf: jnp.tensordot(mixed_policies.share, leaf, axes=1), every)
-    return mixed
+    return mixed.of_stay(agent.visits)
 
 
 def served_as(plan: Plan, component: MixedPolicies) -> Plan:

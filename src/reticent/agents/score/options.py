@@ -26,6 +26,7 @@ from reticent.agents.score.unit_ball import PlainVectors, UnitBall
 from reticent.errors import InvalidInput
 from reticent.learning.promise import NoPromise, Promise
 from reticent.learning.schedule import Schedule, endless_sizes, geometric_sizes
+from reticent.learning.stays import check_visits, of_a_stay
 from reticent.privacy.trust import Trust, trust_named
 from reticent.runtime import on_device
 from reticent.worlds import Model
@@ -61,6 +62,7 @@ class ScoreOptions:
       residual_directions: m, the directions of next states that a round asks about.
       residual_bonus: posterior standard deviations of residuals in the explorers' plan.
       hope: with residuals, the share of what a round hopes to gain by exploring that it may spend on it.
+      visits: of one stay, which is one report: a user returns so often and sends the sum of all visits, once, at the end.
     """
 
     score: Score = "values"
@@ -79,6 +81,7 @@ class ScoreOptions:
     residual_directions: int = 5
     residual_bonus: float = 2.0
     hope: float = 0.1
+    visits: int = 1
 
     def check(self) -> None:
         """Refuse numbers outside their domain."""
@@ -97,6 +100,19 @@ class ScoreOptions:
             raise InvalidInput("half_life", self.half_life, "a number of users, or 0", "0 never forgets")
         if not 0 <= self.alarm < 1:
             raise InvalidInput("alarm", self.alarm, "in [0, 1)", "0.001 is one false alarm in a thousand rounds")
+        check_visits(self.visits)
+        if self.visits > 1 and self.residual == "on":
+            raise InvalidInput(
+                "residual", "on", "off with visits above 1", "report every visit, or leave residuals off"
+            )
+
+    def check_stays(self, model: Model) -> None:
+        """Refuse stays in a model whose first states or whose states between nodes a sum of visits does not tell."""
+        if self.visits > 1 and (isinstance(model, ContinuousModel) or not model.initial_known):
+            raise InvalidInput(
+                "visits", self.visits, "1 where states are real or first states unknown",
+                "declare the first states, or report every visit",
+            )  # fmt: skip
 
     def check_floor(self, actions: int) -> None:
         """Refuse a floor that so many actions cannot all have."""
@@ -191,6 +207,7 @@ def make_score(model: Model, episodes: int, options: ScoreOptions) -> ScoreLearn
     """Score-VI without privacy: no clip, no noise."""
     options.check()
     options.check_floor(model.actions)
+    options.check_stays(model)
     schedule = _schedule(episodes, options, options.first * LEAST_FIRST)
     residual = _residual(model, options, trust_named("joint"), schedule.rounds)
     model = without_table(model) if residual else model
@@ -207,6 +224,7 @@ def make_private_score(model: Model, episodes: int, options: PrivateScoreOptions
     """Score-VI that keeps the promise of ``options``."""
     options.check()
     options.check_floor(model.actions)
+    options.check_stays(model)
     trust = trust_named(options.trust)
     residual, given = _residual(model, options, trust), model
     model = without_table(given) if residual else given
@@ -228,7 +246,10 @@ def make_private_score(model: Model, episodes: int, options: PrivateScoreOptions
     return _learner(
         model, frame, schedule, options, _unit_ball(model, frame, noise, len(sizes), options.score, share, block),
         noise.scale_in_use, radii(schedule.round_sizes, frame.dimension, trust, options, share), trust.noised_reports,
-        noise.guarantee(ends, dataclasses.asdict(options), options.honest), share, block,
+        dataclasses.replace(
+            noise.guarantee(ends, dataclasses.asdict(options), options.honest), personal=of_a_stay(options.visits)
+        ),
+        share, block,
     )  # fmt: skip
 
 
@@ -303,7 +324,7 @@ def _residual(model: Model, options: ScoreOptions, trust: Trust, rounds: int = 0
     Raises:
       InvalidInput: they are asked for where they cannot be.
     """
-    if options.residual == "off":
+    if options.residual == "off" or options.visits > 1:
         return False
     why = why_no_residual(model, options.residual_directions, trust, rounds)
     if why is not None and options.residual == "on":
@@ -363,7 +384,7 @@ def _learner(
         sizes=jnp.asarray(schedule.round_sizes.astype(np.float64)),
         first_moments=jax.jit(moments_of_random_users, static_argnums=(3, 4))(
             model, frame.transitions, frame.rewards, options.score, options.floor
-        ),
+        ).of_stay(options.visits),
         bonus=jnp.asarray(float(options.bonus)),
         explore=jnp.asarray(float(options.explore)),
         ridge=jnp.asarray(float(options.ridge)),
@@ -375,6 +396,7 @@ def _learner(
         half_life=options.half_life or math.inf,
         alarm=float(chi2.isf(options.alarm, frame.dimension)) if options.alarm else math.inf,
         residual=block,
+        visits=options.visits,
     )
 
 

@@ -99,4 +99,5 @@ def forward_moments(
     agent: ScoreLearner, statistic: Statistic, estimate: Estimate, choices: Array, values: Array
 ) -> Moments:
     """The moments of a user who is served these choices, as randomised as they are."""
-    return forward_pass(agent.model, statistic, estimate, choices, values, agent.score, agent.floor)
+    once = forward_pass(agent.model, statistic, estimate, choices, values, agent.score, agent.floor)
+    return once.of_stay(agent.visits)

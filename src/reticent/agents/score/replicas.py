@@ -26,6 +26,7 @@ from reticent.agents.score.small_inverses import inverse
 from reticent.agents.score.summed_reports import by_visited_cell
 from reticent.learning.plan import Plan
 from reticent.worlds import Episode
+from reticent.worlds.episode import as_stay
 from reticent.worlds.world import invert
 
 if TYPE_CHECKING:
@@ -110,7 +111,7 @@ def _vectors(
     """The ``vector`` of replicas, ``(m, D)``, as many of each kind, and the kinds' shares of the round's users."""
 
     def of_kind(served: Plan, keys: Array) -> Array:
-        return jax.vmap(lambda own: vector(served, _replica(agent, served, walk, own)))(keys)
+        return jax.vmap(lambda own: vector(served, _stay(agent, served, walk, own)))(keys)
 
     mixed_policies: MixedPolicies | None = plan.extension.mixed_policies
     if mixed_policies is None:
@@ -166,6 +167,13 @@ def _cumulated(agent: ScoreLearner, psi: Array, theta: Array) -> Array:
     # A blend's rows may be slightly negative after a Gaussian update; a distribution is needed here.
     rows = jnp.maximum(rows, 0.0)
     return (jnp.cumsum(rows, axis=-1) / jnp.maximum(rows.sum(axis=-1, keepdims=True), 1e-12)).reshape(shape)
+
+
+def _stay(agent: ScoreLearner, plan: Plan, walk: Walk, key: Array) -> Episode:
+    """All visits of one user."""
+    if agent.visits == 1:
+        return _replica(agent, plan, walk, key)
+    return as_stay(jax.vmap(lambda own: _replica(agent, plan, walk, own))(jax.random.split(key, agent.visits)))
 
 
 def _replica(agent: ScoreLearner, plan: Plan, walk: Walk, key: Array) -> Episode:

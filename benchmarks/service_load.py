@@ -41,7 +41,7 @@ import uvloop
 
 from reticent.service.store.engine import Store
 from reticent.service.store.tables import DEPLOYMENT, EPISODES, ROUNDS
-from reticent_client import Client, Gather
+from reticent_client import Client, MicroBatching
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "tests" / "support"))  # helpers that tests use too
 from service_process import KEY, ask_once, serving
@@ -94,7 +94,7 @@ class Threads:
     """Users who play through one :class:`reticent_client.Client` of a backend, a thread each, until time is up."""
 
     def __init__(self, port: int, count: int, most: int) -> None:
-        self.client = Client(f"http://127.0.0.1:{port}", KEY, gather=Gather(0.02, most), trust="joint")
+        self.client = Client(f"http://127.0.0.1:{port}", KEY, micro_batching=MicroBatching(0.02, most), trust="joint")
         self.count = count
         self.times: dict[str, list[float]] = {"open": [], "submit": []}
         self.acknowledged: set[str] = set()

@@ -19,7 +19,7 @@ from reticent_client import Client
 
 def main() -> None:
     """Play one episode and say what became of it."""
-    parser = argparse.ArgumentParser(description="One user's episode on her device.")
+    parser = argparse.ArgumentParser(description="One user's episode on their device.")
     parser.add_argument("user")
     parser.add_argument("--url", default="http://127.0.0.1:8400")
     parser.add_argument("--trust", choices=("joint", "local"))
@@ -33,7 +33,7 @@ def main() -> None:
             state = random.randrange(states)
             for _ in range(episode.horizon):
                 action = episode.act(state)
-                print(f"{client.names.state(state)}: {client.names.action(action)}")  # on her own screen alone
+                print(f"{client.names.state(state)}: {client.names.action(action)}")  # on their own screen alone
                 reward, state = respond(action, states)
                 episode.observe(reward, state)
         why = "" if episode.learning else f" ({episode.reason})"
@@ -41,7 +41,7 @@ def main() -> None:
 
 
 def respond(action: int, states: int) -> tuple[float, int]:
-    """Somebody's reaction to an action: a reward in [0, 1], and the state she is in afterwards."""
+    """Somebody's reaction to an action: a reward in [0, 1], and the state they are in afterwards."""
     return float(random.random() < 0.3 + 0.1 * (action % 3)), random.randrange(states)
 
 

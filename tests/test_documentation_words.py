@@ -33,6 +33,19 @@ def test_a_page_can_be_read_to_its_end(page: Path) -> None:
     assert words <= LIMIT or page.parent.name in {"proofs", "theory"}, f"{words} words: move a part to its own page"
 
 
+def test_users_are_they_in_the_source() -> None:
+    """Names, comments, docstrings and messages of the library, the clients and the dashboard; a world of words may use all."""
+    found = {
+        f"{path.relative_to(ROOT)}:{number}": AVOIDED.findall(line)
+        for folder in ("src", "clients/python/src", "clients/typescript/src")
+        for path in sorted((ROOT / folder).rglob("*"))
+        if path.suffix in {".py", ".ts", ".js", ".html"} and path.name != "keyboard.py"
+        for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), 1)
+        if AVOIDED.search(line)
+    }
+    assert found == {}
+
+
 @pytest.mark.parametrize("page", [*PAGES, *FRONT], ids=lambda page: str(page.relative_to(ROOT)))
 def test_users_are_they(page: Path) -> None:
     assert AVOIDED.findall(prose(page)) == []

@@ -84,7 +84,7 @@ def on_device(array: np.ndarray) -> Array:
 
     ``jnp.asarray`` means the same, but jaxlib 0.10 compiles a program for every shape, 15 ms each, and copies twice, which
     for a large model is gigabytes. ``device_put`` on a CPU adopts the very memory of an array that begins where XLA would
-    have put it, whatever ``may_alias`` says; so it is given a copy that begins there and that nobody else has.
+    have put it, whatever ``may_alias`` says; so it is given a copy that begins there and that nothing else refers to.
     """
     room = np.empty(array.nbytes + XLA_ALIGNMENT, np.uint8)
     begin = -room.ctypes.data % XLA_ALIGNMENT

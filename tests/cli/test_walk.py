@@ -105,7 +105,7 @@ def replayed(reticent, records, tmp_path, table: pl.DataFrame, *arguments):
 @pytest.mark.parametrize(
     ("change", "arguments", "message"),
     [
-        (pl.col("moved"), [], "nobody knows what these users would have done after other actions"),
+        (pl.col("moved"), [], "it is unknown what these users would have done after other actions"),
         (pl.lit(0.0).alias("probability"), ["--probability", "probability"], "error: row 1: probability is 0"),
         (pl.col("moved"), ["--probability", "chance"], "probability column of log.csv is 'chance', which is missing"),
         (pl.col("moved"), ["--rewards-of", "paid_"], "error: column paid_nudge is missing"),

@@ -154,7 +154,7 @@ def test_a_user_is_erased_by_the_store(config: Path, opened: Deployment) -> None
     assert all(said[part] for part in ("deleted", "kept", "cannot_be_undone"))
     told = call(*line, "--user", "user 0", "--rewrite-journal")
     assert "1 episode(s) belong to no user now" in told
-    assert "cannot be undone\n- her part in the sum" in told
+    assert "cannot be undone\n- their part in the sum" in told
     assert "erased before" in call(*line, "--user", "user 0")
     assert opened.admit("user 5", waiting.episode) == waiting  # as for any user: only the admin is told
     assert opened.admit("user 5").reason == "user-already-counted"

@@ -19,7 +19,7 @@ from durable import deployment, episode, open_sum
 from serving import APP, settings
 
 from reticent.service.http.app import create_app
-from reticent.service.processes import micro_batching as gathering_module
+from reticent.service.processes import micro_batching
 from reticent.service.processes.micro_batching import MicroBatcher
 from reticent.service.rounds.admit import Opened
 from reticent.service.rounds.deployment import Deployment
@@ -347,7 +347,7 @@ def test_who_comes_alone_during_a_call_is_kept_by_nobody_and_a_crowd_is_waited_f
 ) -> None:
     """The thread lingers after a group of several and at no other time; it ends when it is told to."""
     lingered: list[float] = []
-    monkeypatch.setattr(gathering_module.time, "sleep", lingered.append)
+    monkeypatch.setattr(micro_batching.time, "sleep", lingered.append)
     going, groups = threading.Event(), []
 
     def work(items: Any) -> list[int | Exception]:

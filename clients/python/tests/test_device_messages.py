@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Messages to a shuffler: as many as a user's place says, the right ones, and nothing that gives her away."""
+"""Messages to a shuffler: as many as a user's place says, the right ones, and nothing that gives the user away."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ RULES = require_shuffle(MODEL)
 
 
 @pytest.mark.parametrize("within", range(4))
-def test_she_sends_as_many_messages_as_her_place_says(within: int) -> None:
+def test_a_user_sends_as_many_messages_as_their_place_says(within: int) -> None:
     for seen in (example_trajectory(MODEL, within), None):
         sent = form_messages(MODEL, BOARD, seen, 0, within)
         np.testing.assert_array_equal(sent.messages, 2 * RULES.reach + coins_of_user(RULES.coins, 4, within))

@@ -161,7 +161,7 @@ def episodes(draw: Any) -> tuple[list[int], list[int], list[float]]:
 @pytest.mark.parametrize("form", FORMS)
 @given(episode=episodes(), stretch=st.sampled_from([0.0, 1.0, 1e3, math.inf]))
 @settings(max_examples=60, deadline=None)
-def test_whatever_she_did_and_whatever_was_published_a_contribution_is_within_bounds(
+def test_whatever_they_did_and_whatever_was_published_a_contribution_is_within_bounds(
     form: str, episode: Any, stretch: float
 ) -> None:
     model = example_model(form)
@@ -365,8 +365,8 @@ def test_a_share_that_leaves_one_part_without_a_bound_is_refused_when_read() -> 
             Model.read(wrong)
 
 
-def test_where_she_began_is_told_beside_the_vector_of_the_score() -> None:
-    """The same vector as without it, scaled; and the indicator of her first state."""
+def test_where_they_began_is_told_beside_the_vector_of_the_score() -> None:
+    """The same vector as without it, scaled; and the indicator of their first state."""
     plain, told = (example_model(form) for form in ("score", "score-start"))
     seen = example_trajectory(told, 4)
     both = told.contribution(example_billboard(told, stretch=3.0), seen)

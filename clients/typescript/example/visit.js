@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /**
- * A visitor of this page is a user in the local model: her browser acts by the published policy, keeps her day to itself,
+ * A visitor of this page is a user in the local model: their browser acts by the published policy, keeps their day to itself,
  * and sends one noised report, once, whatever the service says.
  *
  * The world is `mobile-health`: four levels of activity times four of burden, and three messages.
@@ -63,7 +63,7 @@ async function prepare() {
   await client.resume(visitor); // what a closed page did not get through
   const { admitted, served_version: version } = await client.status();
   at("promise").textContent =
-    `Checked in your browser: one report reveals at most ε = ${epsilon} at δ = ${delta}, whoever reads it. ` +
+    `Checked in your browser: one report reveals at most ε = ${epsilon} at δ = ${delta}, to any reader. ` +
     `${admitted} people have taken part; the policy is version ${version}.`;
   choices("activity", ACTIVITIES);
   choices("burden", BURDENS);

@@ -45,7 +45,7 @@ export class BudgetSpent extends ReticentError {
 }
 
 interface Place {
-  /** A fresh name of whoever took it, by which it is known who did. */
+  /** A fresh name of the process that took it, by which it is known which did. */
   readonly by: string;
   readonly episode: string;
   /** The round that the service said; null if it is unknown, which counts as any. */
@@ -140,7 +140,7 @@ export class Budget {
   }
 }
 
-/** A place that cannot be read was taken, nobody knows by whom: it counts. */
+/** A place that cannot be read was taken, it is unknown by which process: it counts. */
 function read(value: string): Place {
   const { by, episode, round, submission } = jsonObject(value) ?? {};
   return {

@@ -6,8 +6,8 @@ import { Budget, type Store } from "./budget.js";
 import { Connection, type ConnectionOptions } from "./connection.js";
 import { DefaultStore } from "./default_store.js";
 import { Episode } from "./episode.js";
-import { type Gather, Gatherer, LARGEST_GROUP } from "./gathering.js";
-import { type Handover, requireShuffle } from "./messages.js";
+import { LARGEST_GROUP, MicroBatcher, type MicroBatching } from "./micro_batching.js";
+import { type MessageReceiver, requireShuffle } from "./messages.js";
 import { Names } from "./names.js";
 import { ServiceError } from "./problems.js";
 import {
@@ -51,8 +51,8 @@ export interface ClientOptions extends ConnectionOptions {
   readonly epsilon?: number;
   /** 1e-5 by default. */
   readonly delta?: number;
-  /** In the shuffle model, who gets an episode's messages. Whoever gives one demands the shuffle model. */
-  readonly shuffler?: Handover;
+  /** In the shuffle model, who gets an episode's messages. With one, the client demands the shuffle model. */
+  readonly shuffler?: MessageReceiver;
   /**
    * Where the device keeps its own budget: by default the browser's database, or in Node the files of its user. A
    * `MemoryStore` forgets when the process ends: it is for simulated users and tests, not for people.
@@ -75,7 +75,7 @@ export interface ClientOptions extends ConnectionOptions {
    * Have requests that are made within a moment sent together: for a backend that serves many users at once. By default
    * each is sent by itself.
    */
-  readonly gather?: Gather;
+  readonly microBatching?: MicroBatching;
 }
 
 /** Talks to one service. `key` is the app's key; null where the app's own backend adds it on the way. */
@@ -87,8 +87,8 @@ export class Client {
   private readonly demanded: Trust | null;
   private readonly epsilon: number | null;
   private readonly delta: number;
-  private readonly shuffler: Handover | null;
-  private readonly gatherer: Gatherer | null;
+  private readonly shuffler: MessageReceiver | null;
+  private readonly batcher: MicroBatcher | null;
   private readonly billboards = new Map<number, Billboard>();
   private readonly once = new Map<string, Promise<unknown>>();
 
@@ -110,7 +110,7 @@ export class Client {
     this.act = act;
     this.memory = options.memory ?? null;
     this.connection = new Connection(url, key, options);
-    this.gatherer = options.gather === undefined ? null : new Gatherer(this.connection, options.gather);
+    this.batcher = options.microBatching === undefined ? null : new MicroBatcher(this.connection, options.microBatching);
     const pattern = { contributions, perRound: options.perRound ?? contributions, gap: options.gap ?? 1 };
     this.budget = new Budget(options.store ?? new DefaultStore(), options.scope ?? this.connection.url, pattern);
     this.demanded = shuffler === null ? trust : "shuffle";
@@ -126,7 +126,7 @@ export class Client {
    * Open an episode of `user`, let `steps` act and observe, and submit it.
    *
    * If `steps` ends early or throws, nothing of the episode is submitted: in the local and the shuffle model an empty
-   * submission is sent instead, so that nobody sees that she left; in the joint model nothing is, and her place is used up.
+   * submission is sent instead, so that the service does not see that they left; in the joint model nothing is, and their place is used up.
    * `episode.note` then says so, and what `steps` threw is thrown on.
    */
   async play(user: string, steps: (episode: Episode) => Promise<void>): Promise<Episode> {
@@ -305,13 +305,13 @@ export class Client {
   private async together(
     kind: string, member: Readonly<Record<string, unknown>>, alone: () => Promise<Record<string, unknown>>,
   ): Promise<Record<string, unknown>> {
-    return this.gatherer === null ? alone() : this.gatherer.ask(kind, member, alone);
+    return this.batcher === null ? alone() : this.batcher.ask(kind, member, alone);
   }
 
   /**
    * What a contribution of now is formed under: the version that its user was `served`, or a round's reference.
    *
-   * With a shuffler that is the reference of her own round, elsewhere of the round that is open now. After the last round
+   * With a shuffler that is the reference of their own round, elsewhere of the round that is open now. After the last round
    * nothing counts, and anything will do.
    */
   private async reference(served: number, ownReference: number | null): Promise<Billboard> {
@@ -354,14 +354,14 @@ export class Client {
     return { episode, status: "sent", version: readInteger(content, "version"), reference: null };
   }
 
-  private requireShuffler(): Handover {
+  private requireShuffler(): MessageReceiver {
     if (this.shuffler === null) {
       throw new InvalidInput("shuffler", "missing", "given in the shuffle model", "make the Client with a shuffler");
     }
     return this.shuffler;
   }
 
-  /** End an episode early. Whatever goes wrong on the way must not hide why she left. */
+  /** End an episode early. Whatever goes wrong on the way must not hide why they left. */
   private async leave(episode: Episode): Promise<void> {
     if (episode.status !== "open") return;
     let sent = "nothing was submitted";

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /**
- * One user's episode on her device: act, observe, and at the end send what the trust model allows, once.
+ * One user's episode on their device: act, observe, and at the end send what the trust model allows, once.
  *
  * Nothing but actions' requests (if the server acts) leaves before the last step. What is sent at the end is formed once
  * and kept: a retry sends the same bytes, so noise is never drawn twice for one episode, which would let the two be
@@ -27,7 +27,7 @@ type Given = number | null | undefined;
 
 export type Status = "new" | "open" | "counted" | "sent" | "served" | "empty" | "abandoned";
 
-/** Why a user is not learned from although the service would: this device has counted her. */
+/** Why a user is not learned from although the service would: this device has counted them. */
 export const BUDGET_SPENT = "device-budget-spent";
 
 /** One episode; `client.play` opens it and submits it at the end, or do so by yourself. */
@@ -37,21 +37,21 @@ export class Episode {
    * (an empty submission was sent) or `abandoned`.
    */
   status: Status = "new";
-  /** The policy version she is served. This and the next four are known once it is open. */
+  /** The policy version they are served. This and the next four are known once it is open. */
   version = -1;
   /** Number of steps. */
   horizon = -1;
-  /** Whether she will be learned from, and if not, `reason` why. */
+  /** Whether they will be learned from, and if not, `reason` why. */
   learning = false;
   reason: string | null = null;
-  /** Hers in her round, 0-based, which may decide what she is served of it; null if she is not learned from. */
+  /** Theirs in their round, 0-based, which may decide what they are served of it; null if they are not learned from. */
   place: number | null = null;
   /**
    * How many states and rewards were out of range so far, and were taken for the nearest that are not. This is about the
    * user: it is for tests on the device, and must not leave it.
    */
   clipped = 0;
-  /** With what probability the last action was chosen: it follows from what is published and from her place. */
+  /** With what probability the last action was chosen: it follows from what is published and from their place. */
   probability: number | null = null;
   /** What the service answered, if it was counted. */
   receipt: Receipt | null = null;
@@ -75,9 +75,9 @@ export class Episode {
   constructor(private readonly client: Client, readonly user: string, readonly id: string = randomName()) {}
 
   /**
-   * Ask the service to admit her; safe to call again after a failure.
+   * Ask the service to admit them; safe to call again after a failure.
    *
-   * Throws InvalidInput if the service's trust model or noise is not what the client demands (she was not named to it),
+   * Throws InvalidInput if the service's trust model or noise is not what the client demands (they were not named to it),
    * ServiceError or Unreachable if it refused or did not answer.
    */
   async open(): Promise<this> {
@@ -132,7 +132,7 @@ export class Episode {
     return this.observed === this.horizon;
   }
 
-  /** The action in `state`, by the policy version she is served. Asked again in the same step, it is the same. */
+  /** The action in `state`, by the policy version they are served. Asked again in the same step, it is the same. */
   async act(state: Given): Promise<number> {
     this.requireOpen();
     const here = this.clippedState(new Raw(state));
@@ -142,7 +142,7 @@ export class Episode {
     const last = this.states.at(-1);
     // The app's mistake, not the user's: it has told the device both.
     if (last !== undefined && Clipped.allOf([here, last]).onDevice(([now, before]) => now !== before)) {
-      throw new InvalidInput("state", "another one", "the one that was observed last", "act where she is");
+      throw new InvalidInput("state", "another one", "the one that was observed last", "act where they are");
     }
     if (this.states.length === 0) this.states.push(here);
     if (this.actions.length === this.step) {
@@ -186,7 +186,7 @@ export class Episode {
   }
 
   /**
-   * Send what the trust model allows; null if she is not learned from. `client.play` does this at its end.
+   * Send what the trust model allows; null if they are not learned from. `client.play` does this at its end.
    *
    * After a failure it may be called again: the same bytes are sent, with the same noise.
    */
@@ -233,7 +233,7 @@ export class Episode {
 
   // -- inside -----------------------------------------------------------------------------------------------------------
 
-  /** Her place, as the service gave it; none if this device has counted her. */
+  /** Their place, as the service gave it; none if this device has counted them. */
   private async enter(opened: Readonly<Record<string, unknown>>): Promise<void> {
     const { budget } = this.client;
     const round = readInteger(opened, "round");

@@ -3,11 +3,11 @@
  * What a device sends to a shuffler: its statistics as ones among messages, hidden by coins that all users flip.
  *
  * The protocol is that of `wire/shuffle_rules`. Of a user's 2m + c one-bit messages for a coordinate only their number and
- * the number of ones matter, so both are formed directly: x + m ones of the 2m that say her value x = ⌊s/g + v⌋, and as
- * many as her c coins gave. v and the coins come from the operating system's entropy.
+ * the number of ones matter, so both are formed directly: x + m ones of the 2m that say their value x = ⌊s/g + v⌋, and as
+ * many as their c coins gave. v and the coins come from the operating system's entropy.
  *
- * What these numbers reveal. By themselves, nearly everything: one user's few coins do not hide her. They are for the
- * shuffler alone. Everybody else sees sums over a round.
+ * What these numbers reveal. By themselves, nearly everything: one user's few coins do not hide them. They are for the
+ * shuffler alone. All other parties see sums over a round.
  */
 
 import type { Clipped } from "./boundary.js";
@@ -26,12 +26,12 @@ import type { Trajectory } from "./wire/trajectory.js";
  * `restores` is how often the service's store had been restored when the user came: the shuffler must throw messages away
  * that were handed over before a restore, since their users may be admitted again.
  */
-export type Handover = (
+export type MessageReceiver = (
   round: number, place: number, ones: Integers, messages: Integers, restores: number,
 ) => Promise<void>;
 
 /**
- * The messages of user `within` of round `number`; of a user who shows nothing (null), value 0 and her coins.
+ * The messages of user `within` of round `number`; of a user who shows nothing (null), value 0 and their coins.
  *
  * Fresh coins each time: call it once per episode, and keep them.
  */

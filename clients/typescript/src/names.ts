@@ -5,7 +5,7 @@ import type { Content } from "./wire/content.js";
 import { InvalidInput } from "./wire/errors.js";
 import { History } from "./wire/history.js";
 
-/** Labels in the order of indices; null where nobody has named them. Public, and the same for the whole deployment. */
+/** Labels in the order of indices; null where they have no names. Public, and the same for the whole deployment. */
 export class Names {
   /** `history`: how states are made of what is observed, where they are more than one observation; else null. */
   constructor(
@@ -32,7 +32,7 @@ export class Names {
     return labelOf("action", this.actions, index);
   }
 
-  /** The state that is called so. A label that there is not is refused and not repeated: where a user is, is hers. */
+  /** The state that is called so. A label that there is not is refused and not repeated: where a user is, is theirs. */
   stateOf(label: string): number {
     const index = this.states?.indexOf(label) ?? -1;
     if (index < 0) {

@@ -4,15 +4,15 @@
  *
  * It adds up what the users of a round hand over and posts the two sums, once.
  *
- * What it is trusted with. It sees each user's counts, which hide her hardly at all, and it must not look at, keep or pass
- * on anything but sums over a round. It must not belong to whoever runs the service. It must never post two different
+ * What it is trusted with. It sees each user's counts, which hide them hardly at all, and it must not look at, keep or pass
+ * on anything but sums over a round. It must not belong to the operator of the service. It must never post two different
  * batches of one round: their difference would be the messages of those who are in one only, without the others' coins. So
  * a batch is fixed before it is first sent, and is the same ever after.
  *
  * Silence. When a batch is posted, and how many messages it has, must not depend on what any user does. So it is posted at
  * a deadline, also if all have sent before: `patience` seconds after the service had admitted the last of the round's
  * users, or when half of the next round's have come. Places that are silent then are filled with dummies, the value 0 and
- * as many fresh coins as the place has, and whoever comes later is turned away.
+ * as many fresh coins as the place has, and a later sender is turned away.
  *
  * A restore of the service's store takes admissions back: a user who was admitted before it may come again and send again,
  * and two of their vectors would be hidden by the noise for one. So messages carry how often the store had been restored
@@ -60,7 +60,7 @@ export class Shuffler {
   }
 
   /**
-   * Take the messages of user `within` of round `number`, once. Nothing is posted now, whoever is the last.
+   * Take the messages of user `within` of round `number`, once. Nothing is posted now, even by the last.
    *
    * `restores` is what the service said when the user came. Throws InvalidInput if the place does not exist, the messages
    * are not as many as its user sends, the round's batch is fixed already, or the service's store was restored since the
@@ -117,7 +117,7 @@ export class Shuffler {
     const end = rules.end(number);
     const { recorded } = await this.look(rules);
     if (recorded < end) {
-      const bound = `one whose users were admitted and recorded: ${end}, of whom ${recorded} are`;
+      const bound = `one whose users were admitted and recorded: ${end}, of which ${recorded} are`;
       throw new InvalidInput("round", number, bound, "wait for its users; postDue does");
     }
     await this.post(rules, number);

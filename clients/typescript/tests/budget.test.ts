@@ -30,14 +30,14 @@ async function steps(episode: Episode): Promise<void> {
 }
 
 for (const form of ["regressions", "counts", "score"] as const) {
-  test(`${form}: a service that admits her twice gets one report`, async () => {
+  test(`${form}: a service that admits them twice gets one report`, async () => {
     await serving(admitting(form), async (url, sent) => {
       const reports = () => sent.filter(({ path }) => path.endsWith("/report")).length;
       const place = directory();
       const client = () => new Client(url, "key", { store: new FileStore(place), trust: "local" });
       const first = await client().play("ann", steps);
       assert.deepEqual([first.status, reports()], ["counted", 1]);
-      // A new client on the same files, as after a restart; and the service says that she is learned from.
+      // A new client on the same files, as after a restart; and the service says that they are learned from.
       const second = await client().play("ann", steps);
       assert.deepEqual([second.status, second.learning, second.reason], ["served", false, BUDGET_SPENT]);
       await assert.rejects(second.submission());
@@ -83,7 +83,7 @@ test("what was formed and not acknowledged is sent again as it was, after a rest
     assert.equal((await episode.submit())?.status, "counted");
     const bodies = new Set(sent.filter(({ path }) => path.endsWith("/report")).map(({ body }) => body));
     assert.equal(bodies.size, 1);
-    // Acknowledged, the bytes are forgotten; that she reported is not.
+    // Acknowledged, the bytes are forgotten; that they reported is not.
     const kept = await Promise.all((await readdir(place)).map((name) => readFile(join(place, name), "utf8")));
     assert.equal(kept.length, 1);
     assert.ok(!kept[0]!.includes("token"));

@@ -118,7 +118,7 @@ test("leaving early sends noise alone, in the same bytes' number, and says so", 
     const left = await devices.play("bob", async (episode) => void (await episode.act(0)));
     assert.equal(left.status, "empty");
     assert.match(left.note!, /after 0 of 3 steps; an empty submission was sent/);
-    await assert.rejects(devices.play("cyd", async () => { throw new Error("her battery died"); }), /battery/);
+    await assert.rejects(devices.play("cyd", async () => { throw new Error("their battery died"); }), /battery/);
     const reports = sent.filter(({ path }) => path.endsWith("/report")).map(({ body }) => body.length);
     assert.equal(reports.length, 3);
     assert.equal(new Set(reports).size, 1);

@@ -46,7 +46,7 @@ export async function serving(
 }
 
 /**
- * A deployment of the local model that admits everybody, as often as she comes: what a service that was restored from a
+ * A deployment of the local model that admits everybody, as often as they come: what a service that was restored from a
  * backup, or that lies, does. `changes` are its other lies, by path.
  */
 export function admitting(form: "regressions" | "counts" | "score" | "kinds", changes: Record<string, Json> = {}) {

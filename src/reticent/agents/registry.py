@@ -39,7 +39,7 @@ def make_agent(spec: str | AgentOptions, model: Model, episodes: int, **override
     _load()
     agent = AGENTS.make(spec, model, episodes, **overrides)
     promise, about = guarantee_of(agent), getattr(model, "about", None)
-    if promise is not None and about is not None:  # whoever is promised something is told what was known before
+    if promise is not None and about is not None:  # a promise states what was known before
         agent = dataclasses.replace(agent, promise=dataclasses.replace(promise, origin=about.provenance))
     return dataclasses.replace(agent, name=str(spec))
 

@@ -102,8 +102,8 @@ def replay_effects(
 def check_effects_noise(plan: EffectsPlan, *, draws: int = 400) -> list[str]:
     """Findings about the noise of a deployment's releases, read off releases of people who did nothing at all."""
     guarantee = _guarantee(plan)
-    nobody = np.zeros((plan.people, len(plan.scales)))
-    drawn = np.stack([release(plan, nobody, SecureNoise()) for _ in range(draws)])
+    empty = np.zeros((plan.people, len(plan.scales)))
+    drawn = np.stack([release(plan, empty, SecureNoise()) for _ in range(draws)])
     expected = promised_scales(guarantee, (1, len(plan.scales)))
     return noise_findings(drawn[:, None], expected, on_a_grid=True, whose="analysis")
 

@@ -94,9 +94,9 @@ Test = Filter | Likelihood
 def transcript(sums: PrivateSums, seen: PyTree, at_round: int, key: Array) -> Array:
     """Everything released in one trial, ``(T, H, D)``: the canary's round is ``at_round``, all others are empty."""
     if sums.trust.noised_reports:
-        nobody = jax.tree.map(jnp.zeros_like, seen)
+        empty = jax.tree.map(jnp.zeros_like, seen)
         noises = [sums.simulate_user_noise(jax.random.fold_in(key, user)) for user in range(LOCAL_REPORTS)]
-        return jnp.stack([sums.report(seen if user == 0 else nobody, noise) for user, noise in enumerate(noises)])
+        return jnp.stack([sums.report(seen if user == 0 else empty, noise) for user, noise in enumerate(noises)])
 
     def a_round(state: SumState, t: Array) -> tuple[SumState, Array]:
         report = sums.report(seen, None)

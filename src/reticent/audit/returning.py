@@ -49,13 +49,13 @@ def replay_returning(
         hidden = _run(subject, neighbours, seed, hide=first, response=subject.response, changed=changed)
         findings = [*first.findings]
         ends = subject.agent.schedule.ends
-        hers = {int(np.searchsorted(ends, place, side="right")) for place in places}
+        theirs = {int(np.searchsorted(ends, place, side="right")) for place in places}
         if subject.response is None:
             reports = [first.reports[place] - same_noise.reports[place] for place in places]
             realised = math.hypot(*(cost_of(subject.sums, moved) for moved in reports))
         else:
             moved = np.stack(first.items) - np.stack(same_noise.items)
-            strays = [t for t in range(len(moved)) if t not in hers and moved[t].any()]
+            strays = [t for t in range(len(moved)) if t not in theirs and moved[t].any()]
             findings += [f"a user who is not in round {t + 1} moved what reached the counter there" for t in strays]
             white = in_noise(moved, subject.noise_scale).reshape(len(moved), -1)
             realised = math.sqrt(float(np.einsum("tc,ts,sc->", white, subject.response.gram, white)))

@@ -33,7 +33,7 @@ def compare(
     episodes: Annotated[int | None, typer.Option(help="Number of users.", show_default="the world's")] = None,
     seeds: Annotated[int, typer.Option(help="Number of independent repetitions.")] = 8,
     minutes: Annotated[float, typer.Option(help="About how long it may take; slower agents are left out.")] = 2.5,
-    everybody: Annotated[
+    every: Annotated[
         bool, typer.Option("--all", help="Run every agent to the end, however long it takes (hours on a CPU).")
     ] = False,
     out: Annotated[Path | None, typer.Option(help="Directory.", show_default="results/compare-WORLD-TIME")] = None,
@@ -61,8 +61,8 @@ def compare(
         enable_compilation_cache()
         directory = out if out is not None else default_directory(f"compare-{world}")
         found = compare_agents(
-            world, epsilon or ((1.0, 0.3, 3.0) if everybody else (1.0,)),
-            seconds=None if everybody or agent else 60 * minutes, tell=note,
+            world, epsilon or ((1.0, 0.3, 3.0) if every else (1.0,)),
+            seconds=None if every or agent else 60 * minutes, tell=note,
             delta=delta, agents=agent, trusts=trust, episodes=episodes, seeds=seeds, out=directory,
             progress=reporter(), should_stop=interrupt,
         )  # fmt: skip

@@ -101,7 +101,7 @@ def finish(config: MaybeConfig = None, url: Url = None, key: Key = None, dev: De
 
 @app.command()
 def export(
-    out: Annotated[Path, typer.Option(help="The file to write: .npz for NumPy, .json for anybody.")],
+    out: Annotated[Path, typer.Option(help="The file to write: .npz for NumPy, .json for other programs.")],
     config: MaybeConfig = None,
     url: Url = None,
     version: Annotated[int | None, typer.Option(help="A published version.", show_default="the one served now")] = None,

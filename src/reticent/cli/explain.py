@@ -11,7 +11,7 @@ import typer
 from reticent.cli.options import Json
 
 ALARMS = (0.5, 0.1, 0.05, 0.01, 0.001)
-"""Shares of innocent users whom an attacker is ready to accuse."""
+"""Shares of innocent users that an attacker is ready to accuse."""
 
 BESIDE = (0.1, 0.3, 1.0, 3.0, 10.0)
 """Values of ε that the asked one is shown beside."""
@@ -81,42 +81,42 @@ def words(content: dict[str, Any]) -> list[str]:
     before, after = 100 * content["right_before"], 100 * content["right_after"]
     often = "" if content["times"] == 1 else f" for a user who takes part {content['times']} times"
     lines = [
-        f"ε = {content['epsilon']:g}, δ = {content['delta']:g}{often}. What can somebody find out about one user?",
+        f"ε = {content['epsilon']:g}, δ = {content['delta']:g}{often}. What can an adversary find out about one user?",
         "",
-        "Suppose he knows everything about everybody else, sees everything that is ever published, and wonders",
-        "which of two stories about her is true.",
-        f"Before he looks, his best guess is right {before:.1f} times in a hundred.",
-        f"After he has looked, it is right at most {after:.1f} times in a hundred: a gain of {after - before:.1f}.",
+        "Suppose they know everything about all others, see everything that is ever published, and wonder",
+        "which of two stories about that user is true.",
+        f"Before they look, their best guess is right {before:.1f} times in a hundred.",
+        f"After they have looked, it is right at most {after:.1f} times in a hundred: a gain of {after - before:.1f}.",
         "",
-        "how often his best guess is right",
+        "how often the best guess is right",
         *(
             _bar(f"ε = {key}", share, mark=float(key) == content["epsilon"])
             for key, share in content["right_by_epsilon"].items()
         ),
         _bar("no privacy", 1.0),
         "",
-        "If he accuses only when he is fairly sure:",
+        "If they accuse only when they are fairly sure:",
     ]
     for alarms, share in content["caught"].items():
         if float(alarms) < 0.5:
             innocent = f"1 in {1 / float(alarms):,.0f}"
             lines.append(
-                f"  accusing {innocent:>10} of the innocent, he finds at most {100 * share:.2f}% of the true stories"
+                f"  accusing {innocent:>10} of the innocent, they find at most {100 * share:.2f}% of the true stories"
             )
     if content["times"] == 1:
         lines += [
             "",
             "These are the exact figures of Gaussian noise (the trade-off curve at "
             f"μ = {content['mu']:.4f}). Of any mechanism that is (ε, δ)-",
-            "private and no more is known about, one could say only that he is right at most "
+            "private and no more is known about, one could say only that the guess is right at most "
             f"{100 * content['right_if_only_epsilon_is_known']:.1f} times in a hundred",
             "(from even odds).",
         ]
     lines += [
         "",
-        "In the joint model this is about everybody but the server, which sees raw data; in the local model about the",
-        "server too. It says nothing about what is true of everybody: a service that learns that walks help has",
-        "learned it of her as well, whether she took part or not.",
+        "In the joint model this is about every party but the server, which sees raw data; in the local model about the",
+        "server too. It says nothing about what is true of all users: a service that learns that walks help has",
+        "learned it of each of them, whether that user took part or not.",
     ]
     return lines
 

@@ -121,7 +121,7 @@ def fit(
     """Estimate candidate models from records, and say how far to trust them.
 
     The log must be public: candidates are published before the first user comes, and no ε covers what is in them. Never
-    fit the records of the users whom you want to protect, unless the log is itself a private release (--origin released).
+    fit the records of the users that you want to protect, unless the log is itself a private release (--origin released).
 
     Bad rows are named, and then nothing is written. Ctrl-C writes nothing either. A log that says too little to learn from
     gets its report and what would suffice, and no model is written (exit status 1) but with --anyway.

@@ -36,7 +36,7 @@ def replay(
     ] = None,
     leaves: Annotated[bool, typer.Option("--leaves", help="Users with fewer rows than the horizon have left.")] = False,
     pilot: Annotated[
-        Path | None, typer.Option(help="The log that the candidates were fitted to: refused if somebody is in both.")
+        Path | None, typer.Option(help="The log that the candidates were fitted to: refused if a person is in both.")
     ] = None,
     orders: Annotated[int, typer.Option(help="In how many orders those compared with meet the users.")] = 4,
     seed: Annotated[int, typer.Option(help="Of the orders, and of simulated noise.")] = 0,

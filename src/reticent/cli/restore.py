@@ -31,8 +31,8 @@ def restore(
 ) -> None:
     """Put a deployment's store back from a backup and the journal beside its witness. Stop every worker first.
 
-    Everything that was published is there again, and everybody who may be in it; nothing is released twice. The sums of
-    rounds that were not released begin again from nothing: their contributions are lost, and cost nobody anything.
+    Everything that was published is there again, and every user who may be in it; nothing is released twice. The sums of
+    rounds that were not released begin again from nothing: their contributions are lost, and cost no user anything.
     """
     from reticent.cli.output import note, print_json
     from reticent.cli.store import chosen
@@ -54,7 +54,7 @@ def restore(
     print(f"deployment {found.deployment}: {found.releases} releases, {found.admitted} users")
     if found.rounds_lost:
         note(
-            f"{found.rounds_lost} round(s) that were not released begin again from nothing; nobody's budget is touched"
+            f"{found.rounds_lost} round(s) that were not released begin again from nothing; no user's budget is touched"
         )
     if not found.learning:
         note("the policy can be served; nothing is learned any more")

@@ -44,7 +44,7 @@ def users(
     act: Annotated[str, typer.Option(help="Where actions are chosen: device or server.")] = "device",
     late: Annotated[float, typer.Option(help="Share of users who submit after others came.")] = 0.0,
     lost: Annotated[float, typer.Option(help="Share of users who leave halfway.")] = 0.0,
-    returning: Annotated[float, typer.Option(help="Share of visits by somebody who was here before.")] = 0.0,
+    returning: Annotated[float, typer.Option(help="Share of visits by users who were here before.")] = 0.0,
     drift: Annotated[
         str | None,
         typer.Option(help="Visits from which on the users' blend is another, such as 4001,8001; drawn by --seed."),
@@ -64,7 +64,7 @@ def users(
     """Send simulated users to a running service and measure how it serves them.
 
     Which world it is stays a secret of this side. In the shuffle model a shuffler for these users runs in this process,
-    which is for trials only: who mixes must not be who reads. Exit code 1 if the service went away or let nobody in.
+    which is for trials only: who mixes must not be who reads. Exit code 1 if the service went away or admitted no user.
     """
     from reticent.cli.interrupt import listening
 

@@ -135,7 +135,7 @@ class Crowd:
 
 
 def simulated_budget(crowd: Crowd) -> Budget:
-    """The budgets of a crowd's devices in the local model, one for each user, in memory: they protect nobody.
+    """The budgets of a crowd's devices in the local model, one for each user, in memory: they protect no one.
 
     A user who returns may report at every visit, so that what is seen is how often the service asks.
     """

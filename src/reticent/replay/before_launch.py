@@ -4,7 +4,7 @@
 The deployed agent meets the log's users in a random order, with real noise. Beside it: what was done as logged, the best
 fixed action, the plan of the public candidates alone, the same learner without privacy, and a private learner that starts
 from nothing (tabular). The best of many noisy estimates is too high; so the fixed action is chosen on one half of the users
-and valued on the other, both ways, and the mean of the two is shown. Learners are measured on all users whom they met, the
+and valued on the other, both ways, and the mean of the two is shown. Learners are measured on all users that they met, the
 first ones included, and on the last tenth.
 
 Values are means over recorded users with 1.96 standard errors. They are computed from the log without noise: for the
@@ -38,14 +38,14 @@ from reticent.worlds.people.recorded import Estimate, RecordedUsers, mean_of
 LEARNER = "score-vi"
 FROM_SCRATCH = "dp-ucbvi"
 TAIL = 0.1
-"""Share of the users met last, on whom the plan that was learned is measured."""
+"""Share of the users met last, on which the plan that was learned is measured."""
 
 Told = Callable[[str, int, int], None]
 
 
 @dataclasses.dataclass(frozen=True)
 class Row:
-    """One way of acting: its mean return, 1.96 standard errors, the same of the last tenth, and whom it met.
+    """One way of acting: its mean return, 1.96 standard errors, the same of the last tenth, and how many it met.
 
     ``value`` and ``error`` are None if fewer than two records were accepted, ``learned`` and ``learned_error`` besides for
     what does not learn. ``orders``: of the users that were tried.

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """The deployed agent meets recorded people one by one, before launch: real noise, real rounds, the real contribution path.
 
-What happens is what would happen in the service: each person is served by her place, her episode is clipped, rounded and
-summed as an integer, and the operating system's noise covers every release.
+What happens is what would happen in the service: each person is served by their place, their episode is clipped,
+rounded and summed as an integer, and the operating system's noise covers every release.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ def meet_deployed(
     random: np.random.Generator,
     progress: Callable[[int], None] | None = None,
 ) -> np.ndarray:
-    """The returns of those whom the agent met, in order; of randomised records only those are met that are accepted.
+    """The returns of those that the agent met, in order; of randomised records only those are met that are accepted.
 
     ``order`` lists indices of users; ``random`` decides where policies or acceptance are random.
     """

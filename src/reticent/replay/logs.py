@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-r"""Which logs can be met again by another policy, and how: never by asking what nobody knows.
+r"""Which logs can be met again by another policy, and how: never by asking what the log cannot say.
 
 * **Exact**: actions do not change what comes next (H = 1, or declared), and what *every* action would have paid was
   recorded. A user's whole episode under any policy is then known (:class:`~reticent.worlds.people.recorded.RecordedUsers`).
@@ -7,8 +7,8 @@ r"""Which logs can be met again by another policy, and how: never by asking what
   if the policy's action is the recorded one at every step and, besides, a coin of probability :math:`\underline
   p/p_h(a_h\mid s_h)` falls well each time, :math:`\underline p` being the least recorded probability. Then
   :math:`P(\text{kept},\tau)=\prod_hP(s_{h+1}\mid s_h,a_h)\,p_h\,1[a_h=\pi_h(s_h)]\,\underline p/p_h=\underline p^H
-  P^\pi(\tau)`: whom the agent meets is distributed exactly as under its own actions, whatever it has learned from those
-  before, and one in :math:`\underline p^{-H}` records is met (Li, Chu, Langford and Wang 2011 for H = 1).
+  P^\pi(\tau)`: the users that the agent meets are distributed exactly as under its own actions, whatever it has learned
+  from those before, and one in :math:`\underline p^{-H}` records is met (Li, Chu, Langford and Wang 2011 for H = 1).
 * Anything else is **refused**, with the reason.
 
 **Too few.** How many records will be met is known before the first one (:attr:`RandomisedUsers.expected_met`).
@@ -121,12 +121,12 @@ def replayable(log: Log, horizon: int, *, states_unaffected: bool = False) -> Re
         raise InvalidInput(
             f"replay of {log.source}", "several steps, and nothing said of whether actions change what comes next",
             "declared with --states-unaffected, or randomised with recorded probabilities (--probability COLUMN)",
-            "nobody knows what these users would have done after other actions",
+            "it is unknown what these users would have done after other actions",
         )  # fmt: skip
     raise InvalidInput(
         f"replay of {log.source}", "neither every action's reward nor the probability of the recorded action is recorded",
         "one of the two (--rewards-of PREFIX or --probability COLUMN)",
-        "nobody knows what these users would have done after other actions; randomise some, or rehearse instead",
+        "it is unknown what these users would have done after other actions; randomise some, or rehearse instead",
     )  # fmt: skip
 
 
@@ -160,7 +160,7 @@ class _Episodes:
         if (length < horizon).any() and not log.coding.over:
             short = int((length < horizon).sum())
             raise InvalidInput(
-                f"users of {log.source} with fewer than {horizon} rows", short, "0 where nobody may leave",
+                f"users of {log.source} with fewer than {horizon} rows", short, "0 where no user may leave",
                 "fit the model with --leaves, which gives those who left a state of their own, or remove these users",
             )  # fmt: skip
         self._start = np.flatnonzero(log.first)

@@ -45,7 +45,7 @@ def meet_recorded(
     seed: int = 0,
     progress: Callable[[int], None] | None = None,
 ) -> list[np.ndarray]:
-    """The returns of those whom ``agent`` met, in the order in which it did, for each of ``orders``.
+    """The returns of those that ``agent`` met, in the order in which it did, for each of ``orders``.
 
     An order lists indices of users; the agent meets them until its schedule or the order ends. Of randomised records only
     those are met that are accepted. ``progress`` is told how many records of the first order are behind.

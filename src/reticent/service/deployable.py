@@ -42,8 +42,9 @@ def make_deployable(spec: str, model: Model, episodes: int, factor: float) -> An
     chosen = entry.read(raw)
     if factor > 1:
         epsilon, delta = (chosen.get(key, entry.options[key].default) for key in ("epsilon", "delta"))
-        # What discrete noise costs is reserved at her own ε and for all her draws, of which there are at most factor² times
-        # those that the agent itself has in mind (g contributions, in two halves each where the store is pan-private).
+        # What discrete noise costs is reserved at their own ε and for all their draws, of which there are at most
+        # factor² times those that the agent itself has in mind (g contributions, in two halves each where the store is
+        # pan-private).
         once = make_agent(join(name, {**chosen, "deployment": True}), model, episodes)
         sums, visits = private_sums(once), promise_of(once).participation.contributions
         blocks = sums.trust.sensitivity(sums.counter) ** 2

@@ -4,17 +4,17 @@
 :class:`DeployedAgent` is a thin stateful shell. Everything that matters for the promise — what a user's episode adds, what
 noise covers it, what a round's end makes of it — is :class:`reticent.service.mechanism.Mechanism`, as in the service.
 
-A user's *place* is hers from the moment she is admitted, whatever her data are: rounds end on admissions, which are public,
-and never on what came back. Values out of range are clipped; a user who does not come back is told of by :meth:`skip`.
-Only the public *form* of an episode (its lengths and types) may be refused, which changes and spends nothing.
+A user's *place* is theirs from the moment they are admitted, whatever their data are: rounds end on admissions, which
+are public, and never on what came back. Values out of range are clipped; a user who does not come back is told of by
+:meth:`skip`. Only the public *form* of an episode (its lengths and types) may be refused, which changes and spends nothing.
 
 Two protocols, which are not mixed:
 
 * *in order* (the paper): each user acts by :meth:`DeployedAgent.act`, and ``submit(user, episode)`` (or ``skip(user)``)
-  uses up her place before the next one comes;
-* *overlapping*: ``begin(user)`` admits her and hands out a :class:`Ticket` with her place and the plan of its version, by
-  which she acts; ``submit(ticket, episode)`` counts her episode into whichever round is open then. Tickets may come back in
-  any order, or never.
+  uses up their place before the next one comes;
+* *overlapping*: ``begin(user)`` admits them and hands out a :class:`Ticket` with their place and the plan of its
+  version, by which they act; ``submit(ticket, episode)`` counts their episode into whichever round is open then.
+  Tickets may come back in any order, or never.
 
 A contribution is formed under the plan that its user was served, or under that of the round that counts it, as the wire's
 form says (:attr:`reticent_wire.forms.form.Form.formed_under`).
@@ -50,9 +50,9 @@ from reticent_wire.forms.kinds import Belief
 
 @dataclasses.dataclass(frozen=True, eq=False)  # plans are arrays, which have no single truth value to compare by
 class Ticket:
-    """What an admitted user is given: the version she is served, and her place in her round, 0-based.
+    """What an admitted user is given: the version they are served, and their place in their round, 0-based.
 
-    ``plan`` is what she is served of the version.
+    ``plan`` is what they are served of the version.
     """
 
     user: Hashable
@@ -62,7 +62,8 @@ class Ticket:
     place: int
 
     def act(self, step: int, state: int, uniform: float | None = None) -> int:
-        """Her action at 0-based ``step``; ``uniform`` in [0, 1), by default the operating system's, where it is random."""
+        """Their action at 0-based ``step``; ``uniform`` in [0, 1), by default the operating system's, where it is
+        random."""
         return self.billboard.published.choose(step, state, self.place, uniform)
 
 
@@ -145,7 +146,7 @@ class DeployedAgent:
 
     @property
     def place(self) -> int:
-        """The place in her round, 0-based, of the user who comes next."""
+        """The place in their round, 0-based, of the user who comes next."""
         return self.mechanism.agent.schedule.place_of(self.users)
 
     def act(self, step: int, state: int, uniform: float | None = None) -> int:
@@ -199,7 +200,7 @@ class DeployedAgent:
 
     @property
     def tickets_out(self) -> int:
-        """How many admitted users have not come back. Not public: whether a user comes back is her secret."""
+        """How many admitted users have not come back. Not public: whether a user comes back is their secret."""
         return len(self._out)
 
     @property
@@ -210,18 +211,18 @@ class DeployedAgent:
     # -- users in order -----------------------------------------------------------------------------------------------
 
     def submit(self, user: Hashable | Ticket, contribution: Any, reference: int | None = None) -> None:
-        """Learn from one user; her second contribution is refused, and so is one after the K-th user.
+        """Learn from one user; their second contribution is refused, and so is one after the K-th user.
 
-        ``user`` is her ticket, or her name: with a ticket out it stands for that, and otherwise (in order) admits her.
+        ``user`` is their ticket, or their name: with a ticket out it stands for that, and otherwise (in order) admits them.
 
-        ``contribution`` is her episode in the joint model, where the statistics are clipped and rounded here and nowhere
-        else, and what :meth:`report` returned on her device in the local model, where it is already private. ``reference``
-        is then the :attr:`version` that was in force when it was formed, by default the one that is; if reports refer to
-        the round that counts them and another one is open by now, hers counts and contributes nothing.
+        ``contribution`` is their episode in the joint model, where the statistics are clipped and rounded here and nowhere
+        else, and what :meth:`report` returned on their device in the local model, where it is already private.
+        ``reference`` is then the :attr:`version` that was in force when it was formed, by default the one that is; if
+        reports refer to the round that counts them and another one is open by now, theirs counts and contributes nothing.
 
         Raises:
-          InvalidInput: she was counted before, K users have been, or the contribution has not the form of one; nothing was
-            changed or spent.
+          InvalidInput: they were counted before, K users have been, or the contribution has not the form of one;
+            nothing was changed or spent.
         """
         self._finish_interrupted()
         if isinstance(user, Ticket) or user in self._out:
@@ -234,10 +235,10 @@ class DeployedAgent:
         self._end_full_round()
 
     def skip(self, user: Hashable) -> None:
-        """A user, in order, of whom nothing came: her place is used up, as if she had contributed nothing.
+        """A user, in order, who sent nothing: their place is used up, as if they had contributed nothing.
 
         Raises:
-          InvalidInput: she was counted before, or K users have been; nothing was changed.
+          InvalidInput: they were counted before, or K users have been; nothing was changed.
         """
         self._finish_interrupted()
         if user in self._out:
@@ -250,7 +251,7 @@ class DeployedAgent:
     def report(self, episode: Episode, ticket: Ticket | None = None) -> np.ndarray:
         """What the user of ``episode`` sends: clipped statistics in steps of the grid, noised in the local model.
 
-        In the local model this belongs on the user's device. ``ticket`` is hers; without one she is the next in order.
+        In the local model this belongs on the user's device. ``ticket`` is theirs; without one they are the next in order.
         """
         self._finish_interrupted()
         place = self.place if ticket is None else ticket.place
@@ -259,10 +260,10 @@ class DeployedAgent:
     # -- users who overlap --------------------------------------------------------------------------------------------
 
     def begin(self, user: Hashable) -> Ticket:
-        """Admit a user and say which plan she is served; ends the round first if it has had all its users.
+        """Admit a user and say which plan they are served; ends the round first if it has had all its users.
 
         Raises:
-          InvalidInput: she was admitted before, or K users have been; nothing was changed or spent.
+          InvalidInput: they were admitted before, or K users have been; nothing was changed or spent.
         """
         if self.users and not self._overlapping:
             raise InvalidInput(
@@ -281,7 +282,8 @@ class DeployedAgent:
         return ticket
 
     def expire(self, user: Hashable) -> None:
-        """Wait no longer for a user with a ticket: her place is used up, her report will be refused, nothing is spent."""
+        """Wait no longer for a user with a ticket: their place is used up, their report will be refused, nothing is
+        spent."""
         if user not in self._out:
             raise InvalidInput("user", "without a ticket that is out", "one who is waited for", "see tickets_out")
         self._redeem(user)
@@ -314,8 +316,8 @@ class DeployedAgent:
             )
         ticket = self._out[name]
         if isinstance(user, Ticket) and (user.version, user.place) != (ticket.version, ticket.place):
-            wanted = f"{ticket.version}, as she was served"
-            raise InvalidInput("ticket.version", user.version, wanted, "send her own ticket")
+            wanted = f"{ticket.version}, as they were served"
+            raise InvalidInput("ticket.version", user.version, wanted, "send their own ticket")
         report = self._reported(self._formed_under(ticket), ticket.place, contribution, reference)
         self._redeem(name)  # first: interrupted between the two, a report is lost and not counted twice
         self._count(report)
@@ -324,7 +326,7 @@ class DeployedAgent:
         self._require_admissible(user)
         if self._overlapping:
             raise InvalidInput(
-                "user", "without a ticket", "admitted by begin()", "nobody knows which plan she was served"
+                "user", "without a ticket", "admitted by begin()", "it is unknown which plan they were served"
             )
 
     def _require_admissible(self, user: Hashable) -> None:
@@ -343,7 +345,7 @@ class DeployedAgent:
             del self._versions[version], self._out_by_version[version]
 
     def _formed_under(self, ticket: Ticket | None) -> Billboard:
-        """What a contribution of now is made of: the open round's plan, or that which she was served."""
+        """What a contribution of now is made of: the open round's plan, or that which they were served."""
         if self.mechanism.formed_when_counted:
             return self._board
         return self._served if ticket is None else ticket.billboard

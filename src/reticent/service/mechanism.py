@@ -176,10 +176,10 @@ class Mechanism(PublicConfiguration):
     ) -> None:
         """:meth:`close` a round like this one without users and without noise, and forget it: its programs are compiled
         then."""
-        nobody = np.zeros(self.noise_scale.shape, np.int64)
+        empty = np.zeros(self.noise_scale.shape, np.int64)
         prefix = self.sums.counter.noise_shape_prefix
-        silence = None if self.wire == "report" else np.zeros(prefix + nobody.shape, np.int64)
-        self._closed(number, state, served, nobody, silence, reference, False, control)
+        silence = None if self.wire == "report" else np.zeros(prefix + empty.shape, np.int64)
+        self._closed(number, state, served, empty, silence, reference, False, control)
 
     @staticmethod
     def is_referred(number: int, served: Billboard, reference: Billboard | None, controls: bool) -> bool:

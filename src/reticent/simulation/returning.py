@@ -33,8 +33,8 @@ class Attendance:
 
     def times(self, person: int, rounds: int) -> np.ndarray:
         """How often each round counts this person, ``(rounds,)``."""
-        hers = self.counted[(self.persons == person) & (self.counted != NOT_COUNTED)]
-        return np.bincount(hers, minlength=rounds)
+        theirs = self.counted[(self.persons == person) & (self.counted != NOT_COUNTED)]
+        return np.bincount(theirs, minlength=rounds)
 
     @property
     def share_counted(self) -> float:
@@ -67,10 +67,10 @@ def attend(
     delays = draw.geometric(1 / (1 + mean_delay), schedule.episodes) - 1
     arrival = np.arange(schedule.episodes) + delays
     counted = np.full(schedule.episodes, NOT_COUNTED)
-    hers: list[list[int]] = [[] for _ in range(persons)]
+    theirs: list[list[int]] = [[] for _ in range(persons)]
     for number in np.argsort(arrival, kind="stable"):
         in_round = int(np.searchsorted(schedule.ends, arrival[number], side="right"))
-        if in_round < schedule.releases and allowed(participation, hers[who[number]], in_round):
-            hers[who[number]].append(in_round)
+        if in_round < schedule.releases and allowed(participation, theirs[who[number]], in_round):
+            theirs[who[number]].append(in_round)
             counted[number] = in_round
     return Attendance(who, counted)

@@ -22,9 +22,9 @@ if TYPE_CHECKING:
     from reticent_client.connection import Connection
     from reticent_client.decisions import Decision, DecisionLog
     from reticent_client.episode import Episode, EpisodeAbandoned
-    from reticent_client.gathering import Gather
     from reticent_client.group import Group
     from reticent_client.memory import BeliefMemory
+    from reticent_client.micro_batching import MicroBatching
     from reticent_client.names import Names
     from reticent_client.problems import ServiceError, Unreachable
     from reticent_client.shuffler import Shuffler
@@ -44,7 +44,7 @@ _HOMES = {
     "DecisionLog": "reticent_client.decisions",
     "Episode": "reticent_client.episode",
     "EpisodeAbandoned": "reticent_client.episode",
-    "Gather": "reticent_client.gathering",
+    "MicroBatching": "reticent_client.micro_batching",
     "Group": "reticent_client.group",
     "InvalidInput": "reticent_wire",
     "Model": "reticent_wire",
@@ -69,9 +69,9 @@ __all__ = [
     "DecisionLog",
     "Episode",
     "EpisodeAbandoned",
-    "Gather",
     "Group",
     "InvalidInput",
+    "MicroBatching",
     "Model",
     "Names",
     "Receipt",

@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """The device's own budget: how often each user may report from here, whatever a service says.
 
-A service decides whom it asks for a report, and may forget, be restored from a backup, or lie. So the device keeps count
+A service decides which users it asks for a report, and may forget, be restored from a backup, or lie. So the device
+keeps count
 itself, in a file: a report is charged *before* it is formed, and the charge is on the disk before any of it can leave. A
 user whose budget is spent is served on and reports no more. In the local model there is always one: the proof counts
 reports, and nothing but the device can.

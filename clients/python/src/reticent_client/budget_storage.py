@@ -46,7 +46,7 @@ class Storage(Protocol):
     """What a budget needs of its place."""
 
     def alone(self) -> contextlib.AbstractContextManager[None]:
-        """Nobody else reads or writes meanwhile."""
+        """No other process reads or writes meanwhile."""
 
     def read(self) -> Content:
         """What was written last; an empty budget before."""

@@ -15,10 +15,10 @@ from reticent_client.budget import Budget
 from reticent_client.connection import Connection, Observer
 from reticent_client.decisions import DecisionObserver
 from reticent_client.episode import Episode
-from reticent_client.gathering import Gather, Gatherer
 from reticent_client.group import Group
 from reticent_client.memory import BeliefMemory
-from reticent_client.messages import Handover, require_shuffle
+from reticent_client.messages import MessageReceiver, require_shuffle
+from reticent_client.micro_batching import MicroBatcher, MicroBatching
 from reticent_client.names import Names
 from reticent_client.problems import ServiceError
 from reticent_client.submission import SUBMISSIONS, Receipt, Submission
@@ -52,7 +52,7 @@ class Client:
         (ε, δ)-private; by default any noise will do. The
         device works it out itself (:mod:`reticent_wire.promise`). It cannot with a shuffler: others flip the coins.
       shuffler: in the shuffle model, who gets an episode's messages: a :class:`~reticent_client.shuffler.Shuffler` or any
-        callable ``(round, place, ones, messages, restores)``. Whoever gives one demands the shuffle model.
+        callable ``(round, place, ones, messages, restores)``. With one, the client demands the shuffle model.
       budget: the device's own count of reports (:class:`~reticent_client.budget.Budget`): a user whose budget is spent is
         served without a report, whatever the service asks for. In the local model there is always one: by default one
         report in :meth:`Budget.default <reticent_client.budget.Budget.default>`, whose scope is ``url``. One that is
@@ -63,7 +63,8 @@ class Client:
       memory: where users act on a belief about themselves, keeps it on this device between visits
         (:class:`~reticent_client.memory.BeliefMemory`); by default it is forgotten with the episode. Nothing of it is sent.
       deadline, timeout, plain_http, observer: of the connection (:class:`~reticent_client.connection.Connection`).
-      gather: have requests that threads make within a moment sent together (:class:`~reticent_client.gathering.Gather`);
+      micro_batching: have requests that threads make within a moment sent together
+        (:class:`~reticent_client.micro_batching.MicroBatching`);
         for a backend that serves many users at once. By default each is sent by itself.
     """
 
@@ -76,7 +77,7 @@ class Client:
         trust: Literal["joint", "shuffle", "local"] | None = None,
         epsilon: float | None = None,
         delta: float = 1e-5,
-        shuffler: Handover | None = None,
+        shuffler: MessageReceiver | None = None,
         budget: Budget | None = None,
         decisions: DecisionObserver | None = None,
         memory: BeliefMemory | None = None,
@@ -84,7 +85,7 @@ class Client:
         timeout: float = 10.0,
         plain_http: bool = False,
         observer: Observer | None = None,
-        gather: Gather | None = None,
+        micro_batching: MicroBatching | None = None,
     ) -> None:
         if act not in get_args(Acting):
             raise InvalidInput("act", act, "'device' or 'server'", "device is the default")
@@ -97,7 +98,7 @@ class Client:
         self.connection = Connection(
             url, key, deadline=deadline, timeout=timeout, plain_http=plain_http, observer=observer
         )
-        self._gatherer = None if gather is None else Gatherer(self.connection, gather)
+        self._micro_batcher = None if micro_batching is None else MicroBatcher(self.connection, micro_batching)
         if shuffler is not None and trust not in (None, "shuffle"):
             raise InvalidInput("shuffler", "given", f"None with trust={trust}", "the service gets everything there")
         self._demanded = trust if shuffler is None else "shuffle"
@@ -108,7 +109,7 @@ class Client:
     def episode(self, user: str, *, episode: str | None = None, enrolment: str | None = None) -> Episode:
         """An episode of ``user``, to be used in a ``with`` statement; an id of your own makes a restart safe too.
 
-        ``enrolment`` is the token of the app's backend for her, where the service asks for one.
+        ``enrolment`` is the token of the app's backend for the user, where the service asks for one.
         """
         return Episode(self, user, episode, enrolment)
 
@@ -168,7 +169,7 @@ class Client:
     def send(self, submission: Submission) -> Receipt:
         """Send what an episode formed, now or after a restart; sending twice counts once.
 
-        Messages go to the shuffler, and to nobody else.
+        Messages go to the shuffler alone.
         """
         if submission.kind == "messages":
             return self._hand_over(submission)
@@ -184,7 +185,7 @@ class Client:
         return self._together("open", named, lambda: self.connection.post("/v1/episodes", named))
 
     def _together(self, kind: str, member: dict[str, Any], alone: Callable[[], dict[str, Any]]) -> dict[str, Any]:
-        return alone() if self._gatherer is None else self._gatherer.ask(kind, member, alone)
+        return alone() if self._micro_batcher is None else self._micro_batcher.ask(kind, member, alone)
 
     def _hand_over(self, submission: Submission) -> Receipt:
         if self._shuffler is None:
@@ -259,7 +260,7 @@ class Client:
     def reference(self, served: int, own_round: int | None) -> Billboard:
         """What a contribution of now is formed under: the version that its user was ``served``, or a round's reference.
 
-        With a shuffler that is the reference of her own round, elsewhere of the round that is open now. After the last
+        With a shuffler that is the reference of their own round, elsewhere of the round that is open now. After the last
         round nothing counts, and anything will do.
         """
         if self.model.rules.form.formed_under == "served":

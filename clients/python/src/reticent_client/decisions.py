@@ -3,7 +3,8 @@
 
 Effects can be estimated afterwards if every action had a known probability (docs/randomisation.md): the policy's *floor*
 sees to it that none is zero, and this log to it that each is known. A probability follows from what the service published
-and from the user's place in her round, so that it says nothing of her by itself; which action was taken where does.
+and from the user's place in their round, so that it says nothing of their data by itself; which action was taken where
+does.
 """
 
 from __future__ import annotations

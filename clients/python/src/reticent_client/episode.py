@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""One user's episode on her device: act, observe, and at the end send what the trust model allows, once.
+"""One user's episode on their device: act, observe, and at the end send what the trust model allows, once.
 
 Nothing but actions' requests (if the server acts) leaves before the last step. What is sent at the end is formed once and
 kept: a retry sends the same bytes, so noise is never drawn twice for one episode, which would let the two be averaged.
@@ -40,7 +40,7 @@ MOST_STATES = 2**31
 """What states are clipped to where their number is unknown here: in the joint model, if the service chooses actions."""
 
 SPENT = "device-budget-spent"
-"""Why a user is not learned from whom the service would learn from."""
+"""Why a user is not learned from although the service would."""
 
 
 class EpisodeAbandoned(UserWarning):
@@ -51,19 +51,19 @@ class Episode:
     """One episode; use it as a context manager, which opens it and submits it at the end.
 
     Leaving early, or with an exception, submits nothing of it: in the local and the shuffle model an empty submission is
-    sent instead, so that nobody sees that she left; in the joint model nothing is, and the user's place is used up. Not
-    safe to share between threads.
+    sent instead, so that the service does not see that they left; in the joint model nothing is, and the user's place
+    is used up. Not safe to share between threads.
 
     Attributes:
       id: chosen here, so that opening may be repeated safely.
       status: ``new``, ``open``, ``counted`` (learned from), ``sent`` (in the shuffler's hands), ``served`` (finished, but
         not learned from), ``empty`` (an empty submission was sent) or ``abandoned``.
-      version: the policy version she is served. place: hers in her round, 0-based, which may decide what she is served
-        of it; None if she is not learned from. horizon: number of steps. learning: whether she will be learned from, and
-        if not, ``reason`` why. These are known once it is open.
+      version: the policy version they are served. place: theirs in their round, 0-based, which may decide what they are
+        served of it; None if they are not learned from. horizon: number of steps. learning: whether they will be
+        learned from, and if not, ``reason`` why. These are known once it is open.
       clipped: how many states and rewards were out of range so far, and were taken for the nearest that are not. This
         is about the user: it is for tests on the device, and must not leave it.
-      probability: with which the last action was chosen. It follows from what is published and from her place.
+      probability: with which the last action was chosen. It follows from what is published and from their place.
       receipt: what the service answered, if it was counted.
     """
 
@@ -92,10 +92,10 @@ class Episode:
     # -- the episode --------------------------------------------------------------------------------------------------
 
     def open(self) -> Episode:
-        """Ask the service to admit her; safe to call again after a failure.
+        """Ask the service to admit them; safe to call again after a failure.
 
         Raises:
-          InvalidInput: the service's trust model or noise is not what the client demands; she was not named to it.
+          InvalidInput: the service's trust model or noise is not what the client demands; they were not named to it.
           ServiceError, Unreachable: it refused, or did not answer.
         """
         if self.status != "new":
@@ -106,12 +106,12 @@ class Episode:
 
     @property
     def named(self) -> dict[str, str]:
-        """What the service is told of her when she comes."""
+        """What the service is told of them when they come."""
         vouched = {} if self._enrolment is None else {"enrolment": self._enrolment}
         return {"user": self.user, "episode": self.id} | vouched
 
     def opened(self, opened: dict[str, Any]) -> None:
-        """Take the service's answer to her coming."""
+        """Take the service's answer to their coming."""
         client = self._client
         if opened["trust"] != client.trust:
             raise InvalidInput(
@@ -152,13 +152,13 @@ class Episode:
         return self.step == self.horizon
 
     def act(self, state: SupportsIndex | SupportsFloat | None) -> int:
-        """The action in ``state``, by the policy version she is served. Asked again in the same step, it is the same."""
+        """The action in ``state``, by the policy version they are served. Asked again in the same step, it is the same."""
         self._require_open()
         here = self._clipped_state(Raw(state))
         if self.complete:
             raise InvalidInput("step", self.step, f"below the horizon {self.horizon}", "the episode is over")
         if self._states and here.on_device(int) != self._states[-1].on_device(int):  # the app's mistake, not the user's
-            raise InvalidInput("state", "another one", "the one that was observed last", "act where she is")
+            raise InvalidInput("state", "another one", "the one that was observed last", "act where they are")
         if not self._states:
             self._states.append(here)
         if len(self._actions) == self.step:
@@ -189,7 +189,7 @@ class Episode:
             self._forget()
 
     def submit(self) -> Receipt | None:
-        """Send what the trust model allows; None if she is not learned from. The context manager does this at its end.
+        """Send what the trust model allows; None if they are not learned from. The context manager does this at its end.
 
         After a failure it may be called again: the same bytes are sent, with the same noise.
 
@@ -259,7 +259,7 @@ class Episode:
             problem.add_note(said)
 
     def _leave(self, problem: BaseException | None) -> str:
-        """End it early; says what was sent. Whatever goes wrong on the way must not hide why she left."""
+        """End it early; says what was sent. Whatever goes wrong on the way must not hide why they left."""
         stopped = problem is not None and not isinstance(problem, Exception)  # Ctrl-C waits for no network
         if self._client.trust != "joint" and not stopped:
             try:

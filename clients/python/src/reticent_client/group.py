@@ -38,7 +38,7 @@ class Group:
 
     Attributes:
       episodes: one for each user, in their order; those who were refused stay ``new``.
-      refused: why, by user: of those whom the service did not admit, or whose submission it did not count.
+      refused: why, by user: of those that the service did not admit, or whose submission it did not count.
     """
 
     def __init__(self, client: Client, users: Sequence[str], enrolments: Mapping[str, str] | None = None) -> None:
@@ -51,7 +51,7 @@ class Group:
         """Ask the service to admit them; safe to call again after a failure.
 
         Raises:
-          InvalidInput: the service's trust model or noise is not what the client demands; nobody was named to it.
+          InvalidInput: the service's trust model or noise is not what the client demands; no user was named to it.
           ServiceError, Unreachable: it refused the whole group, or did not answer.
         """
         self._client.require_trustworthy()

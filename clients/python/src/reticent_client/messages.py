@@ -2,11 +2,11 @@
 r"""What a device sends to a shuffler: its statistics as ones among messages, hidden by coins that all users flip.
 
 The protocol is that of :mod:`reticent_wire.shuffling`. Of a user's 2m + c one-bit messages for a coordinate only
-their number and the number of ones matter, so both are formed directly: x + m ones of the 2m that say her value
-:math:`x=\lfloor s/g+v\rfloor`, and as many as her c coins gave. v and the coins come from the operating system's entropy.
+their number and the number of ones matter, so both are formed directly: x + m ones of the 2m that say their value
+:math:`x=\lfloor s/g+v\rfloor`, and as many as their c coins gave. v and the coins come from the operating system's entropy.
 
-**What these numbers reveal.** By themselves, nearly everything: one user's few coins do not hide her. They are for the
-shuffler alone, which learns no less from her bits if it can tell that they are hers. Everybody else sees sums over a round.
+**What these numbers reveal.** By themselves, nearly everything: one user's few coins do not hide them. They are for the
+shuffler alone, which learns no less from the bits if it can tell whose they are. All other parties see sums over a round.
 """
 
 from __future__ import annotations
@@ -27,14 +27,14 @@ from reticent_wire.trajectory import Trajectory
 
 Integers = NDArray[np.int64]
 
-Handover = Callable[[int, int, Integers, Integers, int], None]
+MessageReceiver = Callable[[int, int, Integers, Integers, int], None]
 """A way to the shuffler: ``(round, place, ones, messages, restores)``. The same place may be handed over twice and counts
 once. ``restores`` is how often the service's store had been restored when the user came: the shuffler must throw messages
 away that were handed over before a restore, since their users may be admitted again."""
 
 
 def form_messages(model: Model, billboard: Billboard, seen: Trajectory | None, number: int, within: int) -> Tally:
-    """The messages of user ``within`` of round ``number``; of a user who shows nothing (None), value 0 and her coins.
+    """The messages of user ``within`` of round ``number``; of a user who shows nothing (None), value 0 and their coins.
 
     Fresh coins each time: call it once per episode, and keep them.
 

@@ -50,7 +50,7 @@ class Names(NamedTuple):
         """The state that is called so.
 
         Raises:
-          InvalidInput: none is. The label itself is not repeated: where a user is, is hers.
+          InvalidInput: none is. The label itself is not repeated: where a user is, is theirs.
         """
         if self.states is None or label not in self.states:
             known = "none, since the model has no names" if self.states is None else f"one of {', '.join(self.states)}"

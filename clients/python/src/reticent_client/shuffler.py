@@ -4,8 +4,8 @@
 It adds up what the users of a round hand over and posts the two sums, once. A shuffler that takes single bits does the
 same by counting them.
 
-**What it is trusted with.** It sees each user's counts, which hide her hardly at all, and it must not look at, keep or pass
-on anything but sums over a round. It must not belong to whoever runs the service. It must never post two different
+**What it is trusted with.** It sees each user's counts, which hide them hardly at all, and it must not look at, keep or
+pass on anything but sums over a round. It must not belong to the operator of the service. It must never post two different
 batches of one round: their difference would be the messages of those who are in one only, without the others' coins. So a
 batch is fixed before it is first sent, and is the same ever after.
 
@@ -13,7 +13,7 @@ batch is fixed before it is first sent, and is the same ever after.
 a *deadline*, also if all have sent before: ``patience`` seconds after the service had admitted the last of the round's
 users, or when half of the next round's have come, whichever is first. Places that are silent then are filled
 with dummies (:meth:`~reticent_wire.shuffle_rules.ShuffleRules.silent`): the value 0 and as many fresh coins as the
-place has. Whoever comes later is turned away. A round in which nobody sent anything is posted like any other.
+place has. A later sender is turned away. A round in which no user sent anything is posted like any other.
 
 **A restore of the service's store** takes admissions back. A user who was admitted before it may come again and send again,
 and two of their vectors would be hidden by the noise for one. So messages carry how often the store had been restored when
@@ -94,7 +94,7 @@ class Shuffler:
         self._thread: threading.Thread | None = None
 
     def __call__(self, number: int, within: int, ones: Integers, messages: Integers, restores: int = 0) -> None:
-        """Take the messages of user ``within`` of round ``number``, once. Nothing is posted now, whoever is the last.
+        """Take the messages of user ``within`` of round ``number``, once. Nothing is posted now, even by the last.
 
         ``restores`` is what the service said when the user came.
 
@@ -150,7 +150,7 @@ class Shuffler:
         with self._lock:
             _, recorded = self._look()
             if recorded < end:
-                bound = f"one whose users were admitted and recorded: {end}, of whom {recorded} are"
+                bound = f"one whose users were admitted and recorded: {end}, of which {recorded} are"
                 raise InvalidInput("round", number, bound, "wait for its users; post_due does")
             self._post(number)
 

@@ -62,7 +62,7 @@ class Played(NamedTuple):
     """What a submission is made of: where it belongs, what it is formed under, and what was seen (None shows nothing).
 
     Attributes:
-      version: that its user was served. round, place: hers. billboard: what a contribution is formed under.
+      version: that its user was served. round, place: theirs. billboard: what a contribution is formed under.
       restores: how often the service's store had been restored when the user was admitted.
     """
 

@@ -29,10 +29,10 @@ class Billboard:
       policy: chosen actions ``(H, S)``, or probabilities ``(H, S, A)``.
       report: what contributions under this version are made of, by name; which arrays, the rules' form says.
       model: digest of the model it belongs to.
-      form: of contributions; it says whether what a user is served depends on her place. None: it does not.
+      form: of contributions; it says whether what a user is served depends on their place. None: it does not.
       actions: how many there are; 0 if that is not known.
       floor: the least probability of every action, which chosen actions are mixed with; 0 is none. It is fixed before the
-        first user, so that it depends on nobody's data.
+        first user, so that it depends on no user's data.
     """
 
     version: int
@@ -134,7 +134,7 @@ class Billboard:
         return min(int((chance >= row).sum()), len(row) - 1)
 
     def choose(self, step: int, state: int, place: int | None, uniform: float | None = None) -> int:
-        """The action of the user at ``place`` of her round, 0-based; None for one who is not learned from."""
+        """The action of the user at ``place`` of their round, 0-based; None for one who is not learned from."""
         if self.form is None:
             return self.act(step, state, uniform)
         chance = _uniform() if uniform is None else uniform
@@ -150,7 +150,7 @@ class Billboard:
     def probability(self, step: int, state: int, place: int | None, action: int) -> float:
         """With what probability :meth:`choose` takes ``action`` there: what is logged with every decision.
 
-        It follows from what is published and from her place, never from what she did.
+        It follows from what is published and from their place, never from what they did.
         """
         if self.form is not None:
             return form_named(self.form).probability(self, step, state, place, self.actions, action)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Clips: what makes a declared bound true. An assumption that nobody enforces is a leak.
+"""Clips: what makes a declared bound true. An assumption that is not enforced is a leak.
 
 Written over an array namespace ``xp``: a device and the service run it with NumPy, a simulation runs the same source with
 ``jax.numpy``.

@@ -57,7 +57,8 @@ def dithered(values: Array, grid: Array, uniforms: Array, xp: Namespace = np) ->
 def whole(steps: ArrayLike) -> Integers:
     """Rounded steps as integers, exactly.
 
-    Apply it to one user's *clipped* statistics. After clipping the error below cannot occur, so it says nothing about her.
+    Apply it to one user's *clipped* statistics. After clipping the error below cannot occur, so it says nothing about
+    the user.
 
     Raises:
       InvalidInput: a number is not finite, or not below :data:`LARGEST_STEPS`.

@@ -9,8 +9,8 @@ from collections.abc import Sequence
 def may_contribute(contributions: int, per_round: int, gap: int, earlier: Sequence[int], number: int) -> bool:
     """Whether a user with contributions in the rounds ``earlier`` may have one more in round ``number``.
 
-    At most ``contributions`` in all, at most ``per_round`` of them in one round, and rounds of hers at least ``gap`` apart.
-    What noise hides them all is in ``reticent.privacy.participation``.
+    At most ``contributions`` in all, at most ``per_round`` of them in one round, and rounds of theirs at least ``gap``
+    apart. What noise hides them all is in ``reticent.privacy.participation``.
 
     >>> may_contribute(3, 1, 2, [0, 2], 3), may_contribute(3, 1, 2, [0, 2], 4), may_contribute(3, 1, 2, [0, 2, 4], 9)
     (False, True, False)

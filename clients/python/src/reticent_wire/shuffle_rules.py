@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """What is public about the messages of every round of the shuffle model: for devices, shufflers and the service.
 
-**Users who never send.** At a time that was set before, whoever holds the round's messages fills every silent place with a
+**Users who never send.** At a time that was set before, the holder of the round's messages fills every silent place with a
 *dummy*: the value 0 and as many fresh coins as the place has (:meth:`ShuffleRules.silent`), which is what a user sends who
 shows nothing. So a batch is always of all s places and has 2sm + N messages, and silence is one more value that a user may
-have: the promise holds whether she sends or not, to everybody but the shuffler (the theorem is in docs/shuffle.md).
+have: the promise holds whether they send or not, to every party but the shuffler (the theorem is in docs/shuffle.md).
 
 **Deadlines** are numbers of admissions, which are public. A shuffler waits for messages of a round no longer than until
 half of the next round's users have come (:meth:`ShuffleRules.last_call`), and the service for its batch until all of
@@ -116,10 +116,10 @@ class ShuffleRules:
     def require_tally(self, number: int, within: int, tally: Tally) -> None:
         """Refuse messages that user ``within`` of round ``number`` cannot have sent: one of them would spoil the batch.
 
-        How many she sends is public, so a refusal tells nothing.
+        How many they send is public, so a refusal tells nothing.
 
         Raises:
-          InvalidInput: there is no such place, or she sends more or fewer messages, or more ones than messages.
+          InvalidInput: there is no such place, or they send more or fewer messages, or more ones than messages.
         """
         wanted = 2 * self.reach + self.coins_at(number, within)
         doubled_sum(tally, wanted)

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-r"""The shuffle model: nobody sees a report, and users hide each other with coin flips.
+r"""The shuffle model: no party sees a report, and users hide each other with coin flips.
 
 Between users and server stands a *shuffler* that mixes all messages of an epoch before anyone reads them. A user rounds
-each coordinate of her statistics to the grid (:func:`~reticent_wire.grid.round_at`), :math:`x\in\{-m,\dots,m\}`
-steps, and sends one-bit messages that say which coordinate they are for: :math:`x+m` ones and :math:`m-x` zeros, and her
+each coordinate of their statistics to the grid (:func:`~reticent_wire.grid.round_at`), :math:`x\in\{-m,\dots,m\}`
+steps, and sends one-bit messages that say which coordinate they are for: :math:`x+m` ones and :math:`m-x` zeros, and their
 share of N fair coin flips. The analyst gets the messages in random order (:func:`mix`) and adds up.
 
 **Theorem.** What the analyst sees is, for each coordinate, a function of
@@ -24,9 +24,9 @@ is proven in ``reticent.privacy.accounting.binomial``.
 
 **Formal guarantee.** Everything the analyst receives is (ε, δ)-DP with respect to one user, if the shuffler mixes and at
 least the share ``honest`` of every epoch's users follows the protocol: the coins of these alone are counted on. Users of
-other epochs share no message with her, and later plans are functions of what the analyst received.
+other epochs share no message with theirs, and later plans are functions of what the analyst received.
 
-Any other way to reveal sums and nothing else has the same guarantee: with secure aggregation a user adds up her own coins
+Any other way to reveal sums and nothing else has the same guarantee: with secure aggregation a user adds up their own coins
 and sends one integer of about :math:`\log_2(2nm+N)` bits a coordinate instead of 2m + N/n bits.
 """
 
@@ -67,7 +67,7 @@ class Messages(NamedTuple):
 
 
 def tally_of(values: ArrayLike, reach: ArrayLike, heads: ArrayLike, coins: ArrayLike) -> Tally:
-    """A user's messages, counted: 2·``reach`` bits that say ``values``, and her ``coins``, of which ``heads`` were ones.
+    """A user's messages, counted: 2·``reach`` bits that say ``values``, and their ``coins``, of which ``heads`` were ones.
 
     Raises:
       InvalidInput: a value is not a whole number within its reach, or more coins were ones than flipped; nothing has
@@ -86,7 +86,7 @@ def tally_of(values: ArrayLike, reach: ArrayLike, heads: ArrayLike, coins: Array
 
 
 def encode(values: ArrayLike, reach: ArrayLike, coins: Sequence[Bits]) -> Messages:
-    """A user's messages one by one; ``coins[i]`` are the fair coins she flipped for coordinate i.
+    """A user's messages one by one; ``coins[i]`` are the fair coins they flipped for coordinate i.
 
     Raises:
       InvalidInput: a value is not a whole number within its reach; nothing has been sent.
@@ -200,7 +200,7 @@ def coin_excess(sizes: Sequence[int], fewest: int, honest: float) -> float:
     :math:`h\lfloor N\kappa/n\rfloor\ge h(N\kappa/n-1)\ge N`, also if Nκ is rounded.
     """
     if not 0 < honest <= 1:
-        raise InvalidInput("honest", honest, "a share in (0, 1]", "1 relies on every user to flip her coins")
+        raise InvalidInput("honest", honest, "a share in (0, 1]", "1 relies on every user to flip their coins")
     if honest == 1:
         return 1.0
     return max(size / math.ceil(honest * size) + (size + 1) / fewest for size in sizes)

@@ -22,7 +22,7 @@ export class Billboard {
     readonly report: Readonly<Record<string, Floats>>,
     /** Digest of the model it belongs to. */
     readonly model: string,
-    /** Of contributions; it says whether what a user is served depends on her place. Null: it does not. */
+    /** Of contributions; it says whether what a user is served depends on their place. Null: it does not. */
     private readonly form: Form | null,
     /** The least probability of every action, which chosen actions are mixed with; 0 is none. */
     readonly floor: number,
@@ -88,7 +88,7 @@ export class Billboard {
     return action;
   }
 
-  /** The action of the user at `place` of her round, 0-based; null for one who is not learned from. */
+  /** The action of the user at `place` of their round, 0-based; null for one who is not learned from. */
   choose(step: number, state: number, place: number | null, uniform: number = uniform53()): number {
     return this.form === null
       ? this.act(step, state, uniform)

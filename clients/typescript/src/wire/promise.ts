@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /**
- * A device trusts nobody with its noise: what one report reveals at most, worked out here from the rules it would follow.
+ * A device trusts no other party with its noise: what one report reveals at most, worked out here from the rules it would follow.
  *
  * How strongly a noised contribution tells two users apart, μ, is the form's business; it holds whatever model, values
  * and bounds the service sends, since the form clips to these bounds itself. Here μ becomes ε at a δ, by bisection over

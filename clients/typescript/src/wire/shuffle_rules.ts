@@ -2,13 +2,13 @@
 /**
  * What is public about the messages of every round of the shuffle model, and how a user's messages are counted.
  *
- * A user rounds each coordinate of her statistics to the grid, x ∈ {−m, …, m} steps, and sends one-bit messages: x + m
- * ones and m − x zeros, and her share of N fair coin flips. Of messages only two numbers per coordinate matter, how many
+ * A user rounds each coordinate of their statistics to the grid, x ∈ {−m, …, m} steps, and sends one-bit messages: x + m
+ * ones and m − x zeros, and their share of N fair coin flips. Of messages only two numbers per coordinate matter, how many
  * there are and how many are ones: a {@link Tally}.
  *
- * Users who never send. At a time that was set before, whoever holds the round's messages fills every silent place with a
+ * Users who never send. At a time that was set before, the holder of the round's messages fills every silent place with a
  * dummy: the value 0 and as many fresh coins as the place has. So a batch is always of all s places and has 2sm + N
- * messages, whoever sent. Deadlines are numbers of admissions, which are public.
+ * messages, no matter who sent. Deadlines are numbers of admissions, which are public.
  */
 
 import { type Integers, type Shape, readIntegers } from "./arrays.js";
@@ -103,7 +103,7 @@ export class ShuffleRules {
     return { shape: this.coins.shape, data: share };
   }
 
-  /** Refuse messages that user `within` of round `number` cannot have sent. How many she sends is public. */
+  /** Refuse messages that user `within` of round `number` cannot have sent. How many they send is public. */
   requireTally(number: number, within: number, tally: Tally): void {
     const coins = this.coinsAt(number, within).data;
     const wanted = this.reach.data.map((reach, i) => 2n * reach + coins[i]!);
@@ -123,7 +123,7 @@ export class ShuffleRules {
   }
 }
 
-/** A user's messages, counted: 2·`reach` bits that say `values`, and her `coins`, of which `heads` were ones. */
+/** A user's messages, counted: 2·`reach` bits that say `values`, and their `coins`, of which `heads` were ones. */
 export function tallyOf(values: Integers, reach: Integers, heads: Integers, coins: Integers): Tally {
   values.data.forEach((value, i) => {
     const limit = reach.data[i]!;

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 /**
- * One user's episode as numbers, whatever they are: her values are clipped, never refused.
+ * One user's episode as numbers, whatever they are: their values are clipped, never refused.
  *
- * A refusal that depends on a user's data is itself a release (her place would go to another, or the server would see that
+ * A refusal that depends on a user's data is itself a release (their place would go to another, or the server would see that
  * nothing came). So only the public *form* of an episode may be refused: its lengths.
  */
 
@@ -14,7 +14,7 @@ export interface Trajectory {
   readonly states: readonly number[];
   readonly actions: readonly number[];
   readonly rewards: readonly number[];
-  /** Its user's 0-based place in her round, where what she is served depends on it; it is public. */
+  /** Its user's 0-based place in their round, where what they are served depends on it; it is public. */
   readonly place: number | null;
 }
 

@@ -6,7 +6,7 @@ releases after every user, shifted so that the Gram stays positive definite. At 
 without a transition part (values after the last step are 0, so its features are 0, no noise is spent on them, and all
 of the budget goes to the rewards): the same code with another default counter. ``trust=shuffle`` adds up batches
 behind a shuffler with the protocol of :mod:`reticent_wire.shuffling` (the setting of Chowdhury and Zhou 2022),
-``trust=local`` has every user noise her own report (that of Zheng et al. 2020); both act on growing batches.
+``trust=local`` has every user noise their own report (that of Zheng et al. 2020); both act on growing batches.
 
 What is different from the papers: σ comes from exact accounting of the joint release [Gram, moment] under the named
 adjacency, not from advanced composition; ``shift_scale`` and ``bonus_scale`` below 1 leave the theory, not the

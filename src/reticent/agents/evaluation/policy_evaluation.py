@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 r"""Private evaluation of a fixed policy by Monte-Carlo least squares: LSW and LSL (Balle, Gomrokchi and Precup 2016).
 
-m users follow one policy. A user's trajectory visits some of N *places* (states; or step, state and action), and her
+m users follow one policy. A user's trajectory visits some of N *places* (states; or step, state and action), and their
 first visit of place j is followed by the return :math:`F_{x,j}\in[-V_j,V_j]`. With features :math:`\phi_j\in\mathbb R^d`:
 
 * **LSW**, least squares with fixed weights w: :math:`\theta=\arg\min\sum_jw_j(\bar F_j-\phi_j^\top\theta)^2`, where
-  :math:`\bar F_j` is the mean return of the :math:`c_j` users who visited j, and 0 if nobody did.
+  :math:`\bar F_j` is the mean return of the :math:`c_j` users who visited j, and 0 if none did.
 * **LSL**, least squares with a ridge: :math:`\theta=\arg\min\sum_x\sum_{j\in x}\rho_j(F_{x,j}-\phi_j^\top\theta)^2
   +\tfrac\lambda2\|\theta\|^2`.
 
@@ -215,7 +215,7 @@ def evaluate_lsw(
     """DP-LSW: value weights ``(d,)`` of the policy that made ``returns`` ``(m, N)``, NaN where a place is not visited.
 
     Formal guarantee. (ε, δ)-DP with respect to replacing one trajectory (one row); the number of rows is public.
-    ``key`` is simulated randomness: it protects nobody.
+    ``key`` is simulated randomness: it protects no one.
     """
     problem = make_evaluation(features, weights, bound, len(returns), epsilon, delta, groups=groups)
     return problem.publish(*summarise(returns, problem.bound), jax.random.normal(key, (problem.dimension,)))

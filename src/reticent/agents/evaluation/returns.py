@@ -1,12 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
 r"""Returns with noise, published once: the server's side of a private policy evaluation.
 
-A user sends which pair (s, a) she was in at each step and what she earned from there on, centred: a place per step, and
+A user sends which pair (s, a) they were in at each step and what they earned from there on, centred: a place per step, and
 a number in :math:`[-\tfrac{H-h+1}2,\tfrac{H-h+1}2]`. The server counts visits and adds returns up; at the end of the
 first round the value weights are published with noise (:mod:`reticent.agents.evaluation.policy_evaluation`), and never
 again.
 
-Formal guarantee. Whatever a user sends, she is in at most one place per step and her rewards are clipped to [0, 1]; so
+Formal guarantee. Whatever a user sends, they are in at most one place per step and their rewards are clipped to [0, 1]; so
 two neighbouring populations are neighbours in the sense of :mod:`reticent.agents.evaluation.policy_evaluation`, whose
 (ε, δ) the published weights keep. Visits, sums and the noise's scale are functions of raw data and leave nowhere.
 """
@@ -26,7 +26,7 @@ from reticent.privacy.clipping import clip_interval
 
 
 class RewardsByPair(NamedTuple):
-    """Where a user was at each step, ``(H,)`` numbers of pairs, and her rewards ``(H,)``."""
+    """Where a user was at each step, ``(H,)`` numbers of pairs, and their rewards ``(H,)``."""
 
     pairs: Array
     rewards: Array
@@ -64,7 +64,7 @@ class PrivateReturns:
         return ReturnState(ReturnSums(zero, zero), nothing, jnp.zeros((), jnp.int32))
 
     def report(self, seen: RewardsByPair, noise: None = None) -> ReturnSums:
-        """One user's share: clipped, without noise of her own."""
+        """One user's share: clipped, without noise of their own."""
         del noise
         rewards = clip_interval(seen.rewards, 0.0, 1.0)
         left = self.horizon - jnp.arange(self.horizon)

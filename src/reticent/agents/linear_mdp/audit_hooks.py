@@ -3,8 +3,8 @@ r"""Attack and replay of model-free learners, whose releases depend on each othe
 
 The releases of :mod:`reticent.agents.linear_mdp.private_moments` are not one linear map of the data: a round's moments
 hold the value function that earlier releases led to. So the attack is not one fixed filter but the likelihood ratio
-itself, summed up along the way. Of everybody else's data the adversary knows all, so they are taken to be nothing; given
-the past, a release y of the canary's epoch has mean :math:`m_1` with her and :math:`m_0` with her replacement, both
+itself, summed up along the way. Of all other users' data the adversary knows all, so they are taken to be nothing; given
+the past, a release y of the canary's epoch has mean :math:`m_1` with them and :math:`m_0` with their replacement, both
 computable from what was published, and noise of known scale:
 
 .. math:: \log\frac{p_1}{p_0}=\sum_{\text{releases}}\frac{\langle y-\tfrac12(m_0+m_1),\,m_1-m_0\rangle}{\sigma^2} .
@@ -165,7 +165,7 @@ class LinearMdpHooks:
 def _score(
     agent: LinearMdpLearner, played: MomentSums, pair: tuple[MomentSums, ...], key: Array
 ) -> tuple[Array, Array]:
-    """One run with ``played`` in its first epoch and nobody else: the ratio of what it published, and its noise.
+    """One run with ``played`` in its first epoch and no other user: the ratio of what it published, and its noise.
 
     The noise is in units of its scale, ``(rounds, H, d(d+1)/2 + d)``: of matrices and moments.
     """
@@ -208,7 +208,8 @@ def _ratio(seen: Array, canary: Array, replacement: Array, scale: Array) -> Arra
 def _run(
     agent: LinearMdpLearner, users: Sequence[User], noises: Sequence[RoundNoise]
 ) -> tuple[list[Plan], list[tuple[Published, Plan]]]:
-    """The plans that were shown, the first before anybody came; after every release what was published, and the plan."""
+    """The plans that were shown, the first before the first user came; after every release what was published, and the
+    plan."""
     state, number = agent.init(), 0
     shown, seen = [agent.plan(state)], []
     for size, noise in zip(agent.schedule.round_sizes.tolist(), noises, strict=False):

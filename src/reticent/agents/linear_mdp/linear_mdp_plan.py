@@ -62,7 +62,7 @@ class LinearMdpOptions:
     Attributes:
       trust: ``joint`` only; :mod:`reticent.agents.linear_mdp.private_moments` says why.
       epsilon, delta: the promise.
-      adjacency: what may change about one user: everything (``replace``), or her contribution is zero and her place is
+      adjacency: what may change about one user: everything (``replace``), or their contribution is zero and their place is
         kept (``zero-out``).
       bonus_scale: multiplies the radii; 1 is Jin et al.'s with constant 1, plus what the noise adds.
       shift_scale: multiplies the shift that keeps noisy matrices positive definite.
@@ -70,7 +70,7 @@ class LinearMdpOptions:
       first, growth: size of the first epoch, by default 256 users (fewer if K is small), and growth of the next.
       final_release: whether the policy learned from all K users will be published too.
       split: how the budget is shared out over the steps.
-      moment_share: s, the weight of a user's moments in all rounds together against her matrix.
+      moment_share: s, the weight of a user's moments in all rounds together against their matrix.
     """
 
     trust: Literal["joint"] = "joint"
@@ -203,7 +203,7 @@ class LinearMdpPlan:
             delta=options.delta,
             ledger=self.ledger,
             sums=sums,
-            remark=f"her data are used again in each of up to {self.schedule.releases} rounds",
+            remark=f"their data are used again in each of up to {self.schedule.releases} rounds",
             settings=dataclasses.asdict(options),
         )
 

@@ -18,7 +18,7 @@ function of the counter's releases and a moment is never returned without its ro
 the counter's last round.
 
 The local model needs another algorithm: a user's report would have to carry noise on all dS numbers
-:math:`\phi e_{s'}^\top`, because she cannot know the value functions of later rounds, and the moments would inherit the
+:math:`\phi e_{s'}^\top`, because they cannot know the value functions of later rounds, and the moments would inherit the
 noise of all of them.
 """
 
@@ -99,7 +99,7 @@ class PrivateMoments:
         )
 
     def report(self, seen: Visits, noise: Any) -> MomentSums:
-        """One user's sums, clipped; in the joint model she adds no noise."""
+        """One user's sums, clipped; in the joint model they add no noise."""
         del noise
         return products(self.clip(seen), self.states)
 

@@ -38,7 +38,7 @@ FAR, HUGE = 1e3, 1e160
 """How far hostile observations are out of bounds: once within the range of squares, once beyond it."""
 
 TRIES = 24
-"""Episodes drawn where a world's episodes cannot be enumerated; the farthest two are the canary and her replacement."""
+"""Episodes drawn where a world's episodes cannot be enumerated; the farthest two are the canary and their replacement."""
 
 
 @double_precision_methods
@@ -77,7 +77,7 @@ class LinearMixtureHooks:
         bound, high = (np.asarray(limit) for limit in (privatizer.feature_bound, privatizer.target_high))
         horizon = privatizer.horizon
 
-        def anybody() -> Observation:
+        def drawn() -> Observation:
             x, y = draw.normal(size=(horizon, privatizer.d1)), draw.normal(size=(horizon, privatizer.d2))
             x *= (2 * draw.random() * bound / np.linalg.norm(x, axis=1))[:, None]
             y *= (2 * draw.random() * np.asarray(privatizer.reward_bound) / np.linalg.norm(y, axis=1))[:, None]
@@ -86,7 +86,7 @@ class LinearMixtureHooks:
             rewards = np.asarray(privatizer.reward_low) * (1 - share) + np.asarray(privatizer.reward_high) * share
             return _observation(x, targets, y, rewards)
 
-        return self._neighbours([Pair(anybody(), anybody(), f"random {index}") for index in range(count)])
+        return self._neighbours([Pair(drawn(), drawn(), f"random {index}") for index in range(count)])
 
     def possible_pair(self, world: World, seed: int) -> Pair[Observation]:
         """The two episodes of ``world`` whose reports are farthest apart, under the plan that a long run would publish."""

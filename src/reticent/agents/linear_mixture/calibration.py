@@ -8,14 +8,14 @@ Gaussian, so everything a run ever publishes is together *one* Gaussian mechanis
 .. math:: \mu^2=\|C\|^2\sum_{g}\Delta_g^2/\sigma_g^2 ,
 
 where :math:`\Delta_g` is the joint sensitivity of group g (:mod:`reticent.privacy.sensitivity`), :math:`\sigma_g` its
-noise, and :math:`\|C\|` the counter's sensitivity (1 in the local model, where each user noises her own report).
+noise, and :math:`\|C\|` the counter's sensitivity (1 in the local model, where each user noises their own report).
 
 ``calibration="paper"`` takes the paper's σ to the letter. ``calibration="exact"`` takes the least noise whose μ is exactly
 the one that (ε, δ) allows, shared out over the groups so that the regret bound's private term is least.
 
 Formal guarantee. With ``exact``, releasing all sums of all rounds is (ε, δ)-DP with respect to one user under the stated
 adjacency, also for adaptively chosen items; the plans are post-processing and each user's actions are a function of the
-plan and of her own data, so by the billboard lemma (Hsu et al. 2016) the run is (ε, δ)-jointly DP. In the local model
+plan and of their own data, so by the billboard lemma (Hsu et al. 2016) the run is (ε, δ)-jointly DP. In the local model
 the same holds for each user's single report, hence (ε, δ)-LDP.
 """
 

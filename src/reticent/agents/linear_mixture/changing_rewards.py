@@ -26,7 +26,7 @@ iteration has none either: its plan is for a table that has been, and nature may
 what was published before it. Then a private learner promises here what it promises without changes, with the same
 noise, the same ledger and the same ε.* Proof. A contribution is clipped to bounds that hold for every reward in [0, 1]
 and say nothing of a table (the frame's for :math:`\phi` and V, 0 for rewards), so whatever V is chosen one user moves a
-round's sum by no more than the declared sensitivity. The V that her pairs are formed with is a function of earlier
+round's sum by no more than the declared sensitivity. The V that their pairs are formed with is a function of earlier
 releases and of public tables: an adaptive choice of query, which the Gaussian mechanism's composition allows. The
 noise is the counter's, drawn without regard to either. Policies and steps are post-processing, and users' actions follow
 from the billboard and their own data. ∎

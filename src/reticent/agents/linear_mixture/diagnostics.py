@@ -61,7 +61,8 @@ def _privatizer(agent: LinOptLearner) -> Privatizer:
 def noise_in_release(plan: PrivacyPlan, noise_scale: np.ndarray, version: int) -> np.ndarray:
     """Standard deviation of the noise in the sums released as ``version``, ``(H, D)``; a public number.
 
-    In the local model it is that of all admitted users' reports. Lost ones leave less, which nobody may say.
+    In the local model it is that of all admitted users' reports. Lost reports reduce it; that is not disclosed, since
+    it depends on data.
     """
     ends = plan.schedule.ends[: plan.schedule.releases]
     std = plan.calibration.trust.release_std(plan.calibration.counter, ends)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-r"""LDP-UCRL-VTR (Liao, He and Gu 2021): UCRL-VTR on reports that every user noises herself, with that paper's constants.
+r"""LDP-UCRL-VTR (Liao, He and Gu 2021): UCRL-VTR on reports that every user noises themselves, with that paper's constants.
 
 The learner is Private-LinOpt-VI in the local model, planning after every user. What is theirs are three numbers:
 

@@ -52,12 +52,12 @@ class PrivateOptions:
     """Every option of a private agent; the defaults are what we recommend, ``calibration="paper"`` overrides most.
 
     Attributes:
-      trust: who is trusted with raw data: the server (``joint``), nobody but a shuffler that mixes messages
-        (``shuffle``), or nobody (``local``).
+      trust: who is trusted with raw data: the server (``joint``), only a shuffler that mixes messages
+        (``shuffle``), or no other party (``local``).
       epsilon, delta: the promise.
       counter: how running sums are released (joint model); by default ``epochs``, and ``tree`` for the paper.
       calibration: ``paper`` (its formulas to the letter) or ``exact``.
-      adjacency: what may change about one user: everything (``replace``), or her contribution is zero and her place is
+      adjacency: what may change about one user: everything (``replace``), or their contribution is zero and their place is
         kept (``zero-out``).
       bonus_scale: multiplies the confidence radii; 1 is the theory.
       shift_scale: multiplies the shift that keeps noisy Grams positive definite; 1 is the theory.

@@ -26,7 +26,7 @@ from reticent.worlds.continuous import ContinuousWorld
 from reticent.worlds.episode import as_stay
 
 TRIES = 256
-"""Episodes drawn in a world; the two farthest apart are the canary and her replacement."""
+"""Episodes drawn in a world; the two farthest apart are the canary and their replacement."""
 
 
 @double_precision_methods
@@ -76,11 +76,11 @@ class ScoreHooks:
         """Gaussian directions, lengths from inside to twice the radius."""
         draw = np.random.default_rng(seed)
 
-        def anybody() -> Array:
+        def drawn() -> Array:
             vector = draw.normal(size=self.dimension)
             return jnp.asarray(vector * 2 * draw.random() / np.linalg.norm(vector))
 
-        return self._neighbours([Pair(anybody(), anybody(), f"random {index}") for index in range(count)])
+        return self._neighbours([Pair(drawn(), drawn(), f"random {index}") for index in range(count)])
 
     def possible_pair(self, world: World | ContinuousWorld, seed: int) -> Pair[Array]:
         """The two of many users of ``world``, who act at random under the first plan, whose vectors are farthest apart."""

@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 r"""From a promise to the noise on one clipped vector per user.
 
-Vectors lie in the unit ball of :math:`\mathbb R^D`; a user is in one round, whose sum is released once. Replacing her moves
-that sum by at most Δ = 2, setting her to zero by Δ = 1, and no other release. With noise of scale σ on every coordinate the
-whole run is one Gaussian mechanism of :math:`\mu=\Delta/\sigma`, however many rounds there are and however they depend on
-earlier ones (parallel composition, adaptively: Denisov et al. 2022), so :math:`\sigma=\Delta/\mu(\varepsilon,\delta)` is
-exact. In the local model the same noise is on every user's own vector.
+Vectors lie in the unit ball of :math:`\mathbb R^D`; a user is in one round, whose sum is released once. Replacing them
+moves that sum by at most Δ = 2, setting them to zero by Δ = 1, and no other release. With noise of scale σ on every
+coordinate the whole run is one Gaussian mechanism of :math:`\mu=\Delta/\sigma`, however many rounds there are and
+however they depend on earlier ones (parallel composition, adaptively: Denisov et al. 2022), so
+:math:`\sigma=\Delta/\mu(\varepsilon,\delta)` is exact. In the local model the same noise is on every user's own vector.
 
 **Rounding** to a grid g moves two neighbours apart by at most :math:`g\sqrt D` more: every coordinate of either is moved by
 less than g, by the same amount of randomness where rounding is random, hence the difference of the two by less than g.
@@ -140,7 +140,7 @@ def calibrate_vectors(
     """The least noise that (ε, δ) allows.
 
     ``deployment`` accounts for the integer grid of the secure noise; ``sizes`` (of the rounds) and ``honest`` matter to
-    shuffled users, of whom only that share is relied upon; the number of ``sizes``, where given, bounds how often a user
+    shuffled users, only that share of them relied upon; the number of ``sizes``, where given, bounds how often a user
     with this ``participation`` can contribute.
 
     Raises:
@@ -155,7 +155,7 @@ def calibrate_vectors(
                 "coins are counted for one contribution per user",
             )  # fmt: skip
         return _shuffled(dimension, trust, adjacency, epsilon, delta, sizes, honest)
-    # Every round of hers has draws that she touches, each a little farther from a Gaussian's law.
+    # Every round of theirs has draws that they touch, each a little farther from a Gaussian's law.
     touched = touched_draws(dimension, participation.contributions)
     account = GaussianAccount(draws=touched) if deployment else GAUSSIAN
     mu = account.strength_of(epsilon, delta) / math.sqrt(most_exposed(trust, participation, len(sizes) or None))

@@ -3,7 +3,7 @@ r"""In which coordinates a blend is learned: only directions that can change any
 
 A parameter is :math:`\theta=c+B\eta` with an orthonormal basis B of the directions along which every row keeps the sum one.
 For a blend that is :math:`\sum\theta=1`, c its centre and B a basis of the sum-zero vectors. Nothing is spent on the
-direction that everybody knows, and constants drop out of values: :math:`B^\top\phi_1=0`.
+direction that is public, and constants drop out of values: :math:`B^\top\phi_1=0`.
 
 The prior of η has the mean 0 and a variance matched to what is declared: of Dirichlet(1) for weights on a simplex, of rows
 that are Dirichlet(1) on their support elsewhere, and :math:`N(\tfrac12,\tfrac14)` for free reward weights.

@@ -186,8 +186,8 @@ def forward_pass(
 ) -> Moments:
     """Moments of one user who is served ``choices`` ``(H, S)`` and whose statistic is made of ``values`` ``(H + 1, S)``.
 
-    ``estimate`` is taken for the truth. She takes every other action too, with the probability ``floor``: what a step adds
-    and where it leads to are averages over her actions, as both are linear in their probabilities.
+    ``estimate`` is taken for the truth. They take every other action too, with the probability ``floor``: what a step adds
+    and where it leads to are averages over their actions, as both are linear in their probabilities.
     """
 
     def forward(occupancy: Array, at: tuple[Array, Array, Array]) -> tuple[Array, Moments]:

@@ -2,13 +2,13 @@
 r"""Where users begin, learned under their promise where the model does not declare it.
 
 Neither plans nor users' statistics depend on the distribution p of first states: a plan says what to do in every state,
-and the mean of a step's surprise given (s, a) is the same wherever she began. What depends on it is how often states are
+and the mean of a step's surprise given (s, a) is the same wherever they began. What depends on it is how often states are
 visited, and so F, C and W of :mod:`reticent.agents.score.dynamic_programming`. Given the first states of a round's users,
 
 .. math:: E[Y]=\sum_iF_{s_i}(\eta^*-\eta_0)=n\,F_{\hat p}(\eta^*-\eta_0),
 
 linear in their histogram :math:`\hat p`: it is all that has to be known, and no release of a Gram matrix would be smaller
-for many rounds, whose plans differ. So every user adds :math:`\sqrt\tau\,e_{s_1}` to what she sends
+for many rounds, whose plans differ. So every user adds :math:`\sqrt\tau\,e_{s_1}` to what they send
 (:func:`reticent_wire.forms.score_start.with_start`), and a round releases :math:`Z=n\hat p+z`, with z of variance
 :math:`\sigma^2/\tau`.
 

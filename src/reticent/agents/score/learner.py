@@ -13,9 +13,9 @@ No Gram matrix is released: F and C follow from the public model's occupancies u
 and once more with the new estimate.
 Where the model does not declare where users begin, that is estimated as well (:mod:`reticent.agents.score.first_states`).
 
-**Exploration.** In the first round everybody acts at random. In later ones the users at the first places are
-*explorers*, of whom there are :math:`\min(n,\max(n_1,\beta\sqrt n/\Delta))` with Δ the predicted loss of exploring; the
-others are served the greedy plan. Who explores follows from her place, never from data.
+**Exploration.** In the first round all users act at random. In later ones the users at the first places are
+*explorers*, in number :math:`\min(n,\max(n_1,\beta\sqrt n/\Delta))` with Δ the predicted loss of exploring; the
+others are served the greedy plan. Who explores follows from their place, never from data.
 
 **The clip's effect** is undone to first order: clipping turns a vector u into a·u plus a rest, on average, with a
 matrix a and an offset that are measured on *replicas*, users who are drawn from the public model with public random
@@ -95,7 +95,7 @@ class ScoreLearner(Learner[Array, Array, Array]):
       seed: of the public random numbers.
       floor: least probability of every action (docs/randomisation.md); 0 is none.
       start_share: τ, where the model does not declare where users begin and vectors are clipped.
-      half_life: users after whom a release counts half; infinite is never.
+      half_life: users after which a release counts half; infinite is never.
       alarm: squared length of a surprise at which everything learned before it is given up; infinite is never.
       residual: what is chosen about residuals; None where only the blend is learned.
       visits: V, of one stay, which is one report.
@@ -258,7 +258,7 @@ class ScoreLearner(Learner[Array, Array, Array]):
         return jnp.asarray(residual_vector(plan.extension.residual.reference, episode, jnp))
 
     def statistic(self, plan: Plan, episode: Episode) -> Array:
-        """The user's vector in units of the round's radius, without a clip of the whole; with residuals and with where she
+        """The user's vector in units of the round's radius, without a clip of the whole; with residuals and with where they
         began where these are learned."""
         residual = None if self.residual is None else self.residual_vector(plan, episode)
         return self.stack(plan, self.blend_vector(plan, episode), residual, episode)

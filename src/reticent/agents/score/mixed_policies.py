@@ -46,8 +46,8 @@ class MixedPolicies(NamedTuple):
 def mix_policies(served: Plan, reference: Plan, users: Array | int, control: ControlGroup | None) -> MixedPolicies:
     """The components of a round of ``users``: those ``served`` a plan, and the ``control`` group."""
     count = jnp.asarray(users, jnp.int64)
-    nobody = ControlPlaces(count, jnp.zeros_like(count), jnp.zeros_like(count))
-    places = nobody if control is None else ControlPlaces(count, *(jnp.asarray(one) for one in control.places[1:]))
+    none = ControlPlaces(count, jnp.zeros_like(count), jnp.zeros_like(count))
+    places = none if control is None else ControlPlaces(count, *(jnp.asarray(one) for one in control.places[1:]))
     hopeful = jnp.minimum(reference.extension.explorers.astype(count.dtype), count)
     groups = [_of_version(served, hopeful, count, places, controls=False)]
     if control is not None:
@@ -95,14 +95,14 @@ def moments_of(
             agent.model, statistic, estimate, jnp.where(component.hopeful, hoped, values), agent.score
         )
 
-    def nobody(component: MixedPolicies) -> Moments:
+    def no_user(component: MixedPolicies) -> Moments:
         zero: Moments = jax.tree.map(lambda leaf: jnp.zeros(leaf.shape, leaf.dtype), jax.eval_shape(chosen, component))
         return zero
 
     def one(component: MixedPolicies) -> Moments:
         acting = jnp.where(component.at_random, 2, 1)
         moments: Moments = jax.lax.switch(
-            jnp.where(component.share > 0, acting, 0), (nobody, chosen, random), component
+            jnp.where(component.share > 0, acting, 0), (no_user, chosen, random), component
         )
         return moments
 

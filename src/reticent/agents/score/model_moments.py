@@ -32,8 +32,8 @@ REWARD_VARIANCE = 0.25
 def moments_of_random_users(
     model: Model, coordinates: Coordinates, reward_coordinates: Coordinates, score: Score, floor: float = 0.0
 ) -> Moments:
-    """Of one user who acts at random, if the prior mean and the model's first states were the truth; her statistic is made
-    of the values of its plan."""
+    """Of one user who acts at random, if the prior mean and the model's first states were the truth; their statistic is
+    made of the values of its plan."""
     groups = 1 if model.stationary else model.horizon
     theta = jnp.broadcast_to(coordinates.centre, (groups, model.d1))
     weights = jnp.broadcast_to(reward_coordinates.centre, (groups, model.d2))

@@ -9,7 +9,7 @@ nodes, where it is a finite model. Users are elsewhere. Nothing is interpolated:
           V_h(s)=[\max_aQ_h(s,a)]_{[0,H-h+1]},
 
 with the bonus of the curious plan for explorers. A user's statistic is that of :mod:`reticent.agents.score.vector`:
-``values`` takes V at her real next state, ``likelihood`` the candidates' densities there, divided by the same masses as
+``values`` takes V at their real next state, ``likelihood`` the candidates' densities there, divided by the same masses as
 the rows on the nodes.
 
 **What quadrature costs.** The mean of a surprise is :math:`xx^\top(\eta^*-\eta_0)` up to the quadrature error of φ, and F
@@ -122,7 +122,7 @@ class OffGridScoreLearner(ScoreLearner):
         return value
 
     def statistic(self, plan: Plan, episode: Episode) -> Array:
-        """The user's vector in units of the round's radius, as yet without a clip; her states are ``(H + 1, m)``."""
+        """The user's vector in units of the round's radius, as yet without a clip; their states are ``(H + 1, m)``."""
         extension: ScorePlan = plan.extension
         model, reference, basis = self.model, extension.reference, self.coordinates.basis
         here, there, steps = episode.states[:-1], episode.states[1:], jnp.arange(model.horizon)

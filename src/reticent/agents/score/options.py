@@ -53,7 +53,7 @@ class ScoreOptions:
       endless: no round but the last, which is cut where users end, depends on K: for streams without a known end.
       floor: least probability of every action at every decision, so that effects can be estimated afterwards
         (:mod:`reticent.inference`); 0 is none. It does not depend on data and costs no privacy.
-      half_life: number of users after whom what was learned counts half; 0 is never.
+      half_life: number of users after which what was learned counts half; 0 is never.
       alarm: chance of a false alarm per round: what was learned is given up when a release is so far from what it let
         expect; 0 is never.
       final_release: whether the policy learned from all K users will be published too.

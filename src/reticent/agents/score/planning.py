@@ -2,7 +2,7 @@
 r"""The plans of a round: greedy in the posterior mean for most users, curious for the explorers, and what both refer to.
 
 **Exploration.** In the first round every user acts at random. In later ones the users at the first places are *explorers*,
-of whom there are :math:`\min(n,\max(n_1,\beta\sqrt n/\Delta))` with Δ the predicted loss of exploring; the others are
+in number :math:`\min(n,\max(n_1,\beta\sqrt n/\Delta))` with Δ the predicted loss of exploring; the others are
 served the greedy plan. Who explores follows from the place, never from data. With residuals explorers are as many as the
 larger of that and :math:`0.1\,n\cdot\text{hope}/\Delta`, with hope the explorers' optimistic value less the greedy plan's:
 a round may spend on exploring a tenth of what it hopes to gain.

@@ -34,7 +34,7 @@ class ScorePlan(NamedTuple):
       eta, reward_eta: coordinates of the reference, ``(G, k)`` and ``(G, r)``.
       moments: of one user of the round, by the estimate before it.
       tables: of all pairs under the greedy and the curious values, where it pays to compute them once; else None.
-      exploring: in a plan as one user is served it, whether she explores.
+      exploring: in a plan as one user is served it, whether they explore.
       initial: where users are believed to begin, ``(S,)``; None where the model declares it.
       between: how the plans go on between the nodes of a model with real states; None for others.
       mixed_policies: the policies of the round's users, where they were served another plan; None in what is published.
@@ -95,7 +95,7 @@ def taken(extension: ScorePlan, chosen: Array, uniform: Array | float, actions: 
 def probabilities(plan: Plan, actions: int, floor: float, dtype: Any) -> Array:
     """With what probabilities :func:`choose` takes each action, ``(H, S, A)``.
 
-    They depend on releases and on her place, never on her data: what a device logs with every decision, and what an
+    They depend on releases and on their place, never on their data: what a device logs with every decision, and what an
     analysis after the study divides by (:mod:`reticent.inference`).
     """
     extension: ScorePlan = plan.extension

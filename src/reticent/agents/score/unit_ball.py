@@ -1,12 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
 r"""Sums of users' vectors, each clipped as a whole to the unit ball: the only thing of users that is ever released.
 
-Formal guarantee. Whatever a user's episode is, the vector that reaches the round's sum (or leaves her device, in the local
-model) has 2-norm at most 1: it is scaled down if it is longer, and what is not a number counts as zero. A user is in one
-round. Replacing her therefore moves everything that is ever released by at most 2 in 2-norm, in one round; setting her
-contribution to zero by at most 1 (:mod:`reticent.agents.score.calibration`). The matrices and the radius that the
-vector was formed with are functions of earlier releases and of public numbers, so releases compose adaptively as one
-mechanism.
+Formal guarantee. Whatever a user's episode is, the vector that reaches the round's sum (or leaves their device, in the
+local model) has 2-norm at most 1: it is scaled down if it is longer, and what is not a number counts as zero. A user is
+in one round. Replacing them therefore moves everything that is ever released by at most 2 in 2-norm, in one round;
+setting them contribution to zero by at most 1 (:mod:`reticent.agents.score.calibration`). The matrices and the radius
+that the vector was formed with are functions of earlier releases and of public numbers, so releases compose adaptively
+as one mechanism.
 """
 
 from __future__ import annotations
@@ -40,8 +40,8 @@ class UnitBall(PrivateSums):
       grid: spacing to which vectors are rounded in deployment and by shuffled users; 0 keeps them as they are.
       basis, reward_basis, pooled, likelihood: how vectors are formed, for devices
       (:mod:`reticent_wire.forms.score`).
-      starts: S where the model does not declare where users begin, else 0: the last S numbers are then the indicator of her
-        first state. start_share: τ, the share of the squared length that is theirs
+      starts: S where the model does not declare where users begin, else 0: the last S numbers are then the indicator of
+        them first state. start_share: τ, the share of the squared length that is theirs
         (:mod:`reticent_wire.forms.score_start`); what comes before them is clipped as a whole to the rest.
       directions: m where vectors have a residual block (:mod:`reticent_wire.forms.score_residual`), else None. The block is
         part of the vector that is clipped as a whole.

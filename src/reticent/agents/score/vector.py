@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-r"""The one vector of a user: what she tells about the blend, whitened and measured against the round's radius.
+r"""The one vector of a user: what they tell about the blend, whitened and measured against the round's radius.
 
-Before a round of n users these are public: the plans, V (the values of the plan that she is served, framed to [−1, 1]), a
+Before a round of n users these are public: the plans, V (the values of the plan that they are served, framed to [−1, 1]), a
 reference (θ₀, θ_{r,0}) = the present estimate, whitening matrices W, and the radius R. Per step a user's episode adds
 
 * ``values``: :math:`x\,(\bar V(s')-\langle\phi_{\bar V},\theta_0\rangle)` with :math:`x=B^\top\phi_{\bar V}(s,a)`,
@@ -66,7 +66,8 @@ def user_vector(
     pooled: bool,
     tables: VectorTables | None = None,
 ) -> Array:
-    """The vector ``(D,)`` of one episode in units of the radius, not clipped; ``framed`` ``(H, S)`` are her plan's values.
+    """The vector ``(D,)`` of one episode in units of the radius, not clipped; ``framed`` ``(H, S)`` are their plan's
+    values.
 
     ``pooled`` adds up the steps, for a stationary model.
     """

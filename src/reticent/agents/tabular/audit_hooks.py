@@ -22,7 +22,7 @@ from reticent.runtime import double_precision_methods
 from reticent.worlds import Episode, World
 
 TRIES = 24
-"""Episodes drawn in a world; the two farthest apart are the canary and her replacement."""
+"""Episodes drawn in a world; the two farthest apart are the canary and their replacement."""
 
 
 @double_precision_methods
@@ -70,14 +70,14 @@ class CountingHooks:
         model, draw = self.agent.model, np.random.default_rng(seed)
         horizon = model.horizon
 
-        def anybody() -> Episode:
+        def drawn() -> Episode:
             return make_episode(
                 draw.integers(0, model.states, horizon + 1),
                 draw.integers(0, model.actions, horizon),
                 draw.uniform(-0.5, 1.5, horizon),
             )
 
-        return self._neighbours([Pair(anybody(), anybody(), f"random {index}") for index in range(count)])
+        return self._neighbours([Pair(drawn(), drawn(), f"random {index}") for index in range(count)])
 
     def possible_pair(self, world: World, seed: int) -> Pair[Episode]:
         """Two episodes that ``world`` can produce and that are far apart: the best of many drawn pairs.

@@ -2,7 +2,7 @@
 r"""How much noise visit counts need: from a promise to the scale of the noise on every cell.
 
 One user adds at most 1 to one cell of each of three tables at each of H steps
-(:mod:`reticent.agents.tabular.count_privatizer`). Replacing her moves each table of a step by at most
+(:mod:`reticent.agents.tabular.count_privatizer`). Replacing them moves each table of a step by at most
 
 =============  ==================  ==================
 adjacency      1-norm :math:`Δ_1`  2-norm :math:`Δ_2`
@@ -139,7 +139,7 @@ def calibrate_counts(
         if not math.isfinite(charged):
             raise InvalidInput("counter", counter.name, "one that protects its items", "use epochs, tree or blt")
         if deployment:
-            # One user is in one cell of every table: only those draws can tell her from another, and hers.
+            # One user is in one cell of every table: only those draws can tell them from another, and theirs.
             draws = touched_draws(2 * tables, charged**2)
             per_unit = charged * math.sqrt(tables) / GaussianAccount(draws=draws).strength_of(epsilon, delta)
             grid = min(1.0, grid_for(per_unit * sensitivity))

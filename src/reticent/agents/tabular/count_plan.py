@@ -39,12 +39,12 @@ class CountOptions:
     name, it means the same.
 
     Attributes:
-      trust: who is trusted with raw data: the server (``joint``) or nobody (``local``).
+      trust: who is trusted with raw data: the server (``joint``) or no other party (``local``).
       epsilon, delta: the promise; ``delta`` is not used (there is none) with Laplace noise.
       law: ``gaussian`` noise for (ε, δ), or ``laplace`` for (ε, 0) as in most of the papers.
       counter: how running sums are released (joint model); by default ``blt`` with Gaussian noise, so that there is a new
         plan after every user, and ``epochs`` with Laplace noise, which goes with epochs and trees only.
-      adjacency: what may change about one user: everything (``replace``), or her contribution is zero and her place is
+      adjacency: what may change about one user: everything (``replace``), or their contribution is zero and their place is
         kept (``zero-out``).
       bonus_scale: multiplies the paper's bonus.
       shift_scale: multiplies the widths E of the noise in shifts and bonuses; 1 is the theory.

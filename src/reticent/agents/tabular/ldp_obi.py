@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""LDP-OBI (Garcelon, Perchet, Pike-Burke and Pirotta 2020): every user noises the counts of her whole trajectory herself.
+"""LDP-OBI (Garcelon, Perchet, Pike-Burke and Pirotta 2020): every user noises the counts of their whole trajectory
+themselves.
 
 The paper offers several mechanisms for a report; here are its Laplace mechanism (``law=laplace``, pure ε, the default) and
 its Gaussian one. Its randomised-response and bounded-noise mechanisms are not built.

@@ -125,6 +125,6 @@ def learn(table: Table, values: Array, bonus_scale: Array, iota: Array) -> Table
 def empty_table(horizon: int, states: int, actions: int, dtype: Any) -> Table:
     """Nothing seen; everything as good as it can be."""
     left = jnp.arange(horizon, 0, -1).astype(dtype)[:, None, None]
-    nobody = Episode(jnp.zeros(horizon + 1, jnp.int32), jnp.zeros(horizon, jnp.int32), jnp.zeros(horizon, dtype))
+    empty = Episode(jnp.zeros(horizon + 1, jnp.int32), jnp.zeros(horizon, jnp.int32), jnp.zeros(horizon, dtype))
     shape = (horizon, states, actions)
-    return Table(nobody, jnp.zeros(shape, dtype), jnp.broadcast_to(left, shape))
+    return Table(empty, jnp.zeros(shape, dtype), jnp.broadcast_to(left, shape))

@@ -1,25 +1,26 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A user who asks to be forgotten: what the store holds of her beyond a tombstone is overwritten, once and for good.
+"""A user who asks to be forgotten: what the store holds of them beyond a tombstone is overwritten, once and for good.
 
-Her episodes become nobody's: the id gives way to a keyed hash, her name to one that is another for each episode, and
-whether she came back to nothing. (The expiry stays: its neighbours in the order of admissions tell it anyway.)
-An episode that was open is an empty contribution from then on. What stays is the tombstone, her keyed name with all her
-admissions used up: without it she could be learned from again, and her privacy is what would be spent. A user who never
-came gets the same rows by the same statements, so that nobody is admitted who has said no.
+Their episodes no longer belong to a user: the id is replaced by a keyed hash, the name by one that differs for each
+episode, and whether they came back is deleted. (The expiry stays: its neighbours in the order of admissions tell it
+anyway.) An episode that was open is an empty contribution from then on. What stays is the tombstone, their keyed name
+with all their admissions used up: without it they could be learned from again, and their privacy is what would be
+spent. A user who never came gets the same rows by the same statements, so that a user who has said no is never
+admitted.
 
-Formal guarantee. An erasure changes no sum, no place, no end of a round and no version that anybody is served. All that is
-published afterwards is what it would be if her open episodes had never come back, the case of a contribution of nothing in
-the theorem of docs/service.md: (ε, δ) for every user, her included. Whether and when somebody is erased depends on her
-request alone. Like her coming, that is not protected content: others can see of it no more than that somebody else has the
-place that she would have had, and if her request should depend on what she lived through, the sums are covered as for
-anybody who does not come back.
+Formal guarantee. An erasure changes no sum, no place, no end of a round and no version that any user is served. All that is
+published afterwards is what it would be if their open episodes had never come back, the case of a contribution of
+nothing in the theorem of docs/service.md: (ε, δ) for every user, them included. Whether and when a user is erased
+depends on their request alone. Like their coming, that is not protected content: others can see of it no more than that
+another user has the place that they would have had, and if their request should depend on what they lived through, the
+sums are covered as for any user who does not come back.
 
 Who is told. The admin. To an app that opens an old episode again, or submits for it, a user who was erased and one who was
 not are the same: the same place, version, token and receipt, and the same refusal when the episode's time is over
 (:meth:`reticent.service.rounds.submit.Submissions.count_all`).
 
 Copies. The erasure is written to the journal before the store is changed, and backups hold it: a restore does it again
-(:mod:`reticent.service.durability.restore`). So whoever is nobody in a copy has her tombstone in it.
+(:mod:`reticent.service.durability.restore`). So a copy that has a user's detached episodes has their tombstone too.
 """
 
 from __future__ import annotations
@@ -43,33 +44,33 @@ LOG = logging.getLogger("reticent.service")
 
 DELETED = (
     "from each of the user's episodes: its id, the keyed name, and whether it was open, counted or expired",
-    "where users return: the rounds in which she came and was counted",
+    "where users return: the rounds in which they came and were counted",
     "what was open is an empty contribution; whatever an app still sends for it is answered as ever, and counts nothing",
 )
 KEPT = (
-    "her tombstone (a keyed hash of her id, all admissions used up): without it she could be learned from again, and her "
-    "privacy is what would be spent",
+    "their tombstone (a keyed hash of their id, all admissions used up): without it they could be learned from again, and "
+    "their privacy is what would be spent",
     "of each episode its admission number, the version it was served, its expiry and a keyed hash of its id, with one of "
     "the name that is another for each: rounds are made up of these numbers, and an app that has the id gets the answers "
     "that it gets for any user",
-    "copies of before: backups, entries of the journal, dead rows and logs of the database have her rows as they were, "
+    "copies of before: backups, entries of the journal, dead rows and logs of the database have their rows as they were, "
     "keyed by the deployment's secret; make a new backup and delete the old ones, and have the journal written anew with "
     "--rewrite-journal",
 )
 NOT_UNDONE = (
-    "her part in the sum of a round that is not released, if she had submitted: a sum does not say whose parts it has; "
-    "with a shuffler, messages that her device has sent are there",
-    "her part in what was published: it cannot be called back, and the promise (epsilon, delta) is about exactly this",
-    "the erasure itself: she is served the policy from now on and never learned from again",
+    "their part in the sum of a round that is not released, if they had submitted: a sum does not say whose parts it has; "
+    "with a shuffler, messages that their device has sent are there",
+    "their part in what was published: it cannot be called back, and the promise (epsilon, delta) is about exactly this",
+    "the erasure itself: they are served the policy from now on and never learned from again",
 )
 
 
 @dataclasses.dataclass(frozen=True)
 class Erased:
-    """What an erasure did and could not do, for her who asked.
+    """What an erasure did and could not do, for the user who asked.
 
-    ``episodes`` were made nobody's just now: none if she never came, or was erased ``before``. The rest is the same for
-    all.
+    ``episodes`` were detached from the user just now: none if they never came, or were erased ``before``. The rest is
+    the same for all.
     """
 
     episodes: int
@@ -80,7 +81,7 @@ class Erased:
 
 
 def erase(store: Store, secrets: Secrets, rollback_guard: RollbackGuard | None, user: str) -> Erased:
-    """Erase a user by her id, whether she ever came or not; again is no harm.
+    """Erase a user by their id, whether they ever came or not; again is no harm.
 
     Raises:
       InvalidInput, Damaged: the store is empty, of another layout or of another secret; nothing was changed.
@@ -89,7 +90,7 @@ def erase(store: Store, secrets: Secrets, rollback_guard: RollbackGuard | None, 
     with store.read() as tx:
         clock = records.deployment(tx)
         own, name = secrets.of(clock.identity), secrets.name(user)
-        own.unseal(clock.key_check, "key check")  # under another secret she would have another name
+        own.unseal(clock.key_check, "key check")  # under another secret they would have another name
         before = erasures.is_erased(tx, name)
     bound = int(json.loads(clock.facts)["contributions"])
 

@@ -3,8 +3,9 @@
 
 An entry says which version it is, how many users came before it, the digest of the billboard as it is served, the digest
 of the release behind it, and what has been spent. Entry 0 also states the promise and the noise on every sum, so that an
-outsider can work out what was spent (:func:`examine`). Whoever has kept an old head notices if the past was changed;
-a reader with the public key notices entries of another signer. What no chain can show is that noise was drawn as stated.
+outsider can work out what was spent (:func:`examine`). An observer who has kept an old head notices if the past was
+changed; a reader with the public key notices entries of another signer. What no chain can show is that noise was drawn
+as stated.
 
 All of it is public: digests of published bytes, and functions of the plan.
 """
@@ -117,5 +118,5 @@ def _overspent(promise: Mapping[str, Any], entry: Mapping[str, Any]) -> list[str
         if not math.isclose(worked_out, said, rel_tol=TOLERANCE, abs_tol=TOLERANCE):
             wrong.append("the stated budget is not what the stated noise costs")
     if entry["version"] and float(entry["exposure"]) < 1:
-        wrong.append("a release that charges nobody")
+        wrong.append("a release that charges no user")
     return wrong

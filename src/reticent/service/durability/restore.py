@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 r"""A store put back from a backup and the journal, without the sums that were never released.
 
-The store becomes what it was at its last publication: releases, plans, chain, the agent's state, and everybody who had
+The store becomes what it was at its last publication: releases, plans, chain, the agent's state, and every user who had
 come by then, from the journal; before the journal begins, and beyond it for who came, from the backup. The sums of all
 rounds that were not released start again from nothing (or, pan-privately, from noise of their own). Episodes that were
 open are waited for no longer. It is one transaction: killed before its end it has done nothing but stop learning, and
@@ -10,20 +10,20 @@ can be repeated.
 Formal guarantee. Let witness and journal not be rolled back, and let when disks fail and restores are made not depend on
 noise that was never published. Then everything published before and after any number of restores is, as a random
 variable, what the deployment publishes without them when the contributions that were lost have not come: (ε, δ)-private
-for every user. **A restore costs nothing**: no round is released twice, and nobody counts more than ``contributions``
+for every user. **A restore costs nothing**: no round is released twice, and no user counts more than ``contributions``
 times in what is published.
 
 Proof. Publication of version n follows the witness's record of n, which follows the journal's entry of n (atomically:
-the record says the journal's length). So all that anybody has seen are the versions 0 to J of the journal, which the
+the record says the journal's length). So all that was ever shown are the versions 0 to J of the journal, which the
 restored store has as they were, with the agent's state after them. Rounds before J are `released` and never released
-again. Rounds from J on were shown to nobody: noise that may have been drawn for them is independent of everything
+again. Rounds from J on were never shown: noise that may have been drawn for them is independent of everything
 published, and what is drawn after the restore is fresh. Their sums restart from nothing, so a contribution of before the
-restore is in one of the releases 0 … J − 1 or in none. Who is in one of those was admitted before she contributed, hence
-before that release was made, hence is listed by its entry or an earlier one; restored, her admission counts. Who is not
-listed is in no release: if she comes again it is, for what is published, the first time. Who was erased is listed as
-nobody at most by entries after that of her erasure, whose tombstone admits her never again. So every user is in at most g
-of all releases' sums, each round has one release with noise of its own, and the theorem of docs/service.md applies to
-the arrivals that remain. ∎
+restore is in one of the releases 0 … J − 1 or in none. Who is in one of those was admitted before they contributed, hence
+before that release was made, hence is listed by its entry or an earlier one; restored, their admission counts. Who is not
+listed is in no release: if they come again it is, for what is published, the first time. Who was erased is listed without
+a name at most by entries after that of their erasure, whose tombstone admits them never again. So every user is in at
+most g of all releases' sums, each round has one release with noise of its own, and the theorem of docs/service.md
+applies to the arrivals that remain. ∎
 """
 
 from __future__ import annotations
@@ -150,7 +150,7 @@ def _seen(rollback_guard: RollbackGuard, header: backup.Header | None, policy_on
     """What the witness holds; without one, for a policy alone, what the backup says of itself.
 
     Raises:
-      InvalidInput: there is no witness, or one that a restore without any has left: nobody knows what was released.
+      InvalidInput: there is no witness, or one that a restore without any has left: it is unknown what was released.
     """
     if policy_only and header is not None and not rollback_guard.path.exists():
         return Seen(header.deployment, restores=header.restores, halted=UNWITNESSED)
@@ -170,8 +170,8 @@ def _parts(path: Path | None, secrets: Secrets, journal: Journal, length: int) -
 
 
 def _drop_beyond_journal(tx: Connection, seen: Seen, *, keep_users: bool) -> None:
-    """What a backup has beyond the last publication: releases that nobody saw and, if it is of before another restore,
-    users of a past that was given up. Users of the same past are kept: their places are used up."""
+    """What a backup has beyond the last publication: releases that were never shown and, if it is of before another
+    restore, users of a past that was given up. Users of the same past are kept: their places are used up."""
     newest = records.learner_version(tx)
     for table, last in (
         (ROUNDS, newest - 1),
@@ -226,9 +226,9 @@ def _begin_again(tx: Connection, deployment: Deployment, clock: Any, halted: str
         sa.update(EPISODES).values(expires_at=0.0)
     )  # of all alike: an erased one must not be told from the others
     gone = erasures.erased(tx)
-    for name in gone:  # who was erased after what a copy has of her
+    for name in gone:  # who was erased after what a copy has of them
         erasures.disown(tx, name, deployment.secrets.erased, deployment.secrets.disowned)
-    tally = sa.select(EPISODES.c.user, sa.func.count()).where(erasures.SOMEBODYS).group_by(EPISODES.c.user)
+    tally = sa.select(EPISODES.c.user, sa.func.count()).where(erasures.OF_A_USER).group_by(EPISODES.c.user)
     tx.execute(sa.insert(USERS).from_select(["name", "admissions"], tally))
     for name in gone:
         erasures.bury(tx, name, deployment.context.contributions)
@@ -258,7 +258,7 @@ def _remember_visits(tx: Connection, schedule: Any, released: int) -> None:
     """The rounds of users who return. Which round counted a report is not known any more: it is taken to be the last that
     was released, which forbids at least as much of the rounds to come as the true one did."""
     wanted = sa.select(EPISODES.c.user, EPISODES.c.id, EPISODES.c.admission, EPISODES.c.state)
-    found = tx.execute(wanted.where(erasures.SOMEBODYS))
+    found = tx.execute(wanted.where(erasures.OF_A_USER))
     for part in found.partitions(rows.MANY):
         visits = [
             {

@@ -71,7 +71,7 @@ def documented(*statuses: int) -> dict[int | str, dict[str, Any]]:
 def answer_to(error: Exception) -> JSONResponse | None:
     """The answer to a request that ended in ``error``; None if it was not foreseen."""
     if isinstance(error, Damaged):
-        # Nobody's request is at fault, and nothing of it may be lost: it can be sent again when the store is mended.
+        # No request is at fault, and nothing of it may be lost: it can be sent again when the store is mended.
         LOG.critical("stored content does not open: %s", error.bound)
         return unavailable()
     if isinstance(error, InvalidInput):

@@ -149,9 +149,9 @@ class Batch(_Strict):
 class Opened(BaseModel):
     """The user is served ``version``; ``reason`` says why the user is not learned from, if so.
 
-    ``round`` and ``place`` are hers, both 0-based: her place decides what she is served of the version, and with a shuffler
-    how many coins she flips. ``reference`` is the version that her round's contributions refer to, where they do.
-    ``restores``: how often the store was restored before this admission. Messages to a shuffler carry it.
+    ``round`` and ``place`` are theirs, both 0-based: their place decides what they are served of the version, and with
+    a shuffler how many coins they flip. ``reference`` is the version that their round's contributions refer to, where
+    they do. ``restores``: how often the store was restored before this admission. Messages to a shuffler carry it.
     """
 
     episode: str

@@ -33,7 +33,7 @@ METHOD, ROUTE, STATUS, REQUEST = (
     "reticent.request_id",
 )
 ATTRIBUTES = frozenset({METHOD, ROUTE, STATUS, REQUEST})
-"""All that a span may say. Whoever adds a name says here that it leads to no user."""
+"""All that a span may say. A name is added only if it leads to no user."""
 
 METHODS = frozenset({"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"})
 OTHER, NOWHERE = "_OTHER", "unmatched"

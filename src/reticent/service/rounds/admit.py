@@ -6,7 +6,7 @@ admitted write nothing, so none of them stands in the way of the others; those w
 came. Rounds are sealed between them as between single admissions. Answers are given after the commit.
 
 Lock order, here and everywhere: users (by name), the deployment, the open round. A submission takes episodes (by id), then
-the open round. Nobody holds a later one while waiting for an earlier one.
+the open round. No user holds a later one while waiting for an earlier one.
 """
 
 from __future__ import annotations
@@ -38,9 +38,10 @@ class Arrival(NamedTuple):
 class Opened:
     """What a user is told on admission. ``reason`` says why the user is served without being learned from.
 
-    ``round`` and ``place`` are hers, both 0-based and public: they follow from the order of admissions, and decide what she
-    is served of a version and how many coins she flips with a shuffler. ``reference`` is the version that her round's
-    contributions refer to, if they do. A user who is not learned from has none of these. ``restores`` says how often the
+    ``round`` and ``place`` are theirs, both 0-based and public: they follow from the order of admissions, and decide
+    what they are served of a version and how many coins they flip with a shuffler. ``reference`` is the version that
+    their round's contributions refer to, if they do. A user who is not learned from has none of these. ``restores``
+    says how often the
     store had been restored by then: a shuffler takes the user's messages while that is so.
     """
 

@@ -80,8 +80,8 @@ class Canaries:
         mechanism, (state, plan), active = self._mechanism, self._beginning, self._promised > 0
         rows = [np.zeros((0, int(active.sum())))]
         for _ in range(self.count):
-            nobodys = mechanism.first_sum() + mechanism.closing_half()
-            _, released = mechanism.close(0, state, plan, nobodys, mechanism.round_noise())
+            empty = mechanism.first_sum() + mechanism.closing_half()
+            _, released = mechanism.close(0, state, plan, empty, mechanism.round_noise())
             rows.append((released[active] / self._promised[active])[None])
         return np.concatenate(rows)
 

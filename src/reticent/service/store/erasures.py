@@ -11,7 +11,7 @@ from sqlalchemy.engine import Connection
 from reticent.service.store import records
 from reticent.service.store.tables import EPISODES, ERASURES, VISITS
 
-SOMEBODYS = EPISODES.c.state != "erased"
+OF_A_USER = EPISODES.c.state != "erased"
 """Episodes that lead to a user."""
 
 
@@ -25,7 +25,7 @@ def erased(tx: Connection) -> list[str]:
 
 
 def bury(tx: Connection, name: str, bound: int) -> None:
-    """Count a user as one who has had all ``bound`` admissions, for good. Her row is locked from here."""
+    """Count a user as one who has had all ``bound`` admissions, for good. Their row is locked from here."""
     records.set_admissions(tx, name, bound)
     records.insert_new(tx, ERASURES, name=name)
 
@@ -40,7 +40,7 @@ def disown(tx: Connection, name: str, stand_in: Callable[[str], str], pseudonym:
     own = sa.select(EPISODES.c.id).where(EPISODES.c.user == name).order_by(EPISODES.c.id).with_for_update()
     identities = [str(identity) for (identity,) in tx.execute(own)]
     for identity in identities:
-        nobodys = {"id": stand_in(identity), "user": pseudonym(name, identity), "state": "erased"}
-        tx.execute(sa.update(EPISODES).where(EPISODES.c.id == identity).values(**nobodys))
+        erased = {"id": stand_in(identity), "user": pseudonym(name, identity), "state": "erased"}
+        tx.execute(sa.update(EPISODES).where(EPISODES.c.id == identity).values(**erased))
     tx.execute(sa.delete(VISITS).where(VISITS.c.user == name))
     return len(identities)

@@ -27,7 +27,7 @@ DEPLOYMENT = Table(
     Column("halted", Text, nullable=True),
     Column("fallback", BigInteger, nullable=True),
 )
-"""One row: the public clock. Whoever admits a user holds its lock, so admissions are one after another.
+"""One row: the public clock. The process that admits a user holds its lock, so admissions are one after another.
 
 ``identity`` is drawn when a deployment begins; seals and tokens are bound to it. ``facts`` are its settings. ``waited`` are
 seconds since the K-th admission, as counted up to the time ``ticked_at``. ``halted`` says why nothing is learned or

@@ -46,7 +46,7 @@ class Chosen:
     """What held-out users chose, and how well each number of candidates explains them.
 
     ``gain``: how much better rewards of pairs predict held-out users than one mean, per user, and its standard error;
-    (0, 0) if nobody was held out.
+    (0, 0) if no user was held out.
     """
 
     mixture: Mixture

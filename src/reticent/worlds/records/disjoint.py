@@ -21,10 +21,10 @@ Table = pl.DataFrame | str | Path
 def require_disjoint(pilot: Table, protected: Table, user: str, protected_user: str | None = None) -> None:
     """Refuse two tables with a person in common; ``user`` is the column of their names, in the second as said.
 
-    Names are compared as text, so that 7 and "7" are one person. The message names nobody.
+    Names are compared as text, so that 7 and "7" are one person. The message names no person.
 
     Raises:
-      InvalidInput: somebody is in both, or a table has no such column.
+      InvalidInput: a person is in both, or a table has no such column.
     """
     known = _people(pilot, user, "the pilot")
     if not known.isdisjoint(_people(protected, protected_user or user, "the protected log")):

@@ -2,7 +2,7 @@
 """Made-up records of a coaching app, to walk the way from records to a private agent.
 
 Each day has three moments. Before each the user is fresh or tired, and gets one of three messages: nudge, push or rest.
-A push moves early birds and tires night owls; a nudge is the reverse; rest helps whoever is tired. The pilot's clinics have
+A push moves early birds and tires night owls; a nudge is the reverse; rest helps tired users. The pilot's clinics have
 mostly early birds, and its records are public. The trial's users are to be protected. They come from another clinic, with
 mostly night owls, so the plan that is best for the pilot is poor for them: there is something to learn. In both, messages
 were drawn at random with recorded probabilities, so the trial can be replayed.

@@ -39,7 +39,8 @@ SHORT_RUN, LONG_RUN = 25, 400
 """Steps of EM of each start, and at most of the best one."""
 
 FEW_DISTINCT, MOST_DISTINCT = 10_000, 50_000
-"""Distinct users, drawn at random, on whom starts run, and whom the best one goes on with. Groups need none of this."""
+"""Distinct users, drawn at random: those that starts run on, and those that the best one goes on with. Groups need none
+of this."""
 
 TOLERANCE = 1e-7
 """EM ends when a step gains less than this share of the objective."""

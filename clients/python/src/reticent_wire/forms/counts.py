@@ -78,7 +78,7 @@ def clip(seen: Any, xp: Namespace = np) -> Any:
 
 
 def clipped_counts(seen: Any, states: int, actions: int, dtype: Any = np.float64, xp: Namespace = np) -> Array:
-    """One user's contribution ``(H, D)`` from her episode, whatever it is."""
+    """One user's contribution ``(H, D)`` from their episode, whatever it is."""
     return pack(count(clip(seen, xp), states, actions, dtype, xp), xp)
 
 

@@ -58,7 +58,7 @@ class Form(abc.ABC):
         """Names and shapes of the arrays that a billboard carries for it: what contributions under it are made of."""
 
     def act(self, billboard: Billboard, step: int, state: int, place: int | None, actions: int, uniform: float) -> int:
-        """The action at 0-based ``step`` of the user at ``place`` of her round; ``uniform`` in [0, 1) decides where it is
+        """The action at 0-based ``step`` of the user at ``place`` of their round; ``uniform`` in [0, 1) decides where it is
         random."""
         del place, actions
         return billboard.act(step, state, uniform)

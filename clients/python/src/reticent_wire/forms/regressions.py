@@ -122,7 +122,7 @@ def pack(sums: Statistics, xp: Namespace = np) -> Array:
 
 
 def clipped_products(seen: Observation, bounds: PairBounds, xp: Namespace = np) -> Array:
-    """One user's contribution ``(H, D)`` from her regression pairs, whatever these are."""
+    """One user's contribution ``(H, D)`` from their regression pairs, whatever these are."""
     return pack(products(clip(seen, bounds, xp)), xp)
 
 

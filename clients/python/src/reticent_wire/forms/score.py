@@ -11,7 +11,7 @@ W and divided by R.
 
 Sums in different coordinates do not add up, so a vector is formed under the reference of the round that *counts* it and not
 of the version that its user was served: any public V and θ₀ give a moment whose mean is linear in the distance of the truth
-from θ₀, whoever chose her actions.
+from θ₀, however actions were chosen.
 
 Formal guarantee. Whatever model, billboard and trajectory are, the contribution has 2-norm at most 1
 (:func:`~reticent_wire.clipping.clip_norm`), here and nowhere else: simulation, service and device run this source,
@@ -86,7 +86,7 @@ def clipped(vector: Array, xp: Namespace = np) -> Array:
 
 
 def serves_explorer(billboard: Billboard, place: int | None) -> bool:
-    """Whether the user at this 0-based place of her round explores; one without a place does not."""
+    """Whether the user at this 0-based place of their round explores; one without a place does not."""
     return place is not None and place < int(billboard.report["explorers"])
 
 

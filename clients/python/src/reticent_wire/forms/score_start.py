@@ -2,7 +2,7 @@
 r"""The form ``score-start``: the vector of the form ``score``, and where the user began.
 
 For deployments that do not know beforehand where users begin. With v the vector of ``score`` and :math:`e_{s_1}` the
-indicator of her first state, a contribution is
+indicator of their first state, a contribution is
 :math:`(\sqrt{1-\tau}\,\mathrm{clip}(v),\ \sqrt\tau\,\mathrm{clip}(e_{s_1}))`, the rules carrying τ.
 
 Formal guarantee. Both parts are clipped to the unit ball, so that the contribution has the squared norm

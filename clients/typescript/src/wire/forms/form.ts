@@ -43,7 +43,7 @@ export interface Form {
   /** Refuse a billboard whose arrays that {@link act} reads are not what they must be. No model is needed. */
   requirePlan(billboard: Billboard): void;
 
-  /** The action at 0-based `step` of the user at `place` of her round; `uniform` in [0, 1) decides where it is random. */
+  /** The action at 0-based `step` of the user at `place` of their round; `uniform` in [0, 1) decides where it is random. */
   act(billboard: Billboard, step: number, state: number, place: number | null, uniform: number): number;
 
   /** With what probability {@link act} takes `action`, over `uniform`. */

@@ -141,7 +141,7 @@ export class ScoreVector implements Form {
   }
 }
 
-/** Whether the user at this 0-based place of her round explores; one without a place does not. */
+/** Whether the user at this 0-based place of their round explores; one without a place does not. */
 function curious(billboard: Billboard, step: number, state: number): number {
   return clipIndex(billboard.part("curious").data[step * billboard.states + state]!, billboard.actions);
 }

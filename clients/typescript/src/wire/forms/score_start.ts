@@ -2,7 +2,7 @@
 /**
  * The form `score-start`: the vector of the form `score`, and where the user began.
  *
- * For deployments that do not know beforehand where users begin. With v the vector of `score` and e the indicator of her
+ * For deployments that do not know beforehand where users begin. With v the vector of `score` and e the indicator of their
  * first state, a contribution is (√(1 − τ) clip(v), √τ clip(e)), the rules carrying τ.
  *
  * Formal guarantee. Both parts are clipped to the unit ball, so that the contribution has the squared norm

@@ -195,10 +195,10 @@ function drawStanding() {
   meter("users-meter", s.admitted, s.episodes, `${whole(s.admitted)} of ${users(s.episodes)}`);
   const perMinute = 60 * rate();
   $("users-note").textContent = !s.learning
-    ? "Everybody who comes now is served, and not learned from."
+    ? "Every user who comes now is served, and not learned from."
     : perMinute > 0
       ? `${short(perMinute)} a minute while this page is open: the last place is taken${until(s.episodes).slice(1)}.`
-      : "Nobody has come since this page was opened.";
+      : "No user has come since this page was opened.";
 
   $("version-served").textContent = `v${s.served_version}`;
   $("version-planned").textContent = `of ${whole(s.releases)}`;
@@ -236,7 +236,7 @@ function drawPromise() {
   if (canaries) {
     const verdict = canaries.alarm ? "the noise is smaller than promised" : "the noise is as large as promised";
     $("canaries").textContent =
-      `Canaries: ${verdict}, by ${whole(canaries.numbers)} numbers that hide nobody. An alarm is false with probability ` +
+      `Canaries: ${verdict}, by ${whole(canaries.numbers)} numbers that hide no user. An alarm is false with probability ` +
       `${canaries.alpha} at most, ever; a tenth too little noise raises one within ${whole(canaries.found_within)} releases.`;
   }
 }
@@ -247,7 +247,7 @@ function forecast() {
   if (s.finished || s.version >= s.releases) return "Every planned release has been made; nothing more will be spent.";
   const final = entries.find((entry) => entry.epsilon >= last.epsilon * (1 - 1e-9));
   if (final.round <= s.version) {
-    return `All that will ever be spent: ${once}, so later releases add nothing to anybody’s total.`;
+    return `All that will ever be spent: ${once}, so later releases add nothing to any user’s total.`;
   }
   const whenSpent = `release ${whole(final.round)}, after ${users(final.episode)}${until(final.episode)}`;
   const total = short(last.epsilon) === short(s.epsilon) ? "The rest" : `ε ${short(last.epsilon)} in all`;
@@ -592,7 +592,7 @@ for (const [id, move] of [["map-back", -STATES_PER_PAGE], ["map-on", STATES_PER_
   });
 }
 
-setInterval(() => { // nobody coming is news too: the rate falls
+setInterval(() => { // no user coming is news too: the rate falls
   if (!status) return;
   count(status.admitted);
   drawStanding();

@@ -2,8 +2,8 @@
 """Requests of many threads in few: those that are made within a moment go to the service as one group.
 
 A backend that serves many users at once costs the service most by its requests. Here the first request of a kind waits for
-others, for :attr:`Gather.seconds` at most and until there are :attr:`Gather.most`, and is sent with them. Nothing else
-changes: every request returns what it would have returned by itself, or raises it.
+others, for :attr:`MicroBatching.seconds` at most and until there are :attr:`MicroBatching.most`, and is sent with them.
+Nothing else changes: every request returns what it would have returned by itself, or raises it.
 
 *Members are independent.* The service answers each by itself, in its position. One whose answer is a passing problem
 (503, 429) asks again alone, with the patience of a single request. If the whole group is refused, each member asks alone,
@@ -45,7 +45,7 @@ ROUTES = {
 
 
 @dataclasses.dataclass(frozen=True)
-class Gather:
+class MicroBatching:
     """How requests wait for each other.
 
     Attributes:
@@ -58,9 +58,9 @@ class Gather:
 
     def __post_init__(self) -> None:
         if not 0 <= self.seconds <= 1:
-            raise InvalidInput("gather.seconds", self.seconds, "in [0, 1]", "0.01 is the default")
+            raise InvalidInput("micro_batching.seconds", self.seconds, "in [0, 1]", "0.01 is the default")
         if not 2 <= self.most <= LARGEST_GROUP:
-            raise InvalidInput("gather.most", self.most, f"in 2..{LARGEST_GROUP}", "64 is the default")
+            raise InvalidInput("micro_batching.most", self.most, f"in 2..{LARGEST_GROUP}", "64 is the default")
 
 
 class _Group:
@@ -73,11 +73,11 @@ class _Group:
         self.problem: Exception | None = None
 
 
-class Gatherer:
+class MicroBatcher:
     """Sends what threads ask for together; each thread waits for its own answer."""
 
-    def __init__(self, connection: Connection, gather: Gather) -> None:
-        self._connection, self._gather = connection, gather
+    def __init__(self, connection: Connection, rule: MicroBatching) -> None:
+        self._connection, self._rule = connection, rule
         self._waiting: dict[str, _Group] = {}
         self._lock = threading.Lock()
 
@@ -112,7 +112,7 @@ class Gatherer:
         with self._lock:
             group = self._waiting.setdefault(kind, _Group())
             group.members.append(member)
-            if len(group.members) >= self._gather.most:
+            if len(group.members) >= self._rule.most:
                 del self._waiting[kind]
                 group.full.set()
             return group, len(group.members) - 1
@@ -120,7 +120,7 @@ class Gatherer:
     def _lead(self, kind: str, group: _Group) -> None:
         """Wait for others and send all; whatever happens to this thread, they are told."""
         try:
-            group.full.wait(self._gather.seconds)
+            group.full.wait(self._rule.seconds)
             with self._lock:
                 if self._waiting.get(kind) is group:
                     del self._waiting[kind]

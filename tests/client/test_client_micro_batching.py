@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Requests of many threads gathered into groups, against the real service: each gets what it would have got alone."""
+"""Requests of many threads grouped, against the real service: each gets what it would have got alone."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from typing import Any
 import pytest
 from running_service import APP_KEY, running_service
 
-from reticent_client import Budget, Client, Episode, Gather, InvalidInput, ServiceError
+from reticent_client import Budget, Client, Episode, InvalidInput, MicroBatching, ServiceError
 from reticent_client.connection import Connection
-from reticent_client.gathering import ROUTES, Gatherer
+from reticent_client.micro_batching import ROUTES, MicroBatcher
 
 USERS = 24
 
@@ -24,13 +24,13 @@ def service(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFac
         "world": "random-blend:states=4,actions=2,horizon=3,d=2", "episodes": 1000, "rate_limit": 0,
         "agent": f"private-linopt-vi:first=900,growth=1,trust={request.param}", "planning": "background",
     }  # fmt: skip
-    with running_service(tmp_path_factory.mktemp("gathering"), **settings) as url:
+    with running_service(tmp_path_factory.mktemp("batching"), **settings) as url:
         yield url
 
 
-def gathering(url: str, asked: list[str], **given: Any) -> Client:
+def batching(url: str, asked: list[str], **given: Any) -> Client:
     return Client(
-        url, APP_KEY, gather=Gather(seconds=0.2, most=8), budget=Budget.in_memory(),
+        url, APP_KEY, micro_batching=MicroBatching(seconds=0.2, most=8), budget=Budget.in_memory(),
         observer=lambda route, *_: asked.append(route), **given,
     )  # fmt: skip
 
@@ -51,7 +51,7 @@ def together(client: Client, users: list[str]) -> list[Episode]:
 
 def test_threads_share_requests_and_each_is_counted_once(service: str) -> None:
     asked: list[str] = []
-    with gathering(service, asked) as client:
+    with batching(service, asked) as client:
         before = client.status()["admitted"]
         played = together(client, [f"ann {number}" for number in range(USERS)])
         assert [one.status for one in played] == ["counted"] * USERS
@@ -65,7 +65,7 @@ def test_threads_share_requests_and_each_is_counted_once(service: str) -> None:
 
 def test_a_refused_member_is_refused_alone(service: str) -> None:
     asked: list[str] = []
-    with gathering(service, asked) as client:
+    with batching(service, asked) as client:
         taken = play(client, "bob's first")
         with concurrent.futures.ThreadPoolExecutor(8) as threads:
             others = [threads.submit(play, client, f"bob {number}") for number in range(7)]
@@ -88,7 +88,7 @@ def test_a_group_that_is_refused_as_a_whole_is_sent_one_by_one(service: str, mon
         return post(self, path, *given, **more)
 
     monkeypatch.setattr(Connection, "post", refusing)
-    with gathering(service, []) as client:
+    with batching(service, []) as client:
         played = together(client, [f"cleo {number}" for number in range(6)])
         assert [one.status for one in played] == ["counted"] * 6
     assert asked
@@ -106,7 +106,7 @@ def test_a_lost_answer_counts_once(service: str, monkeypatch: pytest.MonkeyPatch
         return answer
 
     monkeypatch.setattr(Connection, "_attempt", losing)
-    with gathering(service, []) as client:
+    with batching(service, []) as client:
         before = client.status()["admitted"]
         played = together(client, [f"dora {number}" for number in range(8)])
         assert [one.status for one in played] == ["counted"] * 8
@@ -123,9 +123,9 @@ def test_a_member_that_should_come_again_does_so_alone_and_strange_answers_are_n
     script: Any = None
 
     def ask(members: int) -> list[Any]:
-        gatherer = Gatherer(Scripted(), Gather(seconds=1.0, most=members))  # type: ignore[arg-type]
+        batcher = MicroBatcher(Scripted(), MicroBatching(seconds=1.0, most=members))  # type: ignore[arg-type]
         with concurrent.futures.ThreadPoolExecutor(members) as threads:
-            return list(threads.map(lambda n: gatherer.ask("open", {"user": n}, lambda: {"alone": n}), range(members)))
+            return list(threads.map(lambda n: batcher.ask("open", {"user": n}, lambda: {"alone": n}), range(members)))
 
     def busy(users: Any) -> Any:
         return [{"type": "x", "status": 503} if one["user"] == 1 else {"user": one["user"]} for one in users]
@@ -138,6 +138,6 @@ def test_a_member_that_should_come_again_does_so_alone_and_strange_answers_are_n
 
 
 @pytest.mark.parametrize("given", [{"seconds": -1.0}, {"seconds": 2.0}, {"most": 1}, {"most": 257}])
-def test_gathering_is_bounded_in_time_and_number(given: dict[str, Any]) -> None:
-    with pytest.raises(InvalidInput, match="gather"):
-        Gather(**given)
+def test_micro_batching_is_bounded_in_time_and_number(given: dict[str, Any]) -> None:
+    with pytest.raises(InvalidInput, match="micro_batching"):
+        MicroBatching(**given)

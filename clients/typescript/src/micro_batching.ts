@@ -14,7 +14,7 @@ import { ServiceError } from "./problems.js";
 import { InvalidInput } from "./wire/errors.js";
 
 /** How requests wait for each other. */
-export interface Gather {
+export interface MicroBatching {
   /** That the first of a group waits for others, at most; 0.01 by default. */
   readonly seconds?: number;
   /** Members of a group, at most; 64 by default. */
@@ -42,17 +42,17 @@ interface Group {
 }
 
 /** Sends together what is asked for within a moment. */
-export class Gatherer {
+export class MicroBatcher {
   private readonly seconds: number;
   private readonly most: number;
   private readonly waiting = new Map<string, Group>();
 
-  constructor(private readonly connection: Pick<Connection, "post">, { seconds = 0.01, most = 64 }: Gather) {
+  constructor(private readonly connection: Pick<Connection, "post">, { seconds = 0.01, most = 64 }: MicroBatching) {
     if (!(seconds >= 0 && seconds <= 1)) {
-      throw new InvalidInput("gather.seconds", seconds, "in [0, 1]", "0.01 is the default");
+      throw new InvalidInput("microBatching.seconds", seconds, "in [0, 1]", "0.01 is the default");
     }
     if (!(Number.isInteger(most) && most >= 2 && most <= LARGEST_GROUP)) {
-      throw new InvalidInput("gather.most", most, `an integer in 2..${LARGEST_GROUP}`, "64 is the default");
+      throw new InvalidInput("microBatching.most", most, `an integer in 2..${LARGEST_GROUP}`, "64 is the default");
     }
     [this.seconds, this.most] = [seconds, most];
   }

@@ -9,7 +9,7 @@ from typing import Any
 from make_vectors import example_model
 from scripted_service import Answer, Sent, admitting, serving
 
-from reticent_client import Budget, Client, Gather, Ticket
+from reticent_client import Budget, Client, MicroBatching, Ticket
 
 MODEL = example_model("score")
 
@@ -30,7 +30,7 @@ def test_who_is_told_to_come_again_sends_the_same_bytes_alone() -> None:
         return honest(sent)
 
     with serving(busy) as (url, sent):
-        client = Client(url, None, budget=Budget.in_memory(), gather=Gather(0.5, 3))
+        client = Client(url, None, budget=Budget.in_memory(), micro_batching=MicroBatching(0.5, 3))
         with concurrent.futures.ThreadPoolExecutor(3) as threads:
             list(threads.map(lambda user: play(client, user), ("ann", "bob", "cleo")))
         client.close()

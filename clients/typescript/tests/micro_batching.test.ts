@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-/** Requests gathered into groups: each gets what it would have got alone. */
+/** Requests grouped: each gets what it would have got alone. */
 
 import assert from "node:assert/strict";
 import { test } from "node:test";
 
 import { Client, MemoryStore, ServiceError } from "../src/index.js";
-import { Gatherer } from "../src/gathering.js";
+import { MicroBatcher } from "../src/micro_batching.js";
 import { type Answer, type Sent, admitting, serving } from "./scripted_service.js";
 
 type Content = Record<string, unknown>;
@@ -37,7 +37,7 @@ async function play(client: Client, user: string): Promise<string> {
 
 test("users who come within a moment share two requests", async () => {
   await serving(withGroups(admitting("score")), async (url, sent) => {
-    const client = new Client(url, "key", { store: new MemoryStore(), gather: { seconds: 0.2, most: 5 } });
+    const client = new Client(url, "key", { store: new MemoryStore(), microBatching: { seconds: 0.2, most: 5 } });
     const users = Array.from({ length: 10 }, (_, number) => `user ${number}`);
     const played = await Promise.all(users.map((user) => play(client, user)));
     assert.deepEqual(new Set(played), new Set(["counted"]));
@@ -53,7 +53,7 @@ test("users who come within a moment share two requests", async () => {
 test("a group that is refused as a whole is sent one by one", async () => {
   await serving(admitting("score"), async (url, sent) => {
     const known = (path: string) => sent.filter((one) => one.path === path).length;
-    const client = new Client(url, "key", { store: new MemoryStore(), gather: { seconds: 0.05 } });
+    const client = new Client(url, "key", { store: new MemoryStore(), microBatching: { seconds: 0.05 } });
     await Promise.all(["ann", "bob", "cleo"].map((user) => client.open(user, "0".repeat(32)).catch(() => null)));
     assert.ok(known("/v1/groups/episodes") >= 1);
     assert.equal(known("/v1/episodes"), 3);
@@ -85,8 +85,8 @@ test("a device with a ticket makes one request, and its budget holds for tickets
 /** Three members of one group, asked of a service that answers as `script` says. */
 async function asked(script: (users: Content[]) => unknown): Promise<PromiseSettledResult<Content>[]> {
   const post = async (_: string, content: Content) => ({ opened: script(content["users"] as Content[]) });
-  const gatherer = new Gatherer({ post } as never, { seconds: 1, most: 3 });
-  return Promise.allSettled([0, 1, 2].map((n) => gatherer.ask("open", { user: n }, async () => ({ alone: n }))));
+  const batcher = new MicroBatcher({ post } as never, { seconds: 1, most: 3 });
+  return Promise.allSettled([0, 1, 2].map((n) => batcher.ask("open", { user: n }, async () => ({ alone: n }))));
 }
 
 const value = (one: PromiseSettledResult<Content>) => (one.status === "fulfilled" ? one.value : one.reason);
@@ -104,8 +104,8 @@ test("strange answers to a group are not believed", async () => {
   }
 });
 
-test("gathering is bounded in time and number", () => {
-  for (const gather of [{ seconds: -1 }, { seconds: 2 }, { most: 1 }, { most: 257 }, { most: 2.5 }]) {
-    assert.throws(() => new Client("http://localhost:1", null, { gather }), /gather/);
+test("micro-batching is bounded in time and number", () => {
+  for (const microBatching of [{ seconds: -1 }, { seconds: 2 }, { most: 1 }, { most: 257 }, { most: 2.5 }]) {
+    assert.throws(() => new Client("http://localhost:1", null, { microBatching }), /microBatching/);
   }
 });

@@ -34,7 +34,7 @@ def test_a_page_can_be_read_to_its_end(page: Path) -> None:
 
 
 def test_users_are_they_in_the_source() -> None:
-    """Names, comments, docstrings and messages of the library, the clients and the dashboard; a world of words may use all."""
+    """Names, comments, docstrings and messages of the library, the clients and the dashboard; but for a world of words."""
     found = {
         f"{path.relative_to(ROOT)}:{number}": AVOIDED.findall(line)
         for folder in ("src", "clients/python/src", "clients/typescript/src")

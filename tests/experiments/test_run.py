@@ -184,8 +184,9 @@ def test_a_private_agent_brings_its_non_private_learner():
 
 def test_trusting_nobody_else_means_the_non_private_learner():
     config, _ = resolve(TINY, ["private-linopt-vi", "ucrl-vtr", "private-linopt-po"], 10, flags={"trust": "none"})
-    fair = "centred=True,span=seen,pool=default,normalize=default,contrasts=default"
-    assert [agent.label for agent in config.agents] == [f"ucrl-vtr:{fair}", "ucrl-vtr", f"oppo:{fair}"]
+    assert [agent.label for agent in config.agents] == ["ucrl-vtr (fair)", "ucrl-vtr", "oppo (fair)"]
+    assert [agent.options["span"] for agent in config.agents] == ["seen", "horizon", "seen"]
+    assert [agent.comparator for agent in config.agents] == [True, True, True]
 
 
 def test_repeated_agents_are_run_once():

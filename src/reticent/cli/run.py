@@ -103,6 +103,7 @@ def interruption(result: RunResult) -> str:
 def print_result(result: RunResult, directory: Path) -> None:
     """The table of results and where the files are."""
     from reticent.cli.output import print_table
+    from reticent.experiments.config import FAIR_LABEL
     from reticent.experiments.storage import CONFIG, METADATA, PICTURE, REPORT, results_file
     from reticent.reports.numbers import users_in_words
 
@@ -128,6 +129,10 @@ def print_result(result: RunResult, directory: Path) -> None:
     print(
         "users to 5%: users until the gap stays below 5% of that, median over seeds (–: half of them never get there)"
     )
+    if any(FAIR_LABEL in agent.label for agent in result.config.agents):
+        print(
+            f"{FAIR_LABEL}: with what the private learner uses of the model's declarations; its options are in {CONFIG}"
+        )
     picture = directory / PICTURE
     print(f"picture  {picture if picture.exists() else 'could not be drawn; the report says why'}")
     print(f"report   {directory / REPORT}")

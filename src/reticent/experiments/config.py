@@ -44,6 +44,9 @@ NOT_PRIVATE = {
 }
 """Each private agent's non-private learner, which is always run beside it: the price of privacy is the difference."""
 
+FAIR_LABEL = "(fair)"
+"""What the label of a non-private learner has in the place of :data:`FAIR`'s options."""
+
 NO_TRUST = "none"
 """As a run's trust model: the non-private learner is run in a private agent's place."""
 
@@ -59,7 +62,7 @@ class AgentConfig:
     """One agent of a run.
 
     Attributes:
-      label: as the user wrote it; the agent's name in results and pictures.
+      label: as the user wrote it, and short for a comparator; the agent's name in results and pictures.
       name: as registered.
       options: every option of the agent with the value in force.
       given: the agent itself, or what makes it, where it was not named; it has no options here then.
@@ -73,7 +76,7 @@ class AgentConfig:
     @property
     def comparator(self) -> bool:
         """Whether this is the non-private learner that a private one is compared with, options and all."""
-        return self.label in NOT_PRIVATE.values()
+        return self.label in {comparator_label(spec) for spec in NOT_PRIVATE.values()}
 
     @property
     def spec(self) -> str:
@@ -196,12 +199,13 @@ def resolve(
             chosen.append(given_agent(agent, taken))
             continue
         spec = _without_privacy(str(agent)) if unprivate else str(agent)
-        if spec not in taken:
-            chosen.append(resolve_agent(spec, flags))
+        found = _comparator(spec, flags) if spec != str(agent) else resolve_agent(spec, flags)
+        if found.label not in taken:
+            chosen.append(found)
     for named in tuple(chosen):
         beside = NOT_PRIVATE.get(named.name)
         if companions and beside is not None and split(beside)[0] not in {other.name for other in chosen}:
-            chosen.append(resolve_agent(beside, flags))
+            chosen.append(_comparator(beside, flags))
     return RunConfig(built.name, tuple(chosen), int(episodes), numbers), built
 
 
@@ -229,6 +233,20 @@ def _seed_numbers(seeds: int | Sequence[int]) -> tuple[int, ...]:
     if min(numbers) < 0 or max(numbers) >= 2**32 or len(set(numbers)) < len(numbers):
         raise InvalidInput("seeds", f"from {min(numbers)} to {max(numbers)}", "different, from 0 to 2³²−1", "renumber")
     return numbers
+
+
+def comparator_label(spec: str) -> str:
+    """A short name for a non-private learner.
+
+    >>> comparator_label(NOT_PRIVATE["private-linopt-vi"])
+    'ucrl-vtr (fair)'
+    """
+    name, options = split(spec)
+    return f"{name} {FAIR_LABEL}" if options else name
+
+
+def _comparator(spec: str, flags: Mapping[str, Any]) -> AgentConfig:
+    return dataclasses.replace(resolve_agent(spec, flags), label=comparator_label(spec))
 
 
 def _without_privacy(spec: str) -> str:

@@ -26,13 +26,20 @@ AGENTS = ["ucrl-vtr", "oppo:bonus_scale=0.3"]
 
 
 @pytest.fixture(scope="module")
-def directory(tmp_path_factory):
-    return tmp_path_factory.mktemp("runs") / "one" / "deep"
+def kept(tmp_path_factory):
+    """A run, and where it is kept: tests of either may be the first of their worker."""
+    directory = tmp_path_factory.mktemp("runs") / "one" / "deep"
+    return reticent.run(TINY, AGENTS, episodes=120, seeds=3, out=directory), directory
 
 
-@pytest.fixture(scope="module")
-def result(directory):
-    return reticent.run(TINY, AGENTS, episodes=120, seeds=3, out=directory)
+@pytest.fixture
+def result(kept):
+    return kept[0]
+
+
+@pytest.fixture
+def directory(kept):
+    return kept[1]
 
 
 def test_summary_agrees_with_the_curves(result):

@@ -19,6 +19,7 @@ import numpy as np
 
 from reticent.agents import make_agent
 from reticent.agents.linear_mixture import off_grid
+from reticent.agents.linear_mixture.frame import framed_values
 from reticent.runtime import enable_compilation_cache
 from reticent.simulation.rollout import rollout
 from reticent.simulation.simulate import simulate
@@ -34,7 +35,7 @@ def clipped(agent, world, plans) -> dict[str, float]:
 
     def one(plan, draw):
         episode = rollout(agent, world, plan, draw)
-        seen = off_grid.observe(world.model, plan.extension, plan.framed_values(), episode)
+        seen = off_grid.observe(world.model, plan.extension.between, framed_values(plan), episode)
         return jnp.maximum(jnp.linalg.norm(seen.value_features, axis=-1), jnp.abs(seen.targets))[:-1]
 
     reach = np.asarray(jax.jit(jax.vmap(jax.vmap(one, in_axes=(None, 0)), in_axes=(0, None)))(plans, uniforms))

@@ -58,7 +58,7 @@ class ClippedVectors(PrivateSums):
 
 @jax.tree_util.register_dataclass
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class VectorLearner(Learner[Array, Array, Array]):
+class VectorLearner(Learner[Array, Array, Array, None]):
     """Plans that are whitened by the last release: what a user's vector is depends on the plan that she was served."""
 
     def plan(self, state: AgentState, *, action_values: bool = False) -> Plan:
@@ -66,8 +66,7 @@ class VectorLearner(Learner[Array, Array, Array]):
         sums = self.aggregator.released(state.aggregate).reshape(model.states, model.actions)
         table = jnp.broadcast_to(sums, (model.horizon, *sums.shape))
         values = jnp.concatenate([table.max(axis=-1), jnp.zeros((1, model.states))])
-        unit = jnp.ones(model.horizon)
-        return Plan(table.argmax(axis=-1), values, 0 * unit, unit, table if action_values else None)
+        return Plan(table.argmax(axis=-1), values, None, table if action_values else None)
 
     def statistic(self, plan: Plan, episode: Episode) -> Array:
         here = episode.states[:-1] * self.model.actions + episode.actions

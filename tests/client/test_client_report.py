@@ -14,6 +14,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from reticent.agents.linear_mixture.frame import LinOptPlan
 from reticent.errors import InvalidInput
 from reticent.privacy import clipping
 from reticent.privacy.accounting import gaussian as accountant
@@ -49,11 +50,11 @@ def library_report(mechanism: Mechanism, values: np.ndarray, seen: Trajectory) -
     """The report of the simulation's agent under a plan with these framed values, without noise, in units of the grid."""
     plan = mechanism.plan_of(mechanism.billboard(0, mechanism.agent.init()))
     end = jnp.zeros((1, values.shape[1]))
-    framed = plan._replace(
-        values=jnp.concatenate([end, jnp.asarray(values)]),
-        centres=jnp.zeros_like(plan.centres),
-        scales=jnp.ones_like(plan.scales),
-    )
+    framed = plan._replace(values=jnp.concatenate([end, jnp.asarray(values)]))
+    if isinstance(plan.extension, LinOptPlan):
+        frame = plan.extension
+        unframed = frame._replace(centres=jnp.zeros_like(frame.centres), scales=jnp.ones_like(frame.scales))
+        framed = framed._replace(extension=unframed)
     episode = Episode(jnp.asarray(seen.states), jnp.asarray(seen.actions), jnp.asarray(seen.rewards))
     units = np.asarray(silent_report(mechanism.agent, framed, episode)) / mechanism.grid
     assert (units == np.rint(units)).all()

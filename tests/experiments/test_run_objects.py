@@ -50,13 +50,13 @@ class NothingKept:
 
 @jax.tree_util.register_dataclass
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class AlwaysFirst(Learner[Array, Array, Array]):
+class AlwaysFirst(Learner[Array, Array, Array, None]):
     """Takes the first action everywhere, and learns nothing: a learner without a single array but its model's."""
 
     def plan(self, state: AgentState, *, action_values: bool = False) -> Plan:
         steps, states = self.model.horizon, self.model.states
         values = jnp.zeros((steps + 1, states))
-        return Plan(jnp.zeros((steps, states), int), values, jnp.zeros(steps), jnp.ones(steps))
+        return Plan(jnp.zeros((steps, states), int), values, None)
 
     def statistic(self, plan: Plan, episode: Episode) -> Array:
         return episode.rewards.sum()

@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+import hashlib
+import io
 import json
 import zipfile
 
@@ -141,8 +143,24 @@ def test_files_are_versioned_and_without_pickle(path):
         manifest = json.loads(archive.read("manifest.json"))
         with archive.open("arrays.npz") as packed, np.load(packed, allow_pickle=False) as arrays:
             assert set(arrays.files) == set(manifest["arrays"])
-    assert (manifest["format"], manifest["kind"], manifest["agent"]) == (1, "simulation", SPECS[0])
+    assert (manifest["format"], manifest["kind"], manifest["agent"]) == (2, "simulation", SPECS[0])
     assert "state.state.log_policy" in manifest["arrays"]
+
+
+@pytest.mark.parametrize("spec", [SPECS[0], "ucbvi"])
+def test_files_of_format_1_are_read(spec, world, tmp_path):
+    """Their plans had a frame whatever the family: the linear mixtures' is in its place now, the others' said nothing."""
+    agent = reticent.make_agent(spec, world.model, EPISODES)
+    part = simulate(agent, world, (3, 5), until_episode=10)
+    path = save(tmp_path / "old", agent, part.carry, position=part.position, seeds=(3, 5))
+    frame = {"centres": np.zeros((2, 2)), "scales": np.ones((2, 2))}
+    with zipfile.ZipFile(path) as archive, archive.open("arrays.npz") as packed, np.load(packed) as content:
+        arrays = {key.replace("plan.extension.", "plan."): content[key] for key in content.files}
+    old = io.BytesIO()
+    np.savez_compressed(old, **{f"state.plan.{field}": leaf for field, leaf in frame.items()} | arrays)
+    checksum = hashlib.sha256(old.getvalue()).hexdigest()
+    rewrite(path, format=1, sha256=checksum, arrays=lambda _: old.getvalue())
+    same(load(path).state, part.carry)
 
 
 def test_damaged_files_are_refused(path, tmp_path):
@@ -162,7 +180,7 @@ def test_damaged_files_are_refused(path, tmp_path):
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ({"format": 2, "reticent": "9.9"}, "has format 2, .* load it with reticent 9.9 or later"),
+        ({"format": 3, "reticent": "9.9"}, "has format 3, .* load it with reticent 9.9 or later"),
         ({"format": None}, "states no format"),
         ({"structure": "other"}, "was another agent"),
         ({"agent": "oppo:bonus_scale=0.4"}, "was another agent"),

@@ -17,10 +17,12 @@ import pytest
 from durable import AGENT, MODEL, SECRET, deployment, episode, open_sum
 
 from reticent.agents import make_agent
+from reticent.agents.linear_mixture.frame import LinOptPlan
 from reticent.errors import InvalidInput
 from reticent.privacy.accounting.gaussian import delta_of, mu_of
 from reticent.privacy.noise import GRID_BITS, SecureNoise, delta_for_gaussian, discretization_delta, touched_draws
 from reticent.service import deployable
+from reticent.service.billboards import Billboard
 from reticent.service.mechanism import Mechanism, make_mechanism
 from reticent.service.rounds import public_views
 from reticent.service.rounds.context import Context
@@ -233,6 +235,22 @@ def test_a_round_is_learned_from_unless_it_was_lost() -> None:
         for given in ({}, {"lost": False}, {"lost": True})
     )
     assert after == counted != lost
+
+
+@pytest.mark.parametrize("agent", [AGENT, "private-linopt-po:epsilon=1,delta=1e-5,first=4,growth=1"])
+def test_plans_that_were_stored_with_a_frame_in_every_family_are_read(agent: str) -> None:
+    """Until 0.2 policy and values were followed by centres and scales: nothing but 0 and 1 unless linear mixtures'."""
+    mechanism = make_mechanism(agent, MODEL, 12, SecureNoise())
+    board = mechanism.billboard(0, mechanism.agent.init())
+    plan, leaves = mechanism.plan_of(board), list(board.plan)
+    if not isinstance(plan.extension, LinOptPlan):
+        leaves[2:2] = [np.zeros(H), np.ones(H)]
+    np.testing.assert_array_equal(leaves[3], plan.extension.scales if isinstance(plan.extension, LinOptPlan) else 1)
+    stored = Billboard.read(0, dataclasses.replace(board, plan=leaves).to_bytes())
+    read = mechanism.plan_of(stored)
+    assert jax.tree.structure(read) == jax.tree.structure(plan)
+    for mine, theirs in zip(jax.tree.leaves(read), jax.tree.leaves(plan), strict=True):
+        np.testing.assert_array_equal(mine, theirs)
 
 
 def test_a_billboard_has_what_is_public_of_the_agents_memory() -> None:

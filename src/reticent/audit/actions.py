@@ -23,7 +23,7 @@ from reticent.audit.subject import Subject
 from reticent.learning.aggregator import PyTree
 from reticent.learning.capabilities import visits_of
 from reticent.learning.learner import AnyLearner
-from reticent.learning.plan import Plan
+from reticent.learning.plan import AnyPlan
 from reticent.privacy.neighbouring_datasets import Pair, Scores, Tell, realised_strength
 from reticent.runtime import double_precision
 from reticent.worlds import Episode
@@ -31,7 +31,7 @@ from reticent.worlds.episode import by_visit
 
 __all__ = ["Rollout", "play_actions"]
 
-Rollout = Callable[[AnyLearner, Any, Plan, Array], Episode]
+Rollout = Callable[[AnyLearner, Any, AnyPlan, Array], Episode]
 """``(agent, world, plan, uniforms)`` to an episode: :func:`reticent.simulation.rollout.rollout`."""
 
 LIVE_USERS = 6_000
@@ -81,7 +81,7 @@ def _a_run(agent: AnyLearner, world: Any, seen: PyTree, key: Array, rollout: Rol
     model, privatizer = agent.model, agent.aggregator
     users, own_noise, round_noise = jax.random.split(key, 3)
 
-    def play(plan: Plan, number: Array, place: Array) -> tuple[Array, Array]:
+    def play(plan: AnyPlan, number: Array, place: Array) -> tuple[Array, Array]:
         plan = agent.served(plan, place)
         draws = visits_of(agent) * (1 + 3 * model.horizon)
         uniforms = jax.random.uniform(jax.random.fold_in(users, number), (draws,))
@@ -93,7 +93,7 @@ def _a_run(agent: AnyLearner, world: Any, seen: PyTree, key: Array, rollout: Rol
         shown = jnp.zeros(model.states * model.actions, jnp.float32).at[pairs].add(1.0)
         return jnp.where(number == 0, canary, report), jnp.where(number == 0, 0.0, shown)
 
-    def a_round(carry: tuple[Any, Plan], numbers: Array, t: Array, size: int) -> tuple[tuple[Any, Plan], Array]:
+    def a_round(carry: tuple[Any, AnyPlan], numbers: Array, t: Array, size: int) -> tuple[tuple[Any, AnyPlan], Array]:
         state, plan = carry
         reports, shown = jax.vmap(play, in_axes=(None, 0, 0))(plan, numbers, jnp.arange(len(numbers)))
         state = agent.absorb(state, reports.sum(axis=0))

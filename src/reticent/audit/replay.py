@@ -36,7 +36,7 @@ from reticent.audit.subject import Subject
 from reticent.learning.aggregator import PyTree
 from reticent.learning.capabilities import audit_hooks, public_memory
 from reticent.learning.learner import AgentState
-from reticent.learning.plan import Plan, without_ties
+from reticent.learning.plan import AnyPlan, Plan, without_ties
 from reticent.privacy.neighbouring_datasets import Group, Replay, User, cost_of, in_noise, length_of
 from reticent.runtime import double_precision
 from reticent.worlds import Episode
@@ -64,7 +64,7 @@ class _Trace:
     items: list[np.ndarray] = dataclasses.field(default_factory=list)
     reports: list[np.ndarray] = dataclasses.field(default_factory=list)
     releases: list[np.ndarray] = dataclasses.field(default_factory=list)
-    plans: list[Plan] = dataclasses.field(default_factory=list)
+    plans: list[AnyPlan] = dataclasses.field(default_factory=list)
     memories: list[Any] = dataclasses.field(default_factory=list)
     statistics: list[Any] = dataclasses.field(default_factory=list)
     counts: list[tuple[int, int]] = dataclasses.field(default_factory=list)
@@ -129,7 +129,7 @@ def _run(
     users: Sequence[User],
     seed: int,
     *,
-    plans: Sequence[Plan] | None = None,
+    plans: Sequence[AnyPlan] | None = None,
     hide: _Trace | None = None,
     response: Response | None = None,
     changed: Collection[int] = (),
@@ -194,7 +194,7 @@ def _words(key: jax.Array) -> set[str]:
 
 
 def _past_the_horizon(
-    subject: Subject, state: AgentState, plan: Plan, seen: PyTree, keys: jax.Array, trace: _Trace
+    subject: Subject, state: AgentState, plan: AnyPlan, seen: PyTree, keys: jax.Array, trace: _Trace
 ) -> None:
     """One more user after the last round: nothing of theirs may be released."""
     agent, sums = subject.agent, subject.sums

@@ -19,7 +19,7 @@ from reticent.errors import InvalidInput
 from reticent.extras import require
 from reticent.learning.capabilities import act_from, empty_memory, remember
 from reticent.learning.learner import AgentState, AnyLearner
-from reticent.learning.plan import Plan
+from reticent.learning.plan import AnyPlan
 from reticent.runtime import double_precision
 from reticent.short_repr import ShortRepr
 from reticent.simulation.rollout import Streams, episode_uniforms, streams
@@ -110,7 +110,7 @@ def _check(agent: AnyLearner, model: Model, state: AgentState | None, first: int
 
 
 def _meet(
-    env: gymnasium.Env[Any, Any], agent: AnyLearner, plan: Plan, first: int, draws: np.ndarray, number: int
+    env: gymnasium.Env[Any, Any], agent: AnyLearner, plan: AnyPlan, first: int, draws: np.ndarray, number: int
 ) -> Episode:
     """One user: H steps under the plan, checked as they come."""
     horizon = agent.model.horizon
@@ -146,16 +146,16 @@ def _init(agent: AnyLearner) -> AgentState:
 
 
 @jax.jit
-def _plan(agent: AnyLearner, state: AgentState) -> Plan:
+def _plan(agent: AnyLearner, state: AgentState) -> AnyPlan:
     return agent.plan(state)
 
 
 @jax.jit
-def _act(agent: AnyLearner, plan: Plan, memory: Any, step: Array, state: Array, uniform: Array) -> Array:
+def _act(agent: AnyLearner, plan: AnyPlan, memory: Any, step: Array, state: Array, uniform: Array) -> Array:
     return act_from(agent, plan, memory, step, state, uniform)
 
 
-def _remember(agent: AnyLearner, plan: Plan, memory: Any, *step: Any) -> Any:
+def _remember(agent: AnyLearner, plan: AnyPlan, memory: Any, *step: Any) -> Any:
     """What the user's device remembers after a step; nothing is computed where nothing is."""
     return None if memory is None else _told(agent, plan, memory, *step)
 
@@ -167,13 +167,13 @@ _uniforms = jax.jit(lambda keys, number, horizon: episode_uniforms(keys.users, n
 
 
 @jax.jit
-def _served(agent: AnyLearner, plan: Plan, place: Array) -> Plan:
+def _served(agent: AnyLearner, plan: AnyPlan, place: Array) -> AnyPlan:
     return agent.served(plan, place)
 
 
 @jax.jit
 def _absorb(
-    agent: AnyLearner, state: AgentState, plan: Plan, episode: Episode, keys: Streams, number: Array
+    agent: AnyLearner, state: AgentState, plan: AnyPlan, episode: Episode, keys: Streams, number: Array
 ) -> AgentState:
     noise = agent.aggregator.simulate_user_noise(jax.random.fold_in(keys.user_noise, number))
     return agent.absorb(state, agent.report(plan, episode, noise))
@@ -181,8 +181,8 @@ def _absorb(
 
 @jax.jit
 def _close(
-    agent: AnyLearner, state: AgentState, plan: Plan, users: Array, keys: Streams, number: Array
-) -> tuple[AgentState, Plan]:
+    agent: AnyLearner, state: AgentState, plan: AnyPlan, users: Array, keys: Streams, number: Array
+) -> tuple[AgentState, AnyPlan]:
     noise = agent.aggregator.simulate_round_noise(jax.random.fold_in(keys.round_noise, number))
     closed = agent.close(state, plan, users, noise)
     return closed, agent.plan(closed)

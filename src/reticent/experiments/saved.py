@@ -34,8 +34,9 @@ from reticent.worlds import Model, make_model
 from reticent.worlds.continuous import ContinuousModel
 from reticent.worlds.models.model import About
 
-FORMAT = 1
-"""Version of the file format; a file of a later one is refused."""
+FORMAT = 2
+"""Version of the file format; a file of a later one is refused. In format 1 the plan of a simulation had ``centres`` and
+``scales`` of its own, whatever its agent's family."""
 
 _DECLARED = [
     field.name for field in dataclasses.fields(Model) if field.metadata.get("static") and field.name != "about"
@@ -151,6 +152,8 @@ def load(path: str | Path) -> Saved:
         agent = _filled(agent, "agent", arrays, close_to=_other_agent(path, manifest))
         seeds = None if manifest["seeds"] is None else tuple(manifest["seeds"])
         template = jax.eval_shape(agent.init) if seeds is None else jax.eval_shape(_carry, agent, np.zeros(len(seeds)))
+        if manifest["format"] == 1:
+            arrays = _as_format_2(arrays, _leaves_of(template, "state"))
         state: AgentState | Carry = _filled(template, "state", arrays)
         return Saved(agent, state, int(manifest["position"]), seeds, manifest["world"], manifest["reticent"])
     except (KeyError, TypeError) as problem:
@@ -207,10 +210,22 @@ def _leaves(tree: Any) -> dict[str, np.ndarray]:
     return {jax.tree_util.keystr(key): np.asarray(leaf) for key, leaf in jax.tree_util.tree_leaves_with_path(tree)}
 
 
+def _leaves_of(template: Any, name: str) -> set[str]:
+    """The key paths of a tree that is called ``name``."""
+    return {f"{name}{jax.tree_util.keystr(key)}" for key, _ in jax.tree_util.tree_leaves_with_path(template)}
+
+
+def _as_format_2(arrays: dict[str, np.ndarray], expected: set[str]) -> dict[str, np.ndarray]:
+    """The arrays of a file of format 1 under the names of format 2; what its agent's plans no longer have is left out."""
+    old = {f"state.plan.{field}": f"state.plan.extension.{field}" for field in ("centres", "scales")}
+    named = {old.get(key, key): array for key, array in arrays.items()}
+    return {key: array for key, array in named.items() if key in expected or key not in old.values()}
+
+
 def _filled(template: Any, name: str, arrays: dict[str, np.ndarray], close_to: str | None = None) -> Any:
     """``template`` with the saved arrays as leaves; with ``close_to``, an error of that text if they differ from it."""
     paths, structure = jax.tree_util.tree_flatten_with_path(template)
-    expected = {f"{name}{jax.tree_util.keystr(key)}" for key, _ in paths}
+    expected = _leaves_of(template, name)
     saved = {key for key in arrays if key.startswith(f"{name}.")}
     if expected != saved:
         raise KeyError(", ".join(sorted(expected ^ saved)[:3]))

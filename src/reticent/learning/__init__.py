@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from reticent.learning.aggregator import Aggregator
     from reticent.learning.learner import AgentState, AnyLearner, Learner
-    from reticent.learning.plan import Plan
+    from reticent.learning.plan import AnyPlan, Plan
     from reticent.learning.promise import NoPromise, Promise
     from reticent.learning.schedule import Schedule
 
@@ -18,6 +18,7 @@ _HOMES = {
     "AgentState": "learner",
     "Aggregator": "aggregator",
     "AnyLearner": "learner",
+    "AnyPlan": "plan",
     "Learner": "learner",
     "NoPromise": "promise",
     "Plan": "plan",
@@ -25,7 +26,7 @@ _HOMES = {
     "Schedule": "schedule",
 }
 
-__all__ = ["AgentState", "Aggregator", "AnyLearner", "Learner", "NoPromise", "Plan", "Promise", "Schedule"]
+__all__ = ["AgentState", "Aggregator", "AnyLearner", "AnyPlan", "Learner", "NoPromise", "Plan", "Promise", "Schedule"]
 
 
 def __getattr__(name: str) -> Any:

@@ -15,7 +15,7 @@ from jax import Array
 from reticent.errors import InvalidInput
 from reticent.learning.aggregator import PyTree
 from reticent.learning.learner import AgentState, AnyLearner
-from reticent.learning.plan import ControlGroup, Plan
+from reticent.learning.plan import AnyPlan, ControlGroup
 from reticent.worlds import Episode
 
 
@@ -24,8 +24,8 @@ class RebasesPlans(Protocol):
     """A learner whose contributions are formed under the plan of the round that counts them."""
 
     def rebase_plan(
-        self, served: Plan, reference: Plan, users: Array | int, control: ControlGroup | None = None
-    ) -> Plan:
+        self, served: AnyPlan, reference: AnyPlan, users: Array | int, control: ControlGroup[Any] | None = None
+    ) -> AnyPlan:
         """The served plan's choices with the reference's statistic; see :func:`rebase_plan`."""
 
 
@@ -37,7 +37,7 @@ class SumsReports(Protocol):
     def sums_reports(self) -> bool:
         """Whether this one can: reports are neither noised nor rounded one by one."""
 
-    def summed_reports(self, plan: Plan, places: Array, episodes: Episode, present: Array) -> Any:
+    def summed_reports(self, plan: AnyPlan, places: Array, episodes: Episode, present: Array) -> Any:
         """The sum of what :meth:`~reticent.learning.learner.Learner.report` is for the users at these ``places`` ``(n,)``
         who are ``present``."""
 
@@ -54,7 +54,7 @@ class HasRegretBound(Protocol):
 class HasDiagnostics(Protocol):
     """A learner that says what released numbers tell, for a dashboard."""
 
-    def diagnostics(self, released: np.ndarray, version: int, plan: Plan, memory: PyTree) -> Any:
+    def diagnostics(self, released: np.ndarray, version: int, plan: AnyPlan, memory: PyTree) -> Any:
         """Diagnostics of the sums ``released`` before ``version``, whose plan and memory were published.
 
         Formal guarantee. A function of what is public; None where there is nothing to say.
@@ -85,16 +85,16 @@ class RemembersEpisode(Protocol):
     :meth:`~reticent.learning.learner.Learner.report` sends, so that what others are shown does not depend on it.
     """
 
-    def empty_memory(self, plan: Plan) -> PyTree:
+    def empty_memory(self, plan: AnyPlan) -> PyTree:
         """The memory at the beginning of an episode."""
 
     def act_from(
-        self, plan: Plan, memory: PyTree, step: Array | int, state: Array | int, uniform: Array | float
+        self, plan: AnyPlan, memory: PyTree, step: Array | int, state: Array | int, uniform: Array | float
     ) -> Array:
         """The action at 0-based ``step`` in ``state``."""
 
     def remember(
-        self, plan: Plan, memory: PyTree, state: Array, action: Array, reward: Array, following: Array
+        self, plan: AnyPlan, memory: PyTree, state: Array, action: Array, reward: Array, following: Array
     ) -> PyTree:
         """The memory after one step."""
 
@@ -117,13 +117,13 @@ def visits_of(agent: AnyLearner) -> int:
     return agent.visits if isinstance(agent, ReportsStays) else 1
 
 
-def empty_memory(agent: AnyLearner, plan: Plan) -> PyTree:
+def empty_memory(agent: AnyLearner, plan: AnyPlan) -> PyTree:
     """What a user's device remembers at the beginning of an episode; None of an agent whose users act by the plan alone."""
     return agent.empty_memory(plan) if isinstance(agent, RemembersEpisode) else None
 
 
 def act_from(
-    agent: AnyLearner, plan: Plan, memory: PyTree, step: Array | int, state: Array | int, uniform: Array | float
+    agent: AnyLearner, plan: AnyPlan, memory: PyTree, step: Array | int, state: Array | int, uniform: Array | float
 ) -> Array:
     """The action at 0-based ``step`` in ``state``, by the plan and what the device remembers."""
     if isinstance(agent, RemembersEpisode):
@@ -132,7 +132,7 @@ def act_from(
 
 
 def remember(
-    agent: AnyLearner, plan: Plan, memory: PyTree, state: Array, action: Array, reward: Array, following: Array
+    agent: AnyLearner, plan: AnyPlan, memory: PyTree, state: Array, action: Array, reward: Array, following: Array
 ) -> PyTree:
     """What the device remembers after one step."""
     if isinstance(agent, RemembersEpisode):
@@ -141,8 +141,8 @@ def remember(
 
 
 def rebase_plan(
-    agent: AnyLearner, served: Plan, reference: Plan, users: Array | int, control: ControlGroup | None = None
-) -> Plan:
+    agent: AnyLearner, served: AnyPlan, reference: AnyPlan, users: Array | int, control: ControlGroup[Any] | None = None
+) -> AnyPlan:
     """The plan to close a round of ``users`` with, most of which were ``served`` one plan while their contributions were
     formed under the ``reference`` of another. Users at the places of a ``control`` group were served that group's plan.
 
@@ -156,7 +156,7 @@ def regret_bound(agent: AnyLearner, points: np.ndarray) -> Any:
     return agent.regret_bound(points) if isinstance(agent, HasRegretBound) else None
 
 
-def diagnostics(agent: AnyLearner, released: np.ndarray, version: int, plan: Plan, memory: PyTree) -> Any:
+def diagnostics(agent: AnyLearner, released: np.ndarray, version: int, plan: AnyPlan, memory: PyTree) -> Any:
     """The agent's diagnostics; None without any."""
     return agent.diagnostics(released, version, plan, memory) if isinstance(agent, HasDiagnostics) else None
 

@@ -23,7 +23,7 @@ from jax import Array
 from reticent.errors import InvalidInput
 from reticent.learning import plan as plans
 from reticent.learning.aggregator import Aggregator, Noise, PyTree
-from reticent.learning.plan import Plan
+from reticent.learning.plan import AnyPlan, Extension, Plan
 from reticent.learning.promise import NoPromise, Promise
 from reticent.learning.schedule import Schedule
 from reticent.runtime import scope_methods
@@ -75,7 +75,7 @@ class AgentState(NamedTuple):
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class Learner(ShortRepr, abc.ABC, Generic[Seen, Report, Released]):
+class Learner(ShortRepr, abc.ABC, Generic[Seen, Report, Released, Extension]):
     """The interface; see the module docstring. Subclasses are registered pytrees.
 
     Attributes:
@@ -112,17 +112,17 @@ class Learner(ShortRepr, abc.ABC, Generic[Seen, Report, Released]):
         return AgentState(self.aggregator.init(), log_policy, jnp.zeros((), jnp.int32))
 
     @abc.abstractmethod
-    def plan(self, state: AgentState, *, action_values: bool = False) -> Plan:
+    def plan(self, state: AgentState, *, action_values: bool = False) -> Plan[Extension]:
         """The billboard for the coming round: a function of released sums and public numbers only.
 
         ``action_values`` keeps the optimistic Q in it; policy optimization needs it and always does.
         """
 
-    def for_many(self, plan: Plan) -> Plan:
+    def for_many(self, plan: Plan[Extension]) -> Plan[Extension]:
         """The same plan with what it pays to compute once if many users are served it."""
         return plan
 
-    def served(self, plan: Plan, place: Array | int) -> Plan:
+    def served(self, plan: Plan[Extension], place: Array | int) -> Plan[Extension]:
         """What the user at the 0-based ``place`` of a round is served of its plan: all the same, unless places differ.
 
         A place is public and follows from the order of admissions; it never depends on data.
@@ -130,25 +130,25 @@ class Learner(ShortRepr, abc.ABC, Generic[Seen, Report, Released]):
         del place
         return plan
 
-    def act(self, plan: Plan, step: Array | int, state: Array | int, uniform: Array | float) -> Array:
+    def act(self, plan: Plan[Extension], step: Array | int, state: Array | int, uniform: Array | float) -> Array:
         """The action at 0-based ``step`` in ``state``; ``uniform`` in [0, 1) decides where the policy is random."""
         return plans.act(plan, jnp.asarray(step), jnp.asarray(state), jnp.asarray(uniform))
 
-    def policy_to_judge(self, plan: Plan, world: Any) -> Array:
+    def policy_to_judge(self, plan: Plan[Extension], world: Any) -> Array:
         """The policy of ``plan`` as ``world`` judges policies: on its own states, as choices or probabilities."""
         del world
         return plan.policy
 
-    def plan_value(self, plan: Plan, world: Any) -> Array:
+    def plan_value(self, plan: Plan[Extension], world: Any) -> Array:
         """What ``plan`` is worth in ``world`` to a user of its round, on average over places; uses the hidden truth."""
         value: Array = world.policy_value(self.policy_to_judge(plan, world))
         return value
 
     @abc.abstractmethod
-    def statistic(self, plan: Plan, episode: Episode) -> Seen:
+    def statistic(self, plan: Plan[Extension], episode: Episode) -> Seen:
         """What the aggregator is shown of ``episode``, whose user was served ``plan``."""
 
-    def report(self, plan: Plan, episode: Episode, noise: Noise = None) -> Report:
+    def report(self, plan: Plan[Extension], episode: Episode, noise: Noise = None) -> Report:
         """What the user of ``episode``, who was served ``plan``, sends to the server."""
         return self.aggregator.report(self.statistic(plan, episode), noise)
 
@@ -156,13 +156,18 @@ class Learner(ShortRepr, abc.ABC, Generic[Seen, Report, Released]):
         """Add a report (or a sum of reports) to the open round."""
         return state._replace(aggregate=self.aggregator.absorb(state.aggregate, report))
 
-    def close(self, state: AgentState, plan: Plan, users: Array | int, noise: Noise = None) -> AgentState:
+    def close(self, state: AgentState, plan: Plan[Extension], users: Array | int, noise: Noise = None) -> AgentState:
         """End the round of ``users`` users who were served ``plan``."""
         del plan, users
         return state._replace(aggregate=self.aggregator.close(state.aggregate, noise), rounds=state.rounds + 1)
 
     def update(
-        self, state: AgentState, plan: Plan, episode: Episode, user_noise: Noise = None, round_noise: Noise = None
+        self,
+        state: AgentState,
+        plan: Plan[Extension],
+        episode: Episode,
+        user_noise: Noise = None,
+        round_noise: Noise = None,
     ) -> AgentState:
         """Absorb one episode and end its round: the whole of an algorithm when every episode is a round."""
         return self.close(self.absorb(state, self.report(plan, episode, user_noise)), plan, 1, round_noise)
@@ -170,11 +175,11 @@ class Learner(ShortRepr, abc.ABC, Generic[Seen, Report, Released]):
 
 scope_methods(Learner, SCOPED)
 
-AnyLearner = Learner[Any, Any, Any]
+AnyLearner = Learner[Any, Any, Any, Any]
 """A learner of whatever family: what simulation, service and audit take."""
 
 
-def mirror_step(log_policy: Array, plan: Plan, rate: Array) -> Array:
+def mirror_step(log_policy: Array, plan: AnyPlan, rate: Array) -> Array:
     r"""The log-policy after :math:`\pi\propto\pi\exp(\text{rate}\cdot Q)`, its largest entry per state 0."""
     if plan.action_values is None:
         raise InvalidInput("plan.action_values", None, "given for policy optimization", "use agent.plan(state)")

@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import Any, Generic, NamedTuple, TypeAlias, TypeVar
 
 import jax
 import jax.numpy as jnp
@@ -12,38 +12,30 @@ from jax import Array
 from reticent.learning.control import ControlPlaces
 from reticent.short_repr import short
 
+Extension = TypeVar("Extension")
+"""What a family publishes beyond the tables that all have; None of one that publishes no more."""
 
-class Plan(NamedTuple):
+
+class Plan(NamedTuple, Generic[Extension]):
     """The billboard: everything published for the next users. A function of regularized statistics only.
 
     Attributes:
       policy: greedy choices ``(H, S)``, integers (value iteration), or action probabilities ``(H, S, A)`` (policy
         optimization).
       values: optimistic V ``(H + 1, S)``, the last row zero.
-      centres, scales: the frame (c, ρ) of V_{h+1} at each step, ``(H,)``.
+      extension: what the agent's family publishes besides, a tuple of its own with named fields; None where the tables
+        are all there is.
       action_values: optimistic Q ``(H, S, A)`` where it was asked for (policy optimization always does), else None.
-      extension: how the plan goes on between the nodes of a continuous model
-      (:mod:`reticent.agents.linear_mixture.off_grid`); None
-        where states are finitely many and the tables are all there is.
-      features: the framed values' features of all pairs ``(H, d1, S, A)``, where many users are served the same plan and
-        it pays to compute them once (:meth:`~reticent.learning.learner.Learner.for_many`); else None.
     """
 
     policy: Array
     values: Array
-    centres: Array
-    scales: Array
+    extension: Extension
     action_values: Array | None = None
-    extension: Any = None
-    features: Array | None = None
 
     def __repr__(self) -> str:
         shown = ", ".join(f"{name}={short(value)}" for name, value in self._asdict().items() if value is not None)
         return f"Plan({shown})"
-
-    def framed_values(self) -> Array:
-        """V_{h+1} in its frame, ``(H, S)``: what features and targets of this plan's users are made of."""
-        return (self.values[1:] - self.centres[:, None]) / self.scales[:, None]
 
     def probabilities(self, actions: int) -> Array:
         """The policy as action probabilities ``(H, S, A)``, whichever form it has."""
@@ -52,10 +44,14 @@ class Plan(NamedTuple):
         return self.policy
 
 
-class ControlGroup(NamedTuple):
+AnyPlan: TypeAlias = Plan[Any]
+"""A plan of whatever family: what simulation, service and audit take."""
+
+
+class ControlGroup(NamedTuple, Generic[Extension]):
     """The users of a round who were served another plan than the others: which one, and at which places."""
 
-    plan: Plan
+    plan: Plan[Extension]
     places: ControlPlaces
 
 
@@ -64,7 +60,7 @@ def is_greedy(policy: Array) -> bool:
     return bool(jnp.issubdtype(policy.dtype, jnp.integer))
 
 
-def act(plan: Plan, step: Array, state: Array, uniform: Array) -> Array:
+def act(plan: AnyPlan, step: Array, state: Array, uniform: Array) -> Array:
     """The action of the plan at 0-based ``step``, by inversion of one uniform draw where the policy is random."""
     if is_greedy(plan.policy):
         return plan.policy[step, state]

@@ -21,7 +21,7 @@ import numpy as np
 from jax import Array
 
 from reticent.learning.aggregator import PyTree
-from reticent.learning.plan import Plan
+from reticent.learning.plan import AnyPlan
 from reticent.privacy.degenerate_noise import DegenerateCount
 from reticent.privacy.sums import PrivateSums
 from reticent.runtime import double_precision
@@ -44,7 +44,7 @@ __all__ = [
 
 Seen = TypeVar("Seen")
 
-User: TypeAlias = Callable[[Plan], PyTree]
+User: TypeAlias = Callable[[AnyPlan], PyTree]
 """A user's data: what the agent sees under any plan that the user is shown."""
 
 Tell: TypeAlias = Callable[[int], None]

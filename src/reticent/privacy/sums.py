@@ -20,7 +20,7 @@ import numpy as np
 from jax import Array
 
 from reticent.errors import InvalidInput
-from reticent.learning.plan import Plan
+from reticent.learning.plan import AnyPlan
 from reticent.privacy.counters.counter import Counter
 from reticent.privacy.trust import Law, Trust
 
@@ -65,7 +65,7 @@ class PrivateSums:
         (:mod:`reticent_wire.forms`), and the bounds that the form clips to. Deployments ask for it."""
         raise NotImplementedError(f"{type(self).__name__} does not say device_rules, which a deployment needs")
 
-    def version_rules(self, plan: Plan) -> dict[str, Array]:
+    def version_rules(self, plan: AnyPlan) -> dict[str, Array]:
         """What contributions of users who were served ``plan`` are made of besides: arrays by name, as public as it."""
         del plan
         return {}

@@ -22,7 +22,7 @@ from jax import Array
 
 from reticent.learning.capabilities import act_from, empty_memory, remember
 from reticent.learning.learner import AgentState, AnyLearner
-from reticent.learning.plan import Plan
+from reticent.learning.plan import AnyPlan
 from reticent.replay.logs import RandomisedUsers, Replayable
 from reticent.runtime import double_precision
 from reticent.simulation.rollout import Streams, streams
@@ -94,21 +94,21 @@ def _exact(
     return list(np.concatenate(kept, axis=1))
 
 
-def _begin(agent: AnyLearner, lanes: int) -> tuple[AgentState, Plan]:
+def _begin(agent: AnyLearner, lanes: int) -> tuple[AgentState, AnyPlan]:
     """State and plan before the first user, for every order."""
 
-    def one(_: Array) -> tuple[AgentState, Plan]:
+    def one(_: Array) -> tuple[AgentState, AnyPlan]:
         state = agent.init()
         return state, agent.plan(state)
 
-    both: tuple[AgentState, Plan] = jax.jit(jax.vmap(one))(jnp.arange(lanes))
+    both: tuple[AgentState, AnyPlan] = jax.jit(jax.vmap(one))(jnp.arange(lanes))
     return both
 
 
-def _report_size(agent: AnyLearner, plans: Plan, horizon: int) -> int:
+def _report_size(agent: AnyLearner, plans: AnyPlan, horizon: int) -> int:
     """How many numbers one user reports."""
 
-    def report(plan: Plan) -> Any:
+    def report(plan: AnyPlan) -> Any:
         steps = jnp.zeros(horizon, jnp.int32)
         episode = Episode(jnp.zeros(horizon + 1, jnp.int32), steps, steps.astype(agent.model.reward_features.dtype))
         noise = agent.aggregator.simulate_user_noise(jax.random.key(0))
@@ -125,7 +125,7 @@ def _meet_many(
     respond: Any,
     horizon: int,
     states: AgentState,
-    plans: Plan,
+    plans: AnyPlan,
     answers: dict[str, Array],
     keys: Streams,
     met: Array,
@@ -134,7 +134,7 @@ def _meet_many(
 ) -> tuple[AgentState, Array]:
     """Some users of a round in every order: the state with their reports, and their returns."""
 
-    def lane(state: AgentState, plan: Plan, own: dict[str, Array], key: Streams) -> tuple[AgentState, Array]:
+    def lane(state: AgentState, plan: AnyPlan, own: dict[str, Array], key: Streams) -> tuple[AgentState, Array]:
         shared = agent.for_many(plan)
         width = len(next(iter(own.values())))
         places = jnp.arange(width)
@@ -168,16 +168,16 @@ def _meet_many(
 
 @jax.jit
 def _end_round(
-    agent: AnyLearner, states: AgentState, plans: Plan, keys: Streams, users: Array, number: Array
-) -> tuple[AgentState, Plan]:
+    agent: AnyLearner, states: AgentState, plans: AnyPlan, keys: Streams, users: Array, number: Array
+) -> tuple[AgentState, AnyPlan]:
     """The next round's state and plan, in every order."""
 
-    def lane(state: AgentState, plan: Plan, key: Streams) -> tuple[AgentState, Plan]:
+    def lane(state: AgentState, plan: AnyPlan, key: Streams) -> tuple[AgentState, AnyPlan]:
         noise = agent.aggregator.simulate_round_noise(jax.random.fold_in(key.round_noise, number))
         closed = agent.close(state, plan, users, noise)
         return closed, agent.plan(closed)
 
-    both: tuple[AgentState, Plan] = jax.vmap(lane)(states, plans, keys)
+    both: tuple[AgentState, AnyPlan] = jax.vmap(lane)(states, plans, keys)
     return both
 
 
@@ -229,7 +229,7 @@ def _randomised(
     return [np.concatenate(own) if own else np.zeros(0) for own in kept]
 
 
-def _choices(agent: AnyLearner, served: Plan, recorded: Episode, draws: Array) -> Array:
+def _choices(agent: AnyLearner, served: AnyPlan, recorded: Episode, draws: Array) -> Array:
     """What a device would choose at every step of a record, remembering the record so far, ``(H,)``."""
 
     def step(memory: Any, at: tuple[Array, ...]) -> tuple[Any, Array]:
@@ -246,7 +246,7 @@ def _choices(agent: AnyLearner, served: Plan, recorded: Episode, draws: Array) -
 def _meet_one_by_one(
     agent: AnyLearner,
     states: AgentState,
-    plans: Plan,
+    plans: AnyPlan,
     records: tuple[Array, ...],
     keys: Streams,
     places: Array,
@@ -256,7 +256,7 @@ def _meet_one_by_one(
     met and whether it was looked at."""
     horizon = records[1].shape[2]
 
-    def lane(state: AgentState, plan: Plan, own: tuple[Array, ...], key: Streams, place: Array) -> Any:
+    def lane(state: AgentState, plan: AnyPlan, own: tuple[Array, ...], key: Streams, place: Array) -> Any:
         shared = agent.for_many(plan)
 
         def one(carry: tuple[AgentState, Array], record: tuple[Array, ...]) -> tuple[Any, tuple[Array, Array, Array]]:

@@ -38,7 +38,7 @@ from reticent.agents.typed import AgentOptions
 from reticent.errors import InvalidInput
 from reticent.learning.control import Control, ControlPlaces
 from reticent.learning.learner import AgentState
-from reticent.learning.plan import Plan
+from reticent.learning.plan import AnyPlan
 from reticent.privacy.guarantee import Guarantee
 from reticent.privacy.ledger import Entry
 from reticent.privacy.noise import SecureNoise
@@ -58,7 +58,7 @@ class Ticket:
     user: Hashable
     version: int
     billboard: Billboard
-    plan: Plan
+    plan: AnyPlan
     place: int
 
     def act(self, step: int, state: int, uniform: float | None = None) -> int:
@@ -139,7 +139,7 @@ class DeployedAgent:
         return self.mechanism.guarantee
 
     @property
-    def plan(self) -> Plan:
+    def plan(self) -> AnyPlan:
         """The billboard: a function of past releases only."""
         self._finish_interrupted()
         return self._plan

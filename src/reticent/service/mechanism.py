@@ -32,7 +32,7 @@ from reticent.learning.capabilities import diagnostics, public_memory, rebase_pl
 from reticent.learning.control import ControlPlaces
 from reticent.learning.diagnostics import Diagnostics
 from reticent.learning.learner import AgentState, AnyLearner
-from reticent.learning.plan import ControlGroup, Plan
+from reticent.learning.plan import AnyPlan, ControlGroup
 from reticent.naming import split
 from reticent.privacy.guarantee import Guarantee
 from reticent.privacy.noise import SecureNoise, require_deployable
@@ -229,9 +229,13 @@ class Mechanism(PublicConfiguration):
             self.floor,
         )
 
-    def plan_of(self, billboard: Billboard) -> Plan:
+    def plan_of(self, billboard: Billboard) -> AnyPlan:
         """The plan that a billboard publishes, for the agent's own functions: every leaf as it was."""
-        plan: Plan = _unflatten(self._shapes[0], billboard.plan)
+        leaves, shape = billboard.plan, self._shapes[0]
+        if len(leaves) == len(jax.tree.leaves(shape)) + 2:
+            # Stored before 0.2, when plans of every family had centres and scales after policy and values.
+            leaves = [*leaves[:2], *leaves[4:]]
+        plan: AnyPlan = _unflatten(shape, leaves)
         return plan
 
     def memory_of(self, billboard: Billboard) -> Any:
@@ -343,7 +347,9 @@ def _close(agent: AnyLearner, state: AgentState, plan: Any, total: Any, users: A
 
 
 @jax.jit
-def _refer(agent: AnyLearner, served: Plan, reference: Plan, users: Any, control: ControlGroup | None) -> Plan:
+def _refer(
+    agent: AnyLearner, served: AnyPlan, reference: AnyPlan, users: Any, control: ControlGroup[Any] | None
+) -> AnyPlan:
     return rebase_plan(agent, served, reference, users, control)
 
 

@@ -23,6 +23,7 @@ import numpy as np
 from jax import Array
 
 from reticent.agents.linear_mixture.changing_rewards import play, require_known_rewards
+from reticent.agents.linear_mixture.frame import LinOptPlan
 from reticent.agents.linear_mixture.learner import LinOptLearner
 from reticent.errors import InvalidInput
 from reticent.learning.learner import AgentState
@@ -117,7 +118,7 @@ def _run(
         nothing = jnp.zeros((), stream.tables.dtype)
         return Carry(agent.init(), world.reward_means[0], nothing, jnp.zeros(len(stream.tables), nothing.dtype))
 
-    def episode(block: Block, key: Streams, carry: Carry) -> tuple[Carry, Plan]:
+    def episode(block: Block, key: Streams, carry: Carry) -> tuple[Carry, Plan[LinOptPlan]]:
         """Publish, play, announce and report; the mirror step and the end of a round are still to come."""
 
         def nature(policy: Array) -> Announcement:
@@ -134,7 +135,7 @@ def _run(
         expected = said.table if expects == "last" else stream.table(weights / weights.sum())
         return Carry(agent.absorb(carry.state, report), expected, carry.earned + said.value, weights), plan
 
-    def end_round(block: Block, key: Streams, state: AgentState, plan: Plan) -> AgentState:
+    def end_round(block: Block, key: Streams, state: AgentState, plan: Plan[LinOptPlan]) -> AgentState:
         noise = aggregator.simulate_round_noise(jax.random.fold_in(key.round_noise, block.round))
         return agent.close(state, plan, 1, noise)
 

@@ -26,7 +26,7 @@ from jax import Array
 
 from reticent.errors import InvalidInput
 from reticent.learning.learner import AgentState, AnyLearner
-from reticent.learning.plan import Plan
+from reticent.learning.plan import AnyPlan
 from reticent.runtime import double_precision
 from reticent.simulation.engine import Block, blocks
 from reticent.simulation.rollout import AnyWorld, Streams, draw_sizes, episode_uniforms, rollout, streams
@@ -141,7 +141,7 @@ class DelayedCarry(NamedTuple):
     """Everything between two blocks; every leaf has a leading seed axis. ``waiting`` is the ring of sums of reports."""
 
     state: AgentState
-    plan: Plan
+    plan: AnyPlan
     value: Array
     regret: Array
     waiting: Any
@@ -224,7 +224,7 @@ def _run(
         waiting = jax.tree.map(lambda leaf: jnp.zeros((ring, *leaf.shape[1:]), leaf.dtype), first)
         return DelayedCarry(state, plan, value, jnp.zeros_like(value), waiting, jnp.zeros(3, jnp.int32))
 
-    def _reports(key: Streams, plan: Plan, users: Array, places: Array) -> Any:
+    def _reports(key: Streams, plan: AnyPlan, users: Array, places: Array) -> Any:
         def one(user: Array, place: Array) -> Any:
             uniforms = episode_uniforms(key.users, user, *sizes)
             noise = aggregator.simulate_user_noise(jax.random.fold_in(key.user_noise, user))
@@ -257,8 +257,8 @@ def _run(
         return carry._replace(waiting=waiting, regret=regret, counts=carry.counts + counts.astype(jnp.int32))
 
     def end_round(
-        block: Block, key: Streams, state: AgentState, plan: Plan, arrived: Any
-    ) -> tuple[AgentState, Plan, Array]:
+        block: Block, key: Streams, state: AgentState, plan: AnyPlan, arrived: Any
+    ) -> tuple[AgentState, AnyPlan, Array]:
         """Absorb what has arrived by now, release, and plan anew."""
         noise = aggregator.simulate_round_noise(jax.random.fold_in(key.round_noise, block.round))
         state = agent.close(agent.absorb(state, arrived), plan, block.round_users, noise)

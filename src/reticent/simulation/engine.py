@@ -27,7 +27,7 @@ from jax import Array
 from reticent.errors import InvalidInput
 from reticent.learning.capabilities import SumsReports
 from reticent.learning.learner import AgentState, AnyLearner
-from reticent.learning.plan import Plan
+from reticent.learning.plan import AnyPlan
 from reticent.simulation.rollout import AnyWorld, Streams, draw_sizes, episode_uniforms, rollout
 from reticent.simulation.world_batch import AnyPlace, WorldBatch, example_of
 from reticent.worlds import Episode
@@ -40,7 +40,7 @@ class Carry(NamedTuple):
     """Everything between two blocks: the agents, what they publish, its value, and the regret so far."""
 
     state: AgentState
-    plan: Plan
+    plan: AnyPlan
     value: Array
     regret: Array
 
@@ -187,7 +187,7 @@ def _advance_block(
     drawn = shape.always_closes
 
     def absorb(
-        agent: AnyLearner, world: AnyWorld, state: AgentState, plan: Plan, noise: Any, own: tuple[Streams, Array]
+        agent: AnyLearner, world: AnyWorld, state: AgentState, plan: AnyPlan, noise: Any, own: tuple[Streams, Array]
     ) -> AgentState:
         key, uniforms = own
         noise = noise if drawn else _user_noise(agent, key, block.first + users)
@@ -210,8 +210,8 @@ def _advance_block(
         )
 
     def end_round(
-        agent: AnyLearner, world: AnyWorld, state: AgentState, plan: Plan, noise: Any, key: Streams
-    ) -> tuple[AgentState, Plan, Array]:
+        agent: AnyLearner, world: AnyWorld, state: AgentState, plan: AnyPlan, noise: Any, key: Streams
+    ) -> tuple[AgentState, AnyPlan, Array]:
         noise = noise if drawn else _round_noise(agent, key, block.round)
         state = agent.close(state, plan, block.round_users, noise)
         plan = agent.plan(state)

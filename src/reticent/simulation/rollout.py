@@ -15,7 +15,7 @@ from jax import Array
 from reticent.learning.aggregator import PyTree
 from reticent.learning.capabilities import act_from, empty_memory, remember, visits_of
 from reticent.learning.learner import AnyLearner
-from reticent.learning.plan import Plan
+from reticent.learning.plan import AnyPlan
 from reticent.runtime import unrolling
 from reticent.worlds import Episode, World
 from reticent.worlds.continuous import ContinuousWorld
@@ -38,7 +38,7 @@ def streams(seed: int | Array) -> Streams:
     return Streams(*jax.random.split(jax.random.key(seed), 3))
 
 
-def rollout(agent: AnyLearner, world: AnyWorld, plan: Plan, uniforms: Array) -> Episode:
+def rollout(agent: AnyLearner, world: AnyWorld, plan: AnyPlan, uniforms: Array) -> Episode:
     """One user's episode under ``plan``, from :func:`episode_uniforms`: the start, then (action, transition, reward).
 
     Where a report is about a stay, all its visits by the same user and plan, with what the device remembers carried on.
@@ -64,7 +64,7 @@ def _start(world: AnyWorld, uniforms: Array) -> Array:
 
 
 def _visit(
-    agent: AnyLearner, world: AnyWorld, plan: Plan, start: Array, memory: PyTree, uniforms: Array
+    agent: AnyLearner, world: AnyWorld, plan: AnyPlan, start: Array, memory: PyTree, uniforms: Array
 ) -> tuple[Episode, Array, PyTree]:
     """One visit from ``start``: what was seen, the world's last state, and what the device remembers after it."""
     draws = uniforms[world.start_draws :].reshape(-1, 1 + world.step_draws)

@@ -22,7 +22,7 @@ from jax import Array
 from reticent.errors import InvalidInput
 from reticent.inference import Contrast, Decisions
 from reticent.learning.learner import AgentState, AnyLearner
-from reticent.learning.plan import Plan
+from reticent.learning.plan import AnyPlan
 from reticent.learning.promise import NoPromise
 from reticent.runtime import double_precision
 from reticent.simulation.rollout import Streams, episode_uniforms, rollout, streams
@@ -141,7 +141,7 @@ def true_effects(contrast: Contrast, study: Study, population: Population) -> np
 
 @jax.jit
 def _day(
-    agent: AnyLearner, population: Population, state: AgentState, plan: Plan, key: Array, number: Array
+    agent: AnyLearner, population: Population, state: AgentState, plan: AnyPlan, key: Array, number: Array
 ) -> tuple[AgentState, tuple[Array, ...], Array]:
     """All people's day under one plan: the state with their reports, what they did, and what the plan is worth to them."""
     shared = agent.for_many(plan)
@@ -162,12 +162,14 @@ def _day(
 
 
 @jax.jit
-def _first_plan(agent: AnyLearner, state: AgentState) -> Plan:
+def _first_plan(agent: AnyLearner, state: AgentState) -> AnyPlan:
     return agent.plan(state)
 
 
 @jax.jit
-def _night(agent: AnyLearner, state: AgentState, plan: Plan, people: Array, noise: Any) -> tuple[AgentState, Plan]:
+def _night(
+    agent: AnyLearner, state: AgentState, plan: AnyPlan, people: Array, noise: Any
+) -> tuple[AgentState, AnyPlan]:
     closed = agent.close(state, plan, people, noise)
     return closed, agent.plan(closed)
 

@@ -32,7 +32,7 @@ import pytest
 from scripted_regularizer import ScriptedRegularizer
 
 from reticent.agents import make_agent
-from reticent.agents.linear_mixture.frame import PAPER_FRAME, Frame
+from reticent.agents.linear_mixture.frame import PAPER_FRAME, Frame, framed_values
 from reticent.agents.linear_mixture.learner import LinOptLearner
 from reticent.agents.linear_mixture.radius import radii
 from reticent.agents.linear_mixture.regularizer import Certificate
@@ -78,8 +78,12 @@ def audit(agent: LinOptLearner, world: World, seed: jax.Array, script: Any) -> A
             (distances(world.transition_theta, transition.theta, sums.transition_gram) / radius_p).max(),
             (distances(world.reward_theta, reward.theta, sums.reward_gram) / radius_r).max(),
         )
-        features = jax.vmap(model.value_features)(plan.framed_values())
-        gamma_p = radius_p[:, None, None] * plan.scales[:, None, None] * jax.vmap(width)(transition.factor, features)
+        features = jax.vmap(model.value_features)(framed_values(plan))
+        gamma_p = (
+            radius_p[:, None, None]
+            * plan.extension.scales[:, None, None]
+            * jax.vmap(width)(transition.factor, features)
+        )
         gamma_r = radius_r[:, None, None] * jax.vmap(width, in_axes=(0, None))(reward.factor, model.reward_features)
         bellman = world.mean_rewards + jnp.einsum("hsat,ht->hsa", world.transitions, plan.values[1:])
         surplus = plan.action_values - bellman

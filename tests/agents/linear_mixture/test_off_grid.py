@@ -16,6 +16,7 @@ from scipy import stats
 
 from reticent.agents import make_agent
 from reticent.agents.linear_mixture import off_grid
+from reticent.agents.linear_mixture.frame import framed_values
 from reticent.agents.linear_mixture.statistics import observe
 from reticent.errors import InvalidInput
 from reticent.learning.learner import AgentState
@@ -101,7 +102,7 @@ action_values = jax.jit(
 @pytest.mark.parametrize("spec", VALUE_ITERATION)
 def test_at_a_node_value_iteration_is_the_planners_table(spec):
     for _, plan, _ in play(spec)[1]:
-        extension = plan.extension
+        extension = plan.extension.between
         np.testing.assert_allclose(everywhere(extension.published), plan.action_values, atol=1e-10)
         np.testing.assert_allclose(values_at(extension, the_model().nodes), plan.values, atol=1e-10)
         # Ties apart: where the best two actions differ, the choice is the planner's.
@@ -117,7 +118,7 @@ def test_at_a_node_value_iteration_is_the_planners_table(spec):
 def test_at_a_node_policy_optimization_is_the_softmax_table(spec):
     agent, rounds = play(spec)
     for state, plan, _ in rounds:
-        extension = plan.extension
+        extension = plan.extension.between
         own = float(agent.learning_rate) * USERS * plan.action_values if agent.ahead else 0.0
         table = jax.nn.softmax(state.log_policy + own, axis=-1)
         np.testing.assert_allclose(plan.policy, table, atol=1e-12)
@@ -153,7 +154,7 @@ def plain_action_value(published, step, state, action):
 @pytest.mark.parametrize("spec", VALUE_ITERATION)
 def test_between_the_nodes_q_is_the_formula(spec):
     _, plan, episodes = play(spec)[1][3]
-    extension, inside = plan.extension, 0
+    extension, inside = plan.extension.between, 0
     for place in [0.0, 1.0, *np.random.default_rng(0).uniform(size=3), *np.asarray(episodes.states)[:3, 1, 0]]:
         for step in range(the_model().horizon):
             found = np.asarray(action_values(extension.published, step, jnp.array([place])))
@@ -172,13 +173,16 @@ def test_between_the_nodes_q_is_the_formula(spec):
 @pytest.mark.parametrize(("spec", "stepped"), [(MIRROR, 4), (AFTERWARDS, 3)])
 def test_policy_optimization_between_the_nodes_sums_the_versions_it_stepped_along(spec, stepped):
     agent, rounds = play(spec)
-    extension = rounds[3].plan.extension
+    extension = rounds[3].plan.extension.between
     for place in (0.05, 0.41, 0.93):
         policy = policy_on(extension, jnp.array([[place]]))[:, 0]
         values = values_at(extension, jnp.array([[place]]))[:, 0]
         for step in range(the_model().horizon):
             past = [
-                [plain_action_value(earlier.plan.extension.published, step, place, action) for action in range(3)]
+                [
+                    plain_action_value(earlier.plan.extension.between.published, step, place, action)
+                    for action in range(3)
+                ]
                 for earlier in rounds[:stepped]
             ]
             wanted = np.exp(float(agent.learning_rate) * USERS * np.sum(past, axis=0))
@@ -198,10 +202,10 @@ def test_a_walk_over_nodes_is_observed_as_in_the_finite_model(spec):
     rng = np.random.default_rng(1)
     walk = rng.integers(the_model().states, size=the_model().horizon + 1)
     actions, rewards = jnp.asarray(rng.integers(3, size=the_model().horizon)), rng.uniform(size=the_model().horizon)
-    framed = plan.framed_values()
+    framed = framed_values(plan)
     finite = jax.jit(observe)(the_model().on_nodes(), framed, Episode(jnp.asarray(walk), actions, rewards))
     real = jax.jit(off_grid.observe)(
-        the_model(), plan.extension, framed, Episode(the_model().nodes[walk], actions, rewards)
+        the_model(), plan.extension.between, framed, Episode(the_model().nodes[walk], actions, rewards)
     )
     for found, wanted in zip(real, finite, strict=True):
         np.testing.assert_allclose(found, wanted, atol=1e-10)
@@ -211,7 +215,7 @@ def test_a_walk_over_nodes_is_observed_as_in_the_finite_model(spec):
 @pytest.mark.parametrize("spec", [PLAIN, MIRROR])
 def test_it_learns_on_real_states(spec):
     """800 users close more than nine tenths of the gap between the uniform policy and the optimum."""
-    extensions = [found.plan.extension for found in play(spec)[1]]
+    extensions = [found.plan.extension.between for found in play(spec)[1]]
     values = [
         float(line_world().policy_value(policy_on(extension, line_world().judged_states))) for extension in extensions
     ]

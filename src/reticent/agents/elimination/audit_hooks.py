@@ -10,7 +10,7 @@ import dataclasses
 from typing import Any
 
 from reticent.agents.score.audit_hooks import ScoreHooks
-from reticent.learning.plan import Plan, without_ties
+from reticent.learning.plan import AnyPlan, without_ties
 from reticent.runtime import double_precision_methods
 
 
@@ -21,6 +21,6 @@ class EliminationHooks(ScoreHooks):
 
     agent: Any
 
-    def comparable(self, plan: Plan) -> Plan:
+    def comparable(self, plan: AnyPlan) -> AnyPlan:
         """The plan with choices blanked where two actions are as good: rounding may decide those either way."""
         return plan._replace(policy=without_ties(plan.policy, plan.action_values))

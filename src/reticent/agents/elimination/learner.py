@@ -99,7 +99,7 @@ class Theory:
 
 @jax.tree_util.register_dataclass
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class EliminationLearner(Learner[Array, Array, Array]):
+class EliminationLearner(Learner[Array, Array, Array, EliminationPlan]):
     """See the module docstring.
 
     Attributes:
@@ -147,7 +147,7 @@ class EliminationLearner(Learner[Array, Array, Array]):
         )  # fmt: skip
         return AgentState(self.aggregator.init(), None, jnp.zeros((), jnp.int32), memory)
 
-    def plan(self, state: AgentState, *, action_values: bool = False) -> Plan:
+    def plan(self, state: AgentState, *, action_values: bool = False) -> Plan[EliminationPlan]:
         memory: Memory = state.past
         eta = jnp.where(memory.caught, memory.fallback, memory.candidate)
         solved = self.parameters.solve(self.model, eta)
@@ -160,20 +160,21 @@ class EliminationLearner(Learner[Array, Array, Array]):
         moving, paying = self.search.biases
         bias = moving * spans(solved).sum() + paying * self.model.horizon
         extension = EliminationPlan(eta, ~memory.caught, scales, table, variance, bias)
-        ones = jnp.ones(self.model.horizon, solved.values.dtype)
         left = self.model.horizon - jnp.arange(self.model.horizon)
         hopes = jnp.clip(solved.action_values, 0, left[:, None, None]) if action_values else None
-        return Plan(solved.choices, solved.values, 0 * ones, ones, hopes, extension)
+        return Plan(solved.choices, solved.values, extension, hopes)
 
-    def statistic(self, plan: Plan, episode: Episode) -> Array:
+    def statistic(self, plan: Plan[EliminationPlan], episode: Episode) -> Array:
         """The user's vector, not yet clipped."""
-        extension: EliminationPlan = plan.extension
+        extension = plan.extension
         return user_vector(self.parameters, extension.scales, extension.table, plan.values[0], episode)
 
-    def close(self, state: AgentState, plan: Plan, users: Array | int, noise: Noise = None) -> AgentState:
+    def close(
+        self, state: AgentState, plan: Plan[EliminationPlan], users: Array | int, noise: Noise = None
+    ) -> AgentState:
         """End the round: one constraint more, and the test of the candidate if it was served."""
         after = super().close(state, plan, users, noise)
-        extension: EliminationPlan = plan.extension
+        extension = plan.extension
         memory: Memory = state.past
         count = jnp.asarray(users, self.noise_scale.dtype)
         variance = self.noise_scale**2 * (count if self.noised_reports else 1.0) + self.rounding * count

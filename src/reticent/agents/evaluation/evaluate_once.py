@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
 @jax.tree_util.register_dataclass
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class EvaluateOnce(Learner[RewardsByPair, ReturnSums, Array]):
+class EvaluateOnce(Learner[RewardsByPair, ReturnSums, Array, None]):
     """Uniform play in the first round, then the greedy policy of its published values.
 
     Attributes:
@@ -47,7 +47,7 @@ class EvaluateOnce(Learner[RewardsByPair, ReturnSums, Array]):
         """The most that can be earned from each step on, ``(H,)``."""
         return self.model.horizon - jnp.arange(self.model.horizon, dtype=self.features.dtype)
 
-    def plan(self, state: AgentState, *, action_values: bool = False) -> Plan:
+    def plan(self, state: AgentState, *, action_values: bool = False) -> Plan[None]:
         del action_values  # probabilities come with the values that they are weighted by
         weights = self.aggregator.released(state.aggregate)
         estimated = jnp.einsum("hd,dsa->hsa", weights, self.features) + self.ceilings[:, None, None] / 2
@@ -58,8 +58,7 @@ class EvaluateOnce(Learner[RewardsByPair, ReturnSums, Array]):
         return Plan(
             policy=policy,
             values=jnp.concatenate([values, jnp.zeros_like(values[:1])]),
-            centres=jnp.zeros_like(self.ceilings),
-            scales=jnp.ones_like(self.ceilings),
+            extension=None,
             action_values=table,
         )
 
@@ -68,7 +67,7 @@ class EvaluateOnce(Learner[RewardsByPair, ReturnSums, Array]):
 
         return EvaluationHooks(self)
 
-    def statistic(self, plan: Plan, episode: Episode) -> RewardsByPair:
+    def statistic(self, plan: Plan[None], episode: Episode) -> RewardsByPair:
         del plan
         return RewardsByPair(episode.states[:-1] * self.model.actions + episode.actions, episode.rewards)
 

@@ -10,13 +10,13 @@ from __future__ import annotations
 import dataclasses
 
 from reticent.agents.score.audit_hooks import ScoreHooks
-from reticent.learning.plan import Plan, without_ties
+from reticent.learning.plan import AnyPlan, without_ties
 
 
 @dataclasses.dataclass(frozen=True)
 class KindHooks(ScoreHooks):
     """What the audit must know of the kinds learner (:mod:`reticent.audit.hooks`); an observation is a vector ``(k,)``."""
 
-    def comparable(self, plan: Plan) -> Plan:
+    def comparable(self, plan: AnyPlan) -> AnyPlan:
         """The plan with choices blanked where two actions are as good: rounding may decide those either way."""
         return plan._replace(policy=without_ties(plan.policy, plan.action_values))

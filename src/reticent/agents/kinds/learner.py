@@ -90,7 +90,7 @@ class KindsPlan(NamedTuple):
 
 @jax.tree_util.register_dataclass
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class KindsLearner(Learner[Array, Array, Array]):
+class KindsLearner(Learner[Array, Array, Array, KindsPlan]):
     """See the module docstring.
 
     Attributes:
@@ -132,7 +132,7 @@ class KindsLearner(Learner[Array, Array, Array]):
         )
         return AgentState(self.aggregator.init(), None, jnp.zeros((), jnp.int32), posterior)
 
-    def plan(self, state: AgentState, *, action_values: bool = False) -> Plan:
+    def plan(self, state: AgentState, *, action_values: bool = False) -> Plan[KindsPlan]:
         posterior: SharePosterior = state.past
         shares, blend = posterior.shares, posterior.blend
         rows, means = (jnp.tensordot(blend, table, axes=1) for table in self.kinds)
@@ -146,14 +146,17 @@ class KindsLearner(Learner[Array, Array, Array]):
         expected = jnp.einsum("z,hzsa->hsa", shares[:-1], self.tables) + shares[-1] * blend_table
         policy, values = expected.argmax(axis=-1).astype(jnp.int32), expected.max(axis=-1)
         values = jnp.concatenate([values, jnp.zeros_like(values[:1])])
-        ones = jnp.ones(self.model.horizon, values.dtype)
-        return Plan(policy, values, 0 * ones, ones, expected if action_values else None, unread._replace(rule=rule))
+        return Plan(policy, values, unread._replace(rule=rule), expected if action_values else None)
 
     def rebase_plan(
-        self, served: Plan, reference: Plan, users: Array | int, control: ControlGroup | None = None
-    ) -> Plan:
+        self,
+        served: Plan[KindsPlan],
+        reference: Plan[KindsPlan],
+        users: Array | int,
+        control: ControlGroup[KindsPlan] | None = None,
+    ) -> Plan[KindsPlan]:
         """The reference, whose vectors have the means of users who acted by the ``served`` plan or as the control group."""
-        scored: KindsPlan = reference.extension
+        scored = reference.extension
         simulated, weights = self._simulate(served.extension, scored), jnp.ones(SIMULATED) / SIMULATED
         if control is not None:
             share = control.places.controls / jnp.asarray(users, self.noise_scale.dtype)
@@ -163,27 +166,27 @@ class KindsLearner(Learner[Array, Array, Array]):
         rule = mean_vectors(scored.rule.whiten, scored.rule.radius, scored.shares, vectors, weights)
         return reference._replace(extension=scored._replace(rule=rule))
 
-    def empty_memory(self, plan: Plan) -> Array:
+    def empty_memory(self, plan: Plan[KindsPlan]) -> Array:
         """No likelihoods yet, ``(Z,)``."""
-        extension: KindsPlan = plan.extension
+        extension = plan.extension
         return jnp.zeros_like(extension.shares)
 
     def act_from(
-        self, plan: Plan, memory: Array, step: Array | int, state: Array | int, uniform: Array | float
+        self, plan: Plan[KindsPlan], memory: Array, step: Array | int, state: Array | int, uniform: Array | float
     ) -> Array:
         del uniform
-        extension: KindsPlan = plan.extension
+        extension = plan.extension
         return best_action(extension.shares, memory, self.tables[step, :, state], extension.blend_table[step, state])
 
     def remember(
-        self, plan: Plan, memory: Array, state: Array, action: Array, reward: Array, following: Array
+        self, plan: Plan[KindsPlan], memory: Array, state: Array, action: Array, reward: Array, following: Array
     ) -> Array:
-        extension: KindsPlan = plan.extension
+        extension = plan.extension
         return memory + told(self.kinds, extension.blend, self.model.successors, state, action, reward, following)
 
-    def statistic(self, plan: Plan, episode: Episode) -> Array:
+    def statistic(self, plan: Plan[KindsPlan], episode: Episode) -> Array:
         """The user's vector in units of the round's radius, without a clip."""
-        extension: KindsPlan = plan.extension
+        extension = plan.extension
         states = by_visit(episode, self.visits).states
         each = jax.vmap(told, in_axes=(None, None, None, 0, 0, 0, 0))(
             self.kinds, extension.blend, self.model.successors, states[:, :-1].ravel(), episode.actions,
@@ -192,11 +195,11 @@ class KindsLearner(Learner[Array, Array, Array]):
         vector: Array = self._vector_rule(extension).vector(each.sum(axis=0), jnp)
         return vector
 
-    def close(self, state: AgentState, plan: Plan, users: Array | int, noise: Noise = None) -> AgentState:
+    def close(self, state: AgentState, plan: Plan[KindsPlan], users: Array | int, noise: Noise = None) -> AgentState:
         """End the round: the released sum enters the posterior of the shares, and the blend is remade."""
         after = super().close(state, plan, users, noise)
         before: SharePosterior = state.past
-        extension: KindsPlan = plan.extension
+        extension = plan.extension
         count = jnp.asarray(users, self.noise_scale.dtype)
         basis, centre, rule = self.coordinates.basis, self.coordinates.centre, extension.rule
         gained, weighted = evidence(basis, rule, self._noise(count), count)
@@ -212,15 +215,15 @@ class KindsLearner(Learner[Array, Array, Array]):
         kept: SharePosterior = jax.tree.map(lambda new, old: jnp.where(sound, new, old), learned, before)
         return after._replace(past=kept)
 
-    def plan_value(self, plan: Plan, world: Any) -> Array:
+    def plan_value(self, plan: Plan[KindsPlan], world: Any) -> Array:
         """Mean return of a visit, in :data:`VALUED` simulated ones of ``world``, the same random numbers for every plan."""
         return self.simulated_value(plan, world, max(VALUED // self.visits, min(VALUED, LEAST_VALUED)))
 
-    def simulated_value(self, plan: Plan, world: Any, users: int) -> Array:
+    def simulated_value(self, plan: Plan[KindsPlan], world: Any, users: int) -> Array:
         """Mean return of a visit of so many simulated users; where kinds are hidden, of their expected rewards."""
         return self.simulated_returns(plan, world, users).mean()
 
-    def simulated_returns(self, plan: Plan, world: Any, users: int) -> Array:
+    def simulated_returns(self, plan: Plan[KindsPlan], world: Any, users: int) -> Array:
         """Returns ``(users, V)`` of the visits of simulated users, who carry their belief on from visit to visit."""
         draws = world.start_draws + self.model.horizon * world.step_draws
         uniforms = jax.random.uniform(jax.random.key(17), (users, self.visits * draws), self.noise_scale.dtype)

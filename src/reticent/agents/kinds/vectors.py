@@ -11,7 +11,7 @@ numbers, so releases compose adaptively as one mechanism.
 from __future__ import annotations
 
 import dataclasses
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import jax
 import jax.numpy as jnp
@@ -25,6 +25,9 @@ from reticent.privacy.counters.counter import Counter
 from reticent.privacy.sums import PrivateSums, SumState
 from reticent.privacy.trust import Law, Trust
 from reticent_wire.clipping import clip_norm
+
+if TYPE_CHECKING:
+    from reticent.agents.kinds.learner import KindsPlan
 
 
 @jax.tree_util.register_dataclass
@@ -57,7 +60,7 @@ class KindVectors(PrivateSums):
     def device_rules(self) -> dict[str, Any]:
         return {"form": "kinds", "basis": self.basis, "tables": self.tables, "reward_total": self.reward_total}
 
-    def version_rules(self, plan: Plan) -> dict[str, Array]:
+    def version_rules(self, plan: Plan[KindsPlan]) -> dict[str, Array]:
         extension = plan.extension
         return {
             "shares": extension.shares, "blend": extension.blend, "blend_table": extension.blend_table,

@@ -207,7 +207,7 @@ def _ratio(seen: Array, canary: Array, replacement: Array, scale: Array) -> Arra
 
 def _run(
     agent: LinearMdpLearner, users: Sequence[User], noises: Sequence[RoundNoise]
-) -> tuple[list[Plan], list[tuple[Published, Plan]]]:
+) -> tuple[list[Plan[None]], list[tuple[Published, Plan[None]]]]:
     """The plans that were shown, the first before the first user came; after every release what was published, and the
     plan."""
     state, number = agent.init(), 0

@@ -62,7 +62,7 @@ class Published(NamedTuple):
 
 @jax.tree_util.register_dataclass
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class LinearMdpLearner(Learner[Visits, MomentSums, Array]):
+class LinearMdpLearner(Learner[Visits, MomentSums, Array, None]):
     """LSVI-UCB; see the module docstring.
 
     Attributes:
@@ -90,7 +90,7 @@ class LinearMdpLearner(Learner[Visits, MomentSums, Array]):
         published = Published(nothing, small_matrices.cholesky(self.aggregator.released(sums)), frame)
         return AgentState(sums, None, jnp.zeros((), jnp.int32), published)
 
-    def plan(self, state: AgentState, *, action_values: bool = False) -> Plan:
+    def plan(self, state: AgentState, *, action_values: bool = False) -> Plan[None]:
         published: Published = state.past
         optimistic = jax.vmap(self._optimistic_values)(published, self._radius(state.rounds))
         table = jnp.clip(optimistic, 0, self.ceilings[:, None, None])
@@ -99,8 +99,7 @@ class LinearMdpLearner(Learner[Visits, MomentSums, Array]):
             # Not of the clipped table: where all actions look perfect, the least known of them is the one to try.
             policy=optimistic.argmax(axis=-1),
             values=jnp.concatenate([values, jnp.zeros_like(values[:1])]),
-            centres=jnp.zeros_like(self.ceilings),
-            scales=jnp.ones_like(self.ceilings),
+            extension=None,
             action_values=table if action_values else None,
         )
 
@@ -109,13 +108,13 @@ class LinearMdpLearner(Learner[Visits, MomentSums, Array]):
 
         return LinearMdpHooks(self)
 
-    def statistic(self, plan: Plan, episode: Episode) -> Visits:
+    def statistic(self, plan: Plan[None], episode: Episode) -> Visits:
         """The features of the pairs of ``episode``, its rewards and next states; the plan does not matter."""
         del plan
         here, there = episode.states[:-1], episode.states[1:]
         return Visits(self.features[:, here, episode.actions].T, episode.rewards, there)
 
-    def close(self, state: AgentState, plan: Plan, users: Array | int, noise: Noise = None) -> AgentState:
+    def close(self, state: AgentState, plan: Plan[None], users: Array | int, noise: Noise = None) -> AgentState:
         """End the round: regress backwards in h, each step on the values of the next, and publish the weights."""
         del plan, users
         rounds = state.rounds + 1

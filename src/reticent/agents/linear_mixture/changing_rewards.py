@@ -47,6 +47,7 @@ import jax
 import jax.numpy as jnp
 from jax import Array
 
+from reticent.agents.linear_mixture.frame import LinOptPlan
 from reticent.agents.linear_mixture.learner import LinOptLearner
 from reticent.agents.linear_mixture.mirror import paper_learning_rate
 from reticent.errors import InvalidInput
@@ -112,7 +113,7 @@ def with_rewards(agent: LinOptLearner, table: Array) -> LinOptLearner:
 
 def play(
     agent: LinOptLearner, state: AgentState, expected: Array, nature: Callable[[Array], Said]
-) -> tuple[Plan, Said]:
+) -> tuple[Plan[LinOptPlan], Said]:
     """One announcement: what ``nature`` says to the policy that is in force, and the plan that users report under.
 
     ``nature`` is given the published policy and nothing else, and the policy is computed before it is asked. The plan's

@@ -15,6 +15,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array
 
+from reticent.agents.linear_mixture.frame import LinOptPlan, framed_values
 from reticent.agents.linear_mixture.learner import LinOptLearner
 from reticent.agents.linear_mixture.privatizer import Privatizer
 from reticent.agents.linear_mixture.reward_coordinates import RewardCoordinates
@@ -54,7 +55,7 @@ def farthest_episodes(
     return Pair(table.observation(path), table.observation(other), origin)
 
 
-def long_run_plan(agent: LinOptLearner, world: World) -> Plan:
+def long_run_plan(agent: LinOptLearner, world: World) -> Plan[LinOptPlan]:
     """The plan that a long run would publish: the optimal values, in the agent's frame.
 
     An adversary may assume any public plan. The very first one is flat, and flat values say nothing of a transition.
@@ -64,7 +65,7 @@ def long_run_plan(agent: LinOptLearner, world: World) -> Plan:
     remaining = jnp.arange(model.horizon - 1, -1, -1).astype(values.dtype)
     frames = [agent.frame.features(model, v, left)[1:] for v, left in zip(values[1:], remaining, strict=True)]
     centres, scales = (jnp.asarray([frame[index] for frame in frames], values.dtype) for index in (0, 1))
-    return Plan(best.argmax(axis=-1).astype(jnp.int32), values, centres, scales, best)
+    return Plan(best.argmax(axis=-1).astype(jnp.int32), values, LinOptPlan(centres, scales), best)
 
 
 @double_precision_methods
@@ -79,7 +80,7 @@ class StepTable:
     """
 
     world: World
-    plan: Plan
+    plan: Plan[LinOptPlan]
     transition: np.ndarray
     reward: np.ndarray
     ends: np.ndarray
@@ -87,9 +88,11 @@ class StepTable:
     rewards: RewardCoordinates | None
 
     @classmethod
-    def of(cls, privatizer: Privatizer, world: World, plan: Plan, rewards: RewardCoordinates | None) -> StepTable:
+    def of(
+        cls, privatizer: Privatizer, world: World, plan: Plan[LinOptPlan], rewards: RewardCoordinates | None
+    ) -> StepTable:
         model, scale = world.model, np.asarray(privatizer.noise_scale)
-        framed = plan.framed_values()
+        framed = framed_values(plan)
         phi = np.moveaxis(np.asarray(jax.vmap(model.value_features)(framed)), 1, -1)
         pays = model.reward_features if rewards is None else rewards.features(model)
         varphi = np.moveaxis(np.asarray(pays), 0, -1)
@@ -158,7 +161,7 @@ class StepTable:
         rewards = self.ends[np.arange(len(path)), path[:, 0], path[:, 1], path[:, 3]]
         states = np.concatenate([path[:, 0], path[-1:, 2]])
         episode = Episode(jnp.asarray(states), jnp.asarray(path[:, 1]), jnp.asarray(rewards))
-        return observe(self.world.model, self.plan.framed_values(), episode, coordinates=self.rewards)
+        return observe(self.world.model, framed_values(self.plan), episode, coordinates=self.rewards)
 
     def _at(self, h: int, step: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         state, action, following, reward = step

@@ -10,7 +10,7 @@ Other frames cost nothing (V is public) and shrink the features' norm, hence the
 from __future__ import annotations
 
 import dataclasses
-from typing import Literal
+from typing import TYPE_CHECKING, Literal, NamedTuple
 
 import jax.numpy as jnp
 import numpy as np
@@ -18,6 +18,10 @@ from jax import Array
 
 from reticent.worlds import Model
 from reticent.worlds.models.model import Sizes
+
+if TYPE_CHECKING:
+    from reticent.agents.linear_mixture.off_grid import Between
+    from reticent.learning.plan import Plan
 
 Span = Literal["horizon", "step", "seen"]
 
@@ -87,6 +91,35 @@ class FrameBounds:
     feature: np.ndarray
     low: np.ndarray
     high: np.ndarray
+
+
+class LinOptPlan(NamedTuple):
+    """What a plan of the paper's learner says beyond its tables.
+
+    Attributes:
+      centres, scales: the frame (c, ρ) of V_{h+1} at each step, ``(H,)``.
+      features: the framed values' features of all pairs ``(H, d1, S, A)``, where many users are served the same plan and
+        it pays to compute them once (:meth:`~reticent.learning.learner.Learner.for_many`); else None.
+      off_grid: how the plan goes on between the nodes of a continuous model
+        (:mod:`reticent.agents.linear_mixture.off_grid`); None where states are finitely many.
+    """
+
+    centres: Array
+    scales: Array
+    features: Array | None = None
+    off_grid: Between | None = None
+
+    @property
+    def between(self) -> Between:
+        """How the plan goes on between the nodes, of a model that has some."""
+        assert self.off_grid is not None
+        return self.off_grid
+
+
+def framed_values(plan: Plan[LinOptPlan]) -> Array:
+    """V_{h+1} in its frame, ``(H, S)``: what features and targets of this plan's users are made of."""
+    frame = plan.extension
+    return (plan.values[1:] - frame.centres[:, None]) / frame.scales[:, None]
 
 
 PAPER_FRAME = Frame(centred=False, span="horizon")

@@ -30,7 +30,7 @@ from jax import Array
 
 from reticent.agents.linear_mixture import off_grid, planner
 from reticent.agents.linear_mixture.constraint import project_sum
-from reticent.agents.linear_mixture.frame import Frame
+from reticent.agents.linear_mixture.frame import Frame, LinOptPlan, framed_values
 from reticent.agents.linear_mixture.radius import Radii
 from reticent.agents.linear_mixture.regularizer import Certificate
 from reticent.agents.linear_mixture.reward_coordinates import RewardCoordinates
@@ -89,7 +89,7 @@ class Theory(StaticMetadata):
 
 @jax.tree_util.register_dataclass
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class LinOptLearner(Learner[Observation, Any, Statistics]):
+class LinOptLearner(Learner[Observation, Any, Statistics, LinOptPlan]):
     """LinOpt-VI-Reg or LinOpt-PO-Reg with a regularizer; see the module docstring.
 
     Attributes:
@@ -114,7 +114,7 @@ class LinOptLearner(Learner[Observation, Any, Statistics]):
     ahead: bool = dataclasses.field(default=False, metadata={"static": True})
     theory: Theory | None = dataclasses.field(default=None, metadata={"static": True})
 
-    def plan(self, state: AgentState, *, action_values: bool = False) -> Plan:
+    def plan(self, state: AgentState, *, action_values: bool = False) -> Plan[LinOptPlan]:
         return self._plan(state, self._estimates(state), action_values)
 
     def _estimates(self, state: AgentState) -> Estimates:
@@ -128,7 +128,7 @@ class LinOptLearner(Learner[Observation, Any, Statistics]):
         radius_p, radius_r = self.radii.after(state.rounds)
         return Estimates(transition, reward, self.bonus_scale * radius_p, self.bonus_scale * radius_r)
 
-    def _plan(self, state: AgentState, estimates: Estimates, action_values: bool) -> Plan:
+    def _plan(self, state: AgentState, estimates: Estimates, action_values: bool) -> Plan[LinOptPlan]:
         given = state.log_policy is not None
         return planner.backward_induction(
             self.model, self.frame, *estimates, state.log_policy, self._step_ahead(state.rounds), self.rewards,
@@ -158,26 +158,29 @@ class LinOptLearner(Learner[Observation, Any, Statistics]):
 
         return LinearMixtureHooks(self)
 
-    def diagnostics(self, released: np.ndarray, version: int, plan: Plan, memory: Any) -> Diagnostics | None:
+    def diagnostics(
+        self, released: np.ndarray, version: int, plan: Plan[LinOptPlan], memory: Any
+    ) -> Diagnostics | None:
         from reticent.agents.linear_mixture.diagnostics import diagnostics_of
 
         del memory
         return diagnostics_of(self, released, version, np.asarray(plan.policy))
 
-    def for_many(self, plan: Plan) -> Plan:
+    def for_many(self, plan: Plan[LinOptPlan]) -> Plan[LinOptPlan]:
         if planner.states_at_once(self.model) < self.model.states:
             return plan
-        return plan._replace(features=jax.vmap(self.model.value_features)(plan.framed_values()))
+        features = jax.vmap(self.model.value_features)(framed_values(plan))
+        return plan._replace(extension=plan.extension._replace(features=features))
 
-    def statistic(self, plan: Plan, episode: Episode) -> Observation:
+    def statistic(self, plan: Plan[LinOptPlan], episode: Episode) -> Observation:
         """The regression pairs of ``episode`` under ``plan``."""
-        return observe(self.model, plan.framed_values(), episode, plan.features, self.rewards)
+        return observe(self.model, framed_values(plan), episode, plan.extension.features, self.rewards)
 
-    def close(self, state: AgentState, plan: Plan, users: Array | int, noise: Noise = None) -> AgentState:
+    def close(self, state: AgentState, plan: Plan[LinOptPlan], users: Array | int, noise: Noise = None) -> AgentState:
         """End the round of ``users`` users who were served ``plan``, and :meth:`improve` the policy by them."""
         return self.improve(super().close(state, plan, users, noise), plan, users)
 
-    def improve(self, state: AgentState, plan: Plan, users: Array | int) -> AgentState:
+    def improve(self, state: AgentState, plan: Plan[LinOptPlan], users: Array | int) -> AgentState:
         r"""The policy after the mirror step :math:`\pi\propto\pi\exp(\eta\,n\,Q)` for n users who were served ``plan``.
 
         It is one step of the paper per user, all with the plan's Q; if it was taken ahead, this is how it is remembered.
@@ -202,36 +205,38 @@ class OffGridLearner(LinOptLearner):
             state = state._replace(past=off_grid.empty_past(self.model, self.schedule.rounds))
         return state
 
-    def plan(self, state: AgentState, *, action_values: bool = False) -> Plan:
+    def plan(self, state: AgentState, *, action_values: bool = False) -> Plan[LinOptPlan]:
         estimates = self._estimates(state)
         plan = self._plan(state, estimates, action_values)
-        published = off_grid.publish(*estimates, plan.values, plan.centres, plan.scales)
+        published = off_grid.publish(*estimates, plan)
         past = state.past
         if past is not None and self.ahead:
             past = off_grid.record(past, state.rounds, published, self._step_ahead(state.rounds))
-        return plan._replace(extension=off_grid.Extension(published, past))
+        return plan._replace(extension=plan.extension._replace(off_grid=off_grid.Between(published, past)))
 
-    def act(self, plan: Plan, step: Array | int, state: Array | int, uniform: Array | float) -> Array:
-        return off_grid.act(self.model, plan.extension, jnp.asarray(step), jnp.asarray(state), jnp.asarray(uniform))
+    def act(self, plan: Plan[LinOptPlan], step: Array | int, state: Array | int, uniform: Array | float) -> Array:
+        return off_grid.act(
+            self.model, plan.extension.between, jnp.asarray(step), jnp.asarray(state), jnp.asarray(uniform)
+        )
 
-    def policy_to_judge(self, plan: Plan, world: Any) -> Array:
-        return off_grid.policy_on(self.model, plan.extension, world.judged_states)
+    def policy_to_judge(self, plan: Plan[LinOptPlan], world: Any) -> Array:
+        return off_grid.policy_on(self.model, plan.extension.between, world.judged_states)
 
     def audit_hooks(self) -> OffGridHooks:
         from reticent.agents.linear_mixture.audit_hooks import OffGridHooks
 
         return OffGridHooks(self)
 
-    def for_many(self, plan: Plan) -> Plan:
+    def for_many(self, plan: Plan[LinOptPlan]) -> Plan[LinOptPlan]:
         return plan
 
-    def statistic(self, plan: Plan, episode: Episode) -> Observation:
-        return off_grid.observe(self.model, plan.extension, plan.framed_values(), episode)
+    def statistic(self, plan: Plan[LinOptPlan], episode: Episode) -> Observation:
+        return off_grid.observe(self.model, plan.extension.between, framed_values(plan), episode)
 
-    def close(self, state: AgentState, plan: Plan, users: Array | int, noise: Noise = None) -> AgentState:
+    def close(self, state: AgentState, plan: Plan[LinOptPlan], users: Array | int, noise: Noise = None) -> AgentState:
         past = state.past
         if past is not None:
-            past = off_grid.record(past, state.rounds, plan.extension.published, self.learning_rate * users)
+            past = off_grid.record(past, state.rounds, plan.extension.between.published, self.learning_rate * users)
         return super().close(state, plan, users, noise)._replace(past=past)
 
 

@@ -29,8 +29,10 @@ import jax
 import jax.numpy as jnp
 from jax import Array
 
+from reticent.agents.linear_mixture.frame import LinOptPlan
 from reticent.agents.linear_mixture.statistics import Observation
 from reticent.errors import InvalidInput
+from reticent.learning.plan import Plan
 from reticent.learning.ridge import Estimate, width
 from reticent.worlds import Episode
 from reticent.worlds.continuous.model import ContinuousModel, Rows
@@ -71,7 +73,7 @@ class Past(NamedTuple):
     weights: Array
 
 
-class Extension(NamedTuple):
+class Between(NamedTuple):
     """How a plan goes on between the nodes: its own numbers, and the past of policy optimization (else None)."""
 
     published: Published
@@ -86,15 +88,14 @@ def publish(
     reward: Estimate,
     transition_radius: Array,
     reward_radius: Array,
-    values: Array,
-    centres: Array,
-    scales: Array,
+    plan: Plan[LinOptPlan],
 ) -> Published:
     """Gather what the planner used (estimates, radii times bonus scale) and what it found (V, frames).
 
     Estimates that all steps share, ``(1, ...)``, are repeated for each step.
     """
-    horizon = centres.shape[0]
+    values, frame = plan.values, plan.extension
+    horizon = frame.centres.shape[0]
 
     def every(leaf: Array) -> Array:
         return jnp.broadcast_to(leaf, (horizon, *leaf.shape[1:]))
@@ -102,7 +103,7 @@ def publish(
     return Published(
         every(transition.theta), every(transition.factor), transition_radius,
         every(reward.theta), every(reward.factor), reward_radius,
-        values, centres, scales,
+        values, frame.centres, frame.scales,
     )  # fmt: skip
 
 
@@ -163,21 +164,21 @@ def log_policy(past: Past, step: Array, rows: Rows) -> Array:
     return past.weights @ versions
 
 
-def value(model: ContinuousModel, extension: Extension, step: Array, state: Array) -> Array:
+def value(model: ContinuousModel, between: Between, step: Array, state: Array) -> Array:
     """V_h at a real state: max_a Q_h or ⟨Q_h, π_h⟩; zero at ``step`` H, after the last action."""
     within, rows = jnp.minimum(step, model.horizon - 1), model.rows_at(state)
-    table = action_values(extension.published, within, rows)
-    past = extension.past
+    table = action_values(between.published, within, rows)
+    past = between.past
     reached = table.max() if past is None else jax.nn.softmax(log_policy(past, within, rows)) @ table
     return jnp.where(step < model.horizon, reached, 0.0)
 
 
-def act(model: ContinuousModel, extension: Extension, step: Array, state: Array, uniform: Array) -> Array:
+def act(model: ContinuousModel, between: Between, step: Array, state: Array, uniform: Array) -> Array:
     """The action at 0-based ``step`` in a real state; ``uniform`` in [0, 1) decides where the policy is random."""
     rows = model.rows_at(state)
-    if extension.past is None:
-        return unclipped_values(extension.published, step, rows).argmax().astype(jnp.int32)
-    cumulative = jnp.cumsum(jax.nn.softmax(log_policy(extension.past, step, rows)))
+    if between.past is None:
+        return unclipped_values(between.published, step, rows).argmax().astype(jnp.int32)
+    cumulative = jnp.cumsum(jax.nn.softmax(log_policy(between.past, step, rows)))
     # The last entry may round to below 1; an action past the end must never come out.
     return jnp.minimum((uniform >= cumulative).sum(), cumulative.shape[0] - 1).astype(jnp.int32)
 
@@ -185,7 +186,7 @@ def act(model: ContinuousModel, extension: Extension, step: Array, state: Array,
 # -- at many ----------------------------------------------------------------------------------------------------------
 
 
-def policy_on(model: ContinuousModel, extension: Extension, states: Array) -> Array:
+def policy_on(model: ContinuousModel, between: Between, states: Array) -> Array:
     """The policy at real ``states`` ``(n, m)``, for a world to judge: choices ``(H, n)`` or probabilities ``(H, n, A)``.
 
     As in a :class:`~reticent.learning.Plan`, value iteration gives choices and policy optimization probabilities.
@@ -194,10 +195,10 @@ def policy_on(model: ContinuousModel, extension: Extension, states: Array) -> Ar
 
     def at(state: Array) -> Array:
         rows = model.rows_at(state)
-        if extension.past is None:
-            tables = jax.vmap(unclipped_values, in_axes=(None, 0, None))(extension.published, steps, rows)
+        if between.past is None:
+            tables = jax.vmap(unclipped_values, in_axes=(None, 0, None))(between.published, steps, rows)
             return tables.argmax(axis=-1).astype(jnp.int32)
-        return jax.nn.softmax(jax.vmap(log_policy, in_axes=(None, 0, None))(extension.past, steps, rows), axis=-1)
+        return jax.nn.softmax(jax.vmap(log_policy, in_axes=(None, 0, None))(between.past, steps, rows), axis=-1)
 
     # A few states at a time: the rows of all of them at once would be as large as the judge's own transition table. And
     # without a remainder, for which the same would be compiled again.
@@ -205,17 +206,17 @@ def policy_on(model: ContinuousModel, extension: Extension, states: Array) -> Ar
     return jnp.swapaxes(jax.lax.map(at, states, batch_size=together), 0, 1)
 
 
-def observe(model: ContinuousModel, extension: Extension, framed_values: Array, episode: Episode) -> Observation:
+def observe(model: ContinuousModel, between: Between, framed_values: Array, episode: Episode) -> Observation:
     """Regression pairs of an episode with real states ``(H + 1, m)``; the target is V_{h+1} at the real next state.
 
     ``framed_values`` ``(H, S)`` are V_{h+1} on the nodes, in their frames: what the features integrate.
     """
     here, there = episode.states[:-1], episode.states[1:]
     later = jnp.arange(1, model.horizon + 1)
-    reached = jax.vmap(value, in_axes=(None, None, 0, 0))(model, extension, later, there)
+    reached = jax.vmap(value, in_axes=(None, None, 0, 0))(model, between, later, there)
     return Observation(
         value_features=jax.vmap(model.value_features_at)(framed_values, here, episode.actions),
-        targets=(reached - extension.published.centres) / extension.published.scales,
+        targets=(reached - between.published.centres) / between.published.scales,
         reward_features=jax.vmap(model.reward_features_at)(here, episode.actions),
         rewards=episode.rewards,
     )

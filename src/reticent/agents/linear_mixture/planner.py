@@ -28,7 +28,7 @@ import jax
 import jax.numpy as jnp
 from jax import Array
 
-from reticent.agents.linear_mixture.frame import Frame
+from reticent.agents.linear_mixture.frame import Frame, LinOptPlan
 from reticent.agents.linear_mixture.reward_coordinates import RewardCoordinates
 from reticent.learning.plan import Plan
 from reticent.learning.ridge import Estimate, width
@@ -50,7 +50,7 @@ def backward_induction(
     rate: Array | float = 0.0,
     rewards: RewardCoordinates | None = None,
     action_values: bool = False,
-) -> Plan:
+) -> Plan[LinOptPlan]:
     """Plan optimistically: greedily if ``log_policy`` is None (LinOpt-VI), else a mirror step of ``rate`` from it
     (LinOpt-PO), or the policy itself if that is 0.
 
@@ -132,7 +132,7 @@ def backward_induction(
     choices, values, tables, centres, scales = jax.tree.map(
         lambda earlier, at_end: jnp.concatenate([earlier, at_end[None]]), rows, final
     )
-    return Plan(choices, jnp.concatenate([values, end[None]]), centres, scales, tables)
+    return Plan(choices, jnp.concatenate([values, end[None]]), LinOptPlan(centres, scales), tables)
 
 
 # -- a few states at a time ------------------------------------------------------------------------------------------------

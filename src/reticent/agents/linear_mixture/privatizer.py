@@ -22,6 +22,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array
 
+from reticent.agents.linear_mixture.frame import LinOptPlan, framed_values
 from reticent.agents.linear_mixture.regularizer import for_every_step
 from reticent.agents.linear_mixture.statistics import Observation, Statistics, products
 from reticent.learning.plan import Plan
@@ -102,8 +103,8 @@ class Privatizer(PrivateSums):
         coordinates = {"reward_basis": self.reward_basis, "reward_centre": self.reward_centre}
         return {"form": "regressions", **self.bounds._asdict(), **coordinates}
 
-    def version_rules(self, plan: Plan) -> dict[str, Array]:
-        return {"framed_values": plan.framed_values()}
+    def version_rules(self, plan: Plan[LinOptPlan]) -> dict[str, Array]:
+        return {"framed_values": framed_values(plan)}
 
     # -- the server's side --------------------------------------------------------------------------------------------
 

@@ -17,6 +17,7 @@ import numpy as np
 from jax import Array
 
 from reticent.agents.score.learner import ScoreLearner
+from reticent.agents.score.round_plan import ScorePlan
 from reticent.learning.plan import Plan, without_ties
 from reticent.privacy.guarantee import guarantee_of
 from reticent.privacy.neighbouring_datasets import Pair, against
@@ -96,7 +97,7 @@ class ScoreHooks:
         one, other = np.unravel_index(int(apart.argmax()), apart.shape)
         return Pair(vectors[one], vectors[other], "users of this world")
 
-    def comparable(self, plan: Plan) -> Plan:
+    def comparable(self, plan: Plan[ScorePlan]) -> Plan[ScorePlan]:
         """The plan with choices blanked where two actions are as good: rounding may decide those either way."""
         extension = plan.extension
         curious = without_ties(extension.curious, extension.hopes)

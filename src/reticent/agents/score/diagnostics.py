@@ -23,7 +23,7 @@ from the blend, and ρ how much of a user's vector is spent on it; in words, too
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import jax
 import jax.numpy as jnp
@@ -42,10 +42,11 @@ from reticent.learning.plan import Plan
 if TYPE_CHECKING:
     from reticent.agents.score.learner import ScoreLearner
     from reticent.agents.score.posterior import Posteriors
+    from reticent.agents.score.round_plan import ScorePlan
 
 
 def diagnostics_of(
-    agent: ScoreLearner, released: np.ndarray, version: int, plan: Plan, posteriors: Posteriors
+    agent: ScoreLearner, released: np.ndarray, version: int, plan: Plan[ScorePlan], posteriors: Posteriors
 ) -> Diagnostics:
     """What the vector ``(1, D)`` released before ``version`` says, and what the plan published as it is worth."""
     signal = None
@@ -67,7 +68,7 @@ def diagnostics_of(
     )
 
 
-def residual_of(plan: Plan, posteriors: Posteriors) -> LearnedResidual | None:
+def residual_of(plan: Plan[ScorePlan], posteriors: Posteriors) -> LearnedResidual | None:
     """How wrong the candidates are, and what the plan spends on it; None where only the blend is learned."""
     asked, residual = plan.extension.residual, posteriors.residual
     if asked is None or residual is None:
@@ -111,9 +112,9 @@ def signal_to_noise(agent: ScoreLearner, released: np.ndarray, sigma: float) -> 
 
 
 @jax.jit
-def _value(agent: ScoreLearner, plan: Plan, posteriors: Posteriors) -> tuple[Array, Array, Array]:
+def _value(agent: ScoreLearner, plan: Plan[ScorePlan], posteriors: Posteriors) -> tuple[Array, Array, Array]:
     """The greedy plan's value, its posterior standard deviation, and the value of the explorers' plan."""
-    extension: Any = plan.extension
+    extension = plan.extension
     transitions = summarize(agent.coordinates, posteriors.transitions)
     rewards = summarize(agent.reward_coordinates, posteriors.rewards)
     starts = estimated_starts(agent.model, posteriors.starts)

@@ -80,7 +80,7 @@ if TYPE_CHECKING:
 
 @jax.tree_util.register_dataclass
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class ScoreLearner(Learner[Array, Array, Array]):
+class ScoreLearner(Learner[Array, Array, Array, ScorePlan]):
     """See the module docstring.
 
     Attributes:
@@ -187,11 +187,11 @@ class ScoreLearner(Learner[Array, Array, Array]):
         )  # fmt: skip
         return AgentState(self.aggregator.init(), None, jnp.zeros((), jnp.int32), posteriors)
 
-    def plan(self, state: AgentState, *, action_values: bool = False) -> Plan:
+    def plan(self, state: AgentState, *, action_values: bool = False) -> Plan[ScorePlan]:
         return plan_round(self, state, action_values)
 
-    def for_many(self, plan: Plan) -> Plan:
-        extension: ScorePlan = plan.extension
+    def for_many(self, plan: Plan[ScorePlan]) -> Plan[ScorePlan]:
+        extension = plan.extension
         if self.score != "values":
             return plan
         own, other = (
@@ -201,12 +201,16 @@ class ScoreLearner(Learner[Array, Array, Array]):
         tables = own, other
         return plan._replace(extension=extension._replace(tables=tables))
 
-    def served(self, plan: Plan, place: Array | int) -> Plan:
+    def served(self, plan: Plan[ScorePlan], place: Array | int) -> Plan[ScorePlan]:
         return serve(plan, place)
 
     def rebase_plan(
-        self, served: Plan, reference: Plan, users: Array | int, control: ControlGroup | None = None
-    ) -> Plan:
+        self,
+        served: Plan[ScorePlan],
+        reference: Plan[ScorePlan],
+        users: Array | int,
+        control: ControlGroup[ScorePlan] | None = None,
+    ) -> Plan[ScorePlan]:
         """The served plan's choices and explorers with the reference's statistic, and the moments that belong to both and
         to the control group."""
         own, chosen = served.extension, reference.extension
@@ -220,15 +224,15 @@ class ScoreLearner(Learner[Array, Array, Array]):
         )  # fmt: skip
         return reference._replace(policy=served.policy, extension=extension)
 
-    def act(self, plan: Plan, step: Array | int, state: Array | int, uniform: Array | float) -> Array:
+    def act(self, plan: Plan[ScorePlan], step: Array | int, state: Array | int, uniform: Array | float) -> Array:
         return choose(plan, step, state, uniform, self.model.actions, self.floor)
 
-    def action_probabilities(self, plan: Plan) -> Array:
+    def action_probabilities(self, plan: Plan[ScorePlan]) -> Array:
         """With what probabilities :meth:`act` takes each action under a plan as one user is served it, ``(H, S, A)``."""
         return probabilities(plan, self.model.actions, self.floor, self.noise_scale.dtype)
 
-    def plan_value(self, plan: Plan, world: Any) -> Array:
-        extension: ScorePlan = plan.extension
+    def plan_value(self, plan: Plan[ScorePlan], world: Any) -> Array:
+        extension = plan.extension
         share, actions, dtype = extension.share, self.model.actions, self.noise_scale.dtype
         random = jnp.full((self.model.horizon, self.model.states, actions), 1 / actions)
         exploring, exploiting = (
@@ -239,9 +243,9 @@ class ScoreLearner(Learner[Array, Array, Array]):
         value: Array = share * exploring + (1 - share) * exploiting
         return value
 
-    def blend_vector(self, plan: Plan, episode: Episode) -> Array:
+    def blend_vector(self, plan: Plan[ScorePlan], episode: Episode) -> Array:
         """What the user tells about the blend, in units of the round's radius, without a clip; the sum of all visits."""
-        extension: ScorePlan = plan.extension
+        extension = plan.extension
         tables = None if extension.tables is None else extension.tables[0]
         framed = frame(plan.values[1:])[0]
 
@@ -253,20 +257,20 @@ class ScoreLearner(Learner[Array, Array, Array]):
 
         return of_visit(episode) if self.visits == 1 else jax.vmap(of_visit)(by_visit(episode, self.visits)).sum(axis=0)
 
-    def residual_vector(self, plan: Plan, episode: Episode) -> Array:
+    def residual_vector(self, plan: Plan[ScorePlan], episode: Episode) -> Array:
         """What the user tells about residuals, in units of its radius, without a clip."""
-        return jnp.asarray(residual_vector(plan.extension.residual.reference, episode, jnp))
+        return jnp.asarray(residual_vector(plan.extension.asked.reference, episode, jnp))
 
-    def statistic(self, plan: Plan, episode: Episode) -> Array:
+    def statistic(self, plan: Plan[ScorePlan], episode: Episode) -> Array:
         """The user's vector in units of the round's radius, without a clip of the whole; with residuals and with where they
         began where these are learned."""
         residual = None if self.residual is None else self.residual_vector(plan, episode)
         return self.stack(plan, self.blend_vector(plan, episode), residual, episode)
 
-    def stack(self, plan: Plan, vector: Array, residual: Array | None, episode: Episode) -> Array:
+    def stack(self, plan: Plan[ScorePlan], vector: Array, residual: Array | None, episode: Episode) -> Array:
         """The parts of a user's vector as one."""
         if residual is not None and self.clipped:
-            share = plan.extension.residual.reference.share
+            share = plan.extension.asked.reference.share
             vector = jnp.asarray(stacked(vector, residual, share, jnp))
         elif residual is not None:
             vector = jnp.concatenate([vector, residual])
@@ -278,10 +282,10 @@ class ScoreLearner(Learner[Array, Array, Array]):
     def sums_reports(self) -> bool:
         return sums_at_once(self)
 
-    def summed_reports(self, plan: Plan, places: Array, episodes: Episode, present: Array) -> Array:
+    def summed_reports(self, plan: Plan[ScorePlan], places: Array, episodes: Episode, present: Array) -> Array:
         return summed_reports(self, plan, places, episodes, present)
 
-    def close(self, state: AgentState, plan: Plan, users: Array | int, noise: Noise = None) -> AgentState:
+    def close(self, state: AgentState, plan: Plan[ScorePlan], users: Array | int, noise: Noise = None) -> AgentState:
         """End the round: the released sum enters the posteriors."""
         after = super().close(state, plan, users, noise)
         released = self.aggregator.released(after.aggregate)
@@ -294,7 +298,7 @@ class ScoreLearner(Learner[Array, Array, Array]):
             return posteriors
         return posteriors._replace(residual=posteriors.residual._replace(releases=None))
 
-    def diagnostics(self, released: np.ndarray, version: int, plan: Plan, memory: Any) -> Diagnostics:
+    def diagnostics(self, released: np.ndarray, version: int, plan: Plan[ScorePlan], memory: Any) -> Diagnostics:
         from reticent.agents.score.diagnostics import diagnostics_of
 
         return diagnostics_of(self, released, version, plan, memory)

@@ -26,6 +26,7 @@ from reticent.learning.plan import ControlGroup, Plan
 
 if TYPE_CHECKING:
     from reticent.agents.score.learner import ScoreLearner
+    from reticent.agents.score.round_plan import ScorePlan
 
 
 class MixedPolicies(NamedTuple):
@@ -43,7 +44,9 @@ class MixedPolicies(NamedTuple):
     share: Array
 
 
-def mix_policies(served: Plan, reference: Plan, users: Array | int, control: ControlGroup | None) -> MixedPolicies:
+def mix_policies(
+    served: Plan[ScorePlan], reference: Plan[ScorePlan], users: Array | int, control: ControlGroup[ScorePlan] | None
+) -> MixedPolicies:
     """The components of a round of ``users``: those ``served`` a plan, and the ``control`` group."""
     count = jnp.asarray(users, jnp.int64)
     none = ControlPlaces(count, jnp.zeros_like(count), jnp.zeros_like(count))
@@ -56,7 +59,9 @@ def mix_policies(served: Plan, reference: Plan, users: Array | int, control: Con
     return mixed_policies
 
 
-def _of_version(plan: Plan, hopeful: Array, users: Array, places: ControlPlaces, *, controls: bool) -> MixedPolicies:
+def _of_version(
+    plan: Plan[ScorePlan], hopeful: Array, users: Array, places: ControlPlaces, *, controls: bool
+) -> MixedPolicies:
     """The four components of those who were served ``plan``; the first ``hopeful`` places have the explorers' values."""
     extension = plan.extension
     exploring = jnp.minimum(extension.explorers.astype(users.dtype), users)
@@ -111,7 +116,7 @@ def moments_of(
     return mixed.of_stay(agent.visits)
 
 
-def served_as(plan: Plan, component: MixedPolicies) -> Plan:
+def served_as(plan: Plan[ScorePlan], component: MixedPolicies) -> Plan[ScorePlan]:
     """The plan as users of one component act by it, and as their vectors are formed under it."""
     extension = plan.extension
     return plan._replace(

@@ -87,7 +87,7 @@ class OffGridScoreLearner(ScoreLearner):
 
     model: ContinuousModel
 
-    def plan(self, state: AgentState, *, action_values: bool = False) -> Plan:
+    def plan(self, state: AgentState, *, action_values: bool = False) -> Plan[ScorePlan]:
         plan = super().plan(state, action_values=action_values)
         posteriors: Posteriors = state.past
         transitions = summarize(self.coordinates, posteriors.transitions)
@@ -103,15 +103,15 @@ class OffGridScoreLearner(ScoreLearner):
         own = {field.name: getattr(self, field.name) for field in dataclasses.fields(ScoreLearner)}
         return ScoreLearner(**{**own, "model": self.model.on_nodes()})
 
-    def for_many(self, plan: Plan) -> Plan:
+    def for_many(self, plan: Plan[ScorePlan]) -> Plan[ScorePlan]:
         return plan
 
-    def act(self, plan: Plan, step: Array | int, state: Array | int, uniform: Array | float) -> Array:
+    def act(self, plan: Plan[ScorePlan], step: Array | int, state: Array | int, uniform: Array | float) -> Array:
         table = self._table(plan, jnp.asarray(step), self.model.rows_at(jnp.asarray(state)))
         return taken(plan.extension, table.argmax().astype(jnp.int32), uniform, self.model.actions, self.floor)
 
-    def plan_value(self, plan: Plan, world: Any) -> Array:
-        extension: ScorePlan = plan.extension
+    def plan_value(self, plan: Plan[ScorePlan], world: Any) -> Array:
+        extension = plan.extension
         share, actions, dtype = extension.share, self.model.actions, self.noise_scale.dtype
         exploring, exploiting = (
             world.policy_value(randomised(choices, actions, self.floor, dtype) if self.floor else choices)
@@ -121,9 +121,9 @@ class OffGridScoreLearner(ScoreLearner):
         value: Array = share * exploring + (1 - share) * exploiting
         return value
 
-    def statistic(self, plan: Plan, episode: Episode) -> Array:
+    def statistic(self, plan: Plan[ScorePlan], episode: Episode) -> Array:
         """The user's vector in units of the round's radius, as yet without a clip; their states are ``(H + 1, m)``."""
-        extension: ScorePlan = plan.extension
+        extension = plan.extension
         model, reference, basis = self.model, extension.reference, self.coordinates.basis
         here, there, steps = episode.states[:-1], episode.states[1:], jnp.arange(model.horizon)
         theta = reference.theta[group_of(reference.theta.shape[0], steps)]
@@ -141,7 +141,7 @@ class OffGridScoreLearner(ScoreLearner):
             model, self.reward_coordinates, reference, contrasts, surprises, episode, self.groups == 1
         )  # fmt: skip
 
-    def choices_at(self, plan: Plan, states: Array) -> Array:
+    def choices_at(self, plan: Plan[ScorePlan], states: Array) -> Array:
         """What a plan, as one user is served it, chooses at real ``states`` ``(n, m)``: ``(H, n)`` integers."""
         steps = jnp.arange(self.model.horizon)
 
@@ -154,14 +154,14 @@ class OffGridScoreLearner(ScoreLearner):
         together = max(size for size in range(1, 33) if states.shape[0] % size == 0)
         return jnp.swapaxes(jax.lax.map(at, states, batch_size=together), 0, 1)
 
-    def _table(self, plan: Plan, step: Array, rows: Rows) -> Array:
+    def _table(self, plan: Plan[ScorePlan], step: Array, rows: Rows) -> Array:
         """Q_h ``(A,)``, not clipped, under a plan as one user is served it."""
-        extension: ScorePlan = plan.extension
+        extension = plan.extension
         curious = False if extension.exploring is None else extension.exploring & ~extension.at_random
         assert extension.between is not None  # every plan of this learner has it
         return unclipped_values(extension.between, plan.values, curious, step, rows)
 
-    def _reached(self, plan: Plan, there: Array) -> Array:
+    def _reached(self, plan: Plan[ScorePlan], there: Array) -> Array:
         """V_{h+1} ``(H,)`` at the real states after each step, in the frame of its values on the nodes."""
         model, following = self.model, plan.values[1:]
         top, bottom = following.max(axis=-1), following.min(axis=-1)

@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from reticent.agents.score.learner import ScoreLearner
 
 
-def plan_round(agent: ScoreLearner, state: AgentState, action_values: bool) -> Plan:
+def plan_round(agent: ScoreLearner, state: AgentState, action_values: bool) -> Plan[ScorePlan]:
     """What the coming round publishes; ``action_values`` keeps the values of all actions in it."""
     posteriors: Posteriors = state.past
     transitions = summarize(agent.coordinates, posteriors.transitions)
@@ -81,8 +81,7 @@ def plan_round(agent: ScoreLearner, state: AgentState, action_values: bool) -> P
         agent.coordinates.eta(theta), rewards.mean, moments, hopes if action_values else None,
         initial=starts if agent.starts else None, residual=asked,
     )  # fmt: skip
-    ones = jnp.ones(agent.model.horizon, values.dtype)
-    plan = Plan(greedy, values, 0 * ones, ones, table if action_values else None, extension)
+    plan = Plan(greedy, values, extension, table if action_values else None)
     if agent.residual is not None and asked is not None and agent.clipped:
         length = residual_length(agent, plan, jax.random.fold_in(agent.public_key(state.rounds), 1))
         asked = with_radius(agent, agent.residual, asked, length, users)

@@ -40,9 +40,11 @@ if TYPE_CHECKING:
     from reticent.agents.score.learner import ScoreLearner
 
 
-def learned(agent: ScoreLearner, state: AgentState, plan: Plan, users: Array | int, released: Array) -> Posteriors:
+def learned(
+    agent: ScoreLearner, state: AgentState, plan: Plan[ScorePlan], users: Array | int, released: Array
+) -> Posteriors:
     """The posteriors after the round of ``state`` with so many ``users``, whose sum ``(D,)`` was ``released``."""
-    extension: ScorePlan = plan.extension
+    extension = plan.extension
     radius, count = extension.reference.radius, jnp.asarray(users, agent.noise_scale.dtype)
     own_weight, start_weight = agent.part_weights
     weight: Array | float = own_weight
@@ -105,7 +107,7 @@ def faded_posteriors(
     return Posteriors(*less[:2], fit, alarms, less[2], residual)
 
 
-def clip_effect_of(agent: ScoreLearner, state: AgentState, plan: Plan) -> ClipEffect:
+def clip_effect_of(agent: ScoreLearner, state: AgentState, plan: Plan[ScorePlan]) -> ClipEffect:
     """What the clip does to the blend's part of the round's vectors."""
     moving = agent.moving_groups, agent.coordinates.size
     paying = agent.groups, agent.reward_coordinates.size
@@ -114,9 +116,9 @@ def clip_effect_of(agent: ScoreLearner, state: AgentState, plan: Plan) -> ClipEf
     return clip_effect(agent, plan, agent.public_key(state.rounds), (moving, paying))
 
 
-def _renewed(agent: ScoreLearner, plan: Plan, statistic: Statistic, estimate: Estimate) -> Moments:
+def _renewed(agent: ScoreLearner, plan: Plan[ScorePlan], statistic: Statistic, estimate: Estimate) -> Moments:
     """The moments of a round's user by a new estimate."""
-    extension: ScorePlan = plan.extension
+    extension = plan.extension
     if extension.mixed_policies is not None:
         return moments_of(agent, extension.mixed_policies, statistic, estimate, plan.values, extension.hoped)
     curious = forward_moments(agent, statistic, estimate, extension.curious, extension.hoped)
@@ -170,7 +172,7 @@ def _guessed_residual(
     residual: ResidualState | None,
     blend: Estimate,
     state: AgentState,
-    plan: Plan,
+    plan: Plan[ScorePlan],
     released: Array,
     users: Array,
 ) -> ResidualState | None:

@@ -31,6 +31,7 @@ from reticent.worlds.world import invert
 
 if TYPE_CHECKING:
     from reticent.agents.score.learner import ScoreLearner
+    from reticent.agents.score.round_plan import ScorePlan
 
 REPLICAS = 200
 """Of each kind: explorers, and users of the greedy plan; or of each component of a round."""
@@ -58,7 +59,7 @@ def no_clip_effect(blocks: Blocks, dtype: Any) -> ClipEffect:
     return ClipEffect(identities[0], identities[1], zero, zero)
 
 
-def clip_effect(agent: ScoreLearner, plan: Plan, key: Array, blocks: Blocks) -> ClipEffect:
+def clip_effect(agent: ScoreLearner, plan: Plan[ScorePlan], key: Array, blocks: Blocks) -> ClipEffect:
     """The effect on a round's vectors; ``key`` is public."""
     # Compiled even where nothing else is (a replay): no user is in it, and one operation at a time it would take minutes.
     with jax.disable_jit(False):
@@ -67,7 +68,7 @@ def clip_effect(agent: ScoreLearner, plan: Plan, key: Array, blocks: Blocks) -> 
 
 
 @functools.partial(jax.jit, static_argnums=3)
-def _clip_effect(agent: ScoreLearner, plan: Plan, key: Array, blocks: Blocks) -> ClipEffect:
+def _clip_effect(agent: ScoreLearner, plan: Plan[ScorePlan], key: Array, blocks: Blocks) -> ClipEffect:
     agent, extension = agent.on_nodes(), plan.extension
     walk = _walk(agent, estimate_of(agent, extension))
     vectors, shares = _vectors(agent, plan, walk, key, agent.blend_vector)
@@ -86,7 +87,7 @@ def _clip_effect(agent: ScoreLearner, plan: Plan, key: Array, blocks: Blocks) ->
     return ClipEffect(parts[0], parts[1], radius * jnp.concatenate(offsets), radius**2 * jnp.concatenate(doubts))
 
 
-def residual_length(agent: ScoreLearner, plan: Plan, key: Array) -> Array:
+def residual_length(agent: ScoreLearner, plan: Plan[ScorePlan], key: Array) -> Array:
     """Root mean square length of the residuals of a round's users, in units of the plan's radius; ``key`` is public."""
     with jax.disable_jit(False):
         length: Array = _residual_length(agent, plan, key)
@@ -94,11 +95,11 @@ def residual_length(agent: ScoreLearner, plan: Plan, key: Array) -> Array:
 
 
 @jax.jit
-def _residual_length(agent: ScoreLearner, plan: Plan, key: Array) -> Array:
+def _residual_length(agent: ScoreLearner, plan: Plan[ScorePlan], key: Array) -> Array:
     walk = _walk(agent, estimate_of(agent, plan.extension))
 
-    def square(served: Plan, episode: Episode) -> Array:
-        told, _ = by_visited_cell(served.extension.residual.reference, episode)
+    def square(served: Plan[ScorePlan], episode: Episode) -> Array:
+        told, _ = by_visited_cell(served.extension.asked.reference, episode)
         return (told**2).sum()[None]
 
     squares, shares = _vectors(agent, plan, walk, key, square)
@@ -106,11 +107,15 @@ def _residual_length(agent: ScoreLearner, plan: Plan, key: Array) -> Array:
 
 
 def _vectors(
-    agent: ScoreLearner, plan: Plan, walk: Walk, key: Array, vector: Callable[[Plan, Episode], Array]
+    agent: ScoreLearner,
+    plan: Plan[ScorePlan],
+    walk: Walk,
+    key: Array,
+    vector: Callable[[Plan[ScorePlan], Episode], Array],
 ) -> tuple[Array, Array]:
     """The ``vector`` of replicas, ``(m, D)``, as many of each kind, and the kinds' shares of the round's users."""
 
-    def of_kind(served: Plan, keys: Array) -> Array:
+    def of_kind(served: Plan[ScorePlan], keys: Array) -> Array:
         return jax.vmap(lambda own: vector(served, _stay(agent, served, walk, own)))(keys)
 
     mixed_policies: MixedPolicies | None = plan.extension.mixed_policies
@@ -169,14 +174,14 @@ def _cumulated(agent: ScoreLearner, psi: Array, theta: Array) -> Array:
     return (jnp.cumsum(rows, axis=-1) / jnp.maximum(rows.sum(axis=-1, keepdims=True), 1e-12)).reshape(shape)
 
 
-def _stay(agent: ScoreLearner, plan: Plan, walk: Walk, key: Array) -> Episode:
+def _stay(agent: ScoreLearner, plan: Plan[ScorePlan], walk: Walk, key: Array) -> Episode:
     """All visits of one user."""
     if agent.visits == 1:
         return _replica(agent, plan, walk, key)
     return as_stay(jax.vmap(lambda own: _replica(agent, plan, walk, own))(jax.random.split(key, agent.visits)))
 
 
-def _replica(agent: ScoreLearner, plan: Plan, walk: Walk, key: Array) -> Episode:
+def _replica(agent: ScoreLearner, plan: Plan[ScorePlan], walk: Walk, key: Array) -> Episode:
     """One user's episode under ``plan`` if the estimate behind it were the truth."""
     model, estimate = agent.model, walk.estimate
     groups = estimate.theta.shape[0]

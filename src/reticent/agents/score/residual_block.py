@@ -42,6 +42,7 @@ from reticent_wire.forms.score_residual import ResidualReference
 
 if TYPE_CHECKING:
     from reticent.agents.score.learner import ScoreLearner
+    from reticent.agents.score.round_plan import ScorePlan
 
 POLICIES = 4
 """Different policies of a round's users: greedy and curious of its version, and of a control group's."""
@@ -173,10 +174,11 @@ def with_radius(
     return asked._replace(reference=asked.reference._replace(radius=radius))
 
 
-def release_of(agent: ScoreLearner, block: ResidualBlock, plan: Plan, released: Array, users: Array) -> Release:
+def release_of(
+    agent: ScoreLearner, block: ResidualBlock, plan: Plan[ScorePlan], released: Array, users: Array
+) -> Release:
     """A round's released block ``(Q·(m + 2),)`` in its own units, with whose it is."""
-    extension = plan.extension
-    asked: ResidualPlan = extension.residual
+    asked = plan.extension.asked
     reference, size = asked.reference, block.directions
     unit = reference.radius / jnp.sqrt(reference.share) if agent.clipped else jnp.ones((), released.dtype)
     numbers = unit * released.reshape(-1, size + 2)
@@ -199,7 +201,7 @@ def release_of(agent: ScoreLearner, block: ResidualBlock, plan: Plan, released: 
     )
 
 
-def _policies(plan: Plan) -> tuple[Array, Array, Array]:
+def _policies(plan: Plan[ScorePlan]) -> tuple[Array, Array, Array]:
     """The policies of a round's users: choices ``(C, H, S)``, whether at random ``(C,)``, and their shares ``(C,)``."""
     extension = plan.extension
     mixed = extension.mixed_policies

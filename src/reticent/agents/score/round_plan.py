@@ -58,10 +58,16 @@ class ScorePlan(NamedTuple):
     mixed_policies: MixedPolicies | None = None
     residual: ResidualPlan | None = None
 
+    @property
+    def asked(self) -> ResidualPlan:
+        """What is asked about residuals, of a learner that learns them."""
+        assert self.residual is not None
+        return self.residual
 
-def serve(plan: Plan, place: Array | int) -> Plan:
+
+def serve(plan: Plan[ScorePlan], place: Array | int) -> Plan[ScorePlan]:
     """What the user at this 0-based place of the round is served of its plan."""
-    extension: ScorePlan = plan.extension
+    extension = plan.extension
     exploring = jnp.asarray(place) < extension.explorers
     tables = extension.tables
     if tables is not None:
@@ -75,7 +81,7 @@ def serve(plan: Plan, place: Array | int) -> Plan:
 
 
 def choose(
-    plan: Plan, step: Array | int, state: Array | int, uniform: Array | float, actions: int, floor: float
+    plan: Plan[ScorePlan], step: Array | int, state: Array | int, uniform: Array | float, actions: int, floor: float
 ) -> Array:
     """The action at 0-based ``step`` under a plan as one user is served it; no action is rarer than ``floor``."""
     return taken(plan.extension, plan.policy[step, state], uniform, actions, floor)
@@ -92,13 +98,13 @@ def taken(extension: ScorePlan, chosen: Array, uniform: Array | float, actions: 
     return jnp.where(extension.exploring & extension.at_random, drawn, chosen)
 
 
-def probabilities(plan: Plan, actions: int, floor: float, dtype: Any) -> Array:
+def probabilities(plan: Plan[ScorePlan], actions: int, floor: float, dtype: Any) -> Array:
     """With what probabilities :func:`choose` takes each action, ``(H, S, A)``.
 
     They depend on releases and on their place, never on their data: what a device logs with every decision, and what an
     analysis after the study divides by (:mod:`reticent.inference`).
     """
-    extension: ScorePlan = plan.extension
+    extension = plan.extension
     mixed = randomised(plan.policy, actions, floor, dtype)
     if extension.exploring is None:
         return mixed

@@ -25,6 +25,7 @@ from reticent_wire.forms.score_residual import ResidualReference, told_by_step
 
 if TYPE_CHECKING:
     from reticent.agents.score.learner import ScoreLearner
+    from reticent.agents.score.round_plan import ScorePlan
 
 
 def sums_at_once(agent: ScoreLearner) -> bool:
@@ -34,12 +35,14 @@ def sums_at_once(agent: ScoreLearner) -> bool:
     return agent.residual is not None and not alone
 
 
-def summed_reports(agent: ScoreLearner, plan: Plan, places: Array, episodes: Episode, present: Array) -> Array:
+def summed_reports(
+    agent: ScoreLearner, plan: Plan[ScorePlan], places: Array, episodes: Episode, present: Array
+) -> Array:
     """The sum of the reports ``(n, D)`` of users at these ``places`` ``(n,)``, as far as they are ``present`` ``(n,)``."""
 
     def one(place: Array, episode: Episode) -> tuple[Array, Array]:
         served = agent.served(plan, place)
-        told, cells = by_visited_cell(served.extension.residual.reference, episode)
+        told, cells = by_visited_cell(served.extension.asked.reference, episode)
         seen = agent.stack(served, agent.blend_vector(served, episode), told.ravel(), episode)
         return (agent.aggregator.clip(seen) if isinstance(agent.aggregator, UnitBall) else seen), cells
 

@@ -12,7 +12,7 @@ as one mechanism.
 from __future__ import annotations
 
 import dataclasses
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -28,6 +28,9 @@ from reticent.privacy.trust import Law, Trust
 from reticent_wire.forms.score import clipped
 from reticent_wire.forms.score_residual import FIELD
 from reticent_wire.forms.score_start import with_start
+
+if TYPE_CHECKING:
+    from reticent.agents.score.round_plan import ScorePlan
 
 
 @jax.tree_util.register_dataclass
@@ -90,7 +93,7 @@ class UnitBall(PrivateSums):
             "pooled": self.pooled, "likelihood": self.likelihood,
         }  # fmt: skip
 
-    def version_rules(self, plan: Plan) -> dict[str, Array]:
+    def version_rules(self, plan: Plan[ScorePlan]) -> dict[str, Array]:
         extension = plan.extension
         reference, residual = extension.reference, extension.residual
         asked = {} if residual is None else residual.reference._asdict()

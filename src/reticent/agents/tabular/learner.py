@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 @jax.tree_util.register_dataclass
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class CountingLearner(Learner[Episode, Array, Counts]):
+class CountingLearner(Learner[Episode, Array, Counts, None]):
     """A learner of visit counts; see the module docstring.
 
     Attributes:
@@ -47,7 +47,7 @@ class CountingLearner(Learner[Episode, Array, Counts]):
     learning_rate: Array
     rule: Rule = dataclasses.field(metadata={"static": True})
 
-    def plan(self, state: AgentState, *, action_values: bool = False) -> Plan:
+    def plan(self, state: AgentState, *, action_values: bool = False) -> Plan[None]:
         horizon = self.model.horizon
         row = self.widths[jnp.minimum(state.rounds, self.widths.shape[0] - 1)]
         counts = self.aggregator.released(state.aggregate)
@@ -61,12 +61,12 @@ class CountingLearner(Learner[Episode, Array, Counts]):
 
         return CountingHooks(self)
 
-    def statistic(self, plan: Plan, episode: Episode) -> Episode:
+    def statistic(self, plan: Plan[None], episode: Episode) -> Episode:
         """The episode itself: counts do not depend on what was published."""
         del plan
         return episode
 
-    def close(self, state: AgentState, plan: Plan, users: Array | int, noise: Noise = None) -> AgentState:
+    def close(self, state: AgentState, plan: Plan[None], users: Array | int, noise: Noise = None) -> AgentState:
         r"""End the round; policy optimization takes its mirror step, :math:`\pi\propto\pi\exp(\eta\,n\,Q)` for n users."""
         log_policy = state.log_policy
         if log_policy is not None:

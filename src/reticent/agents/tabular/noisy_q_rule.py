@@ -94,19 +94,19 @@ class FunctionNoise:
 
 @jax.tree_util.register_dataclass
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class NoisyQLearner(Learner[Episode, Array, NoisyTable]):
+class NoisyQLearner(Learner[Episode, Array, NoisyTable, None]):
     """Q-learning that publishes noisy tables; see the module docstring."""
 
-    def plan(self, state: AgentState, *, action_values: bool = False) -> Plan:
+    def plan(self, state: AgentState, *, action_values: bool = False) -> Plan[None]:
         table: NoisyTable = state.aggregate
         return greedy(table.action_values + table.noise, action_values)
 
-    def statistic(self, plan: Plan, episode: Episode) -> Episode:
+    def statistic(self, plan: Plan[None], episode: Episode) -> Episode:
         """The episode itself."""
         del plan
         return episode
 
-    def close(self, state: AgentState, plan: Plan, users: Array | int, noise: Noise = None) -> AgentState:
+    def close(self, state: AgentState, plan: Plan[None], users: Array | int, noise: Noise = None) -> AgentState:
         table: NoisyTable = state.aggregate
         counts = unpack(table.open, self.model.states, self.model.actions)
         learned = learn_epoch(table, counts, plan.values)

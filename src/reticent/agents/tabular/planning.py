@@ -63,7 +63,7 @@ def plan_with(
     horizon: int,
     policy: Array | None,
     action_values: bool = False,
-) -> Plan:
+) -> Plan[None]:
     """Plan optimistically: greedily if ``policy`` is None, else evaluating ``policy`` ``(H, S, A)``."""
     states = estimate.rewards.shape[1]
     dtype = estimate.rewards.dtype
@@ -82,4 +82,4 @@ def plan_with(
     _, (values, tables) = jax.lax.scan(backup, end, (every, remaining, policy), reverse=True, unroll=unrolling(horizon))
     chosen = tables.argmax(axis=-1).astype(jnp.int32) if policy is None else policy
     kept = tables if action_values or policy is not None else None
-    return Plan(chosen, jnp.concatenate([values, end[None]]), jnp.zeros(horizon, dtype), jnp.ones(horizon, dtype), kept)
+    return Plan(chosen, jnp.concatenate([values, end[None]]), None, kept)

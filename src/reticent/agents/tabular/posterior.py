@@ -68,7 +68,7 @@ class CountsAndKey:
 
 @jax.tree_util.register_dataclass
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class PosteriorLearner(Learner[Episode, Array, Counts]):
+class PosteriorLearner(Learner[Episode, Array, Counts, None]):
     """A learner that plans for a sampled world.
 
     Attributes:
@@ -77,7 +77,7 @@ class PosteriorLearner(Learner[Episode, Array, Counts]):
 
     prior: Array
 
-    def plan(self, state: AgentState, *, action_values: bool = False) -> Plan:
+    def plan(self, state: AgentState, *, action_values: bool = False) -> Plan[None]:
         sums: DrawnState = state.aggregate
         counts = self.aggregator.released(sums)
         rewards, transitions = draw_world(jax.random.wrap_key_data(sums.key), counts, self.prior)
@@ -86,7 +86,7 @@ class PosteriorLearner(Learner[Episode, Array, Counts]):
         none = jnp.zeros((), rewards.dtype)
         return plan_with(drawn, lambda step, _: 0 * step.visits, none, self.model.horizon, None, action_values)
 
-    def statistic(self, plan: Plan, episode: Episode) -> Episode:
+    def statistic(self, plan: Plan[None], episode: Episode) -> Episode:
         """The episode itself."""
         del plan
         return episode

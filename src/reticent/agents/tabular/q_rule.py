@@ -71,7 +71,7 @@ class OneEpisode:
 
 @jax.tree_util.register_dataclass
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class QLearner(Learner[Episode, Episode, Table]):
+class QLearner(Learner[Episode, Episode, Table, None]):
     """Optimistic Q-learning; see the module docstring.
 
     Attributes:
@@ -82,21 +82,21 @@ class QLearner(Learner[Episode, Episode, Table]):
     bonus_scale: Array
     iota: Array
 
-    def plan(self, state: AgentState, *, action_values: bool = False) -> Plan:
+    def plan(self, state: AgentState, *, action_values: bool = False) -> Plan[None]:
         return greedy(state.aggregate.action_values, action_values)
 
-    def statistic(self, plan: Plan, episode: Episode) -> Episode:
+    def statistic(self, plan: Plan[None], episode: Episode) -> Episode:
         """The episode itself."""
         del plan
         return episode
 
-    def close(self, state: AgentState, plan: Plan, users: Array | int, noise: Noise = None) -> AgentState:
+    def close(self, state: AgentState, plan: Plan[None], users: Array | int, noise: Noise = None) -> AgentState:
         table: Table = state.aggregate
         learned = learn(table, plan.values, self.bonus_scale, self.iota)
         return super().close(state._replace(aggregate=learned), plan, users, noise)
 
 
-def greedy(action_values: Array, keep: bool) -> Plan:
+def greedy(action_values: Array, keep: bool) -> Plan[None]:
     """The plan that is greedy in Q ``(H, S, A)``, what it publishes being within what there is to get."""
     horizon, states, _ = action_values.shape
     dtype = action_values.dtype
@@ -104,7 +104,7 @@ def greedy(action_values: Array, keep: bool) -> Plan:
     shown = jnp.clip(action_values, 0.0, left)
     values = jnp.concatenate([shown.max(axis=-1), jnp.zeros((1, states), dtype)])
     choices = action_values.argmax(axis=-1).astype(jnp.int32)
-    return Plan(choices, values, jnp.zeros(horizon, dtype), jnp.ones(horizon, dtype), shown if keep else None)
+    return Plan(choices, values, None, shown if keep else None)
 
 
 def learn(table: Table, values: Array, bonus_scale: Array, iota: Array) -> Table:

@@ -23,6 +23,7 @@ from reticent.agents.linear_mixture import privacy_plan as plan
 from reticent.agents.linear_mixture import private_linopt as private
 from reticent.agents.linear_mixture.learner import LinOptLearner
 from reticent.agents.linear_mixture.privatizer import Privatizer
+from reticent.privacy import calibration as pipeline
 from reticent.privacy import noise
 from reticent.privacy.accounting.account import GaussianAccount, gaussian_strength
 from reticent.privacy.clipping import clip_interval, clip_norm
@@ -218,7 +219,7 @@ def last_release_uncounted(patch: Patch) -> None:
         shorter = dataclasses.replace(schedule, final_release=False)
         found = real(sizes, frame, shorter, options)
         released = tuple(schedule.round_sizes[: schedule.releases].tolist())
-        return dataclasses.replace(found, counter=plan.make_counter(options.counter, released))
+        return dataclasses.replace(found, counter=pipeline.make_counter(options.counter, released))
 
     def ledger(self: Any, round_ends: Any) -> Any:
         counted = self.trust.exposure(self.counter)[:-1]
@@ -260,7 +261,7 @@ def last_step_without_noise(patch: Patch) -> None:
         ex.replayed(random=40, deployment=True, first=1, growth=1.0, epsilon=8.0), MU)  # fmt: skip
 def rounding_unaccounted(patch: Patch) -> None:
     real = calibration._regression_noise
-    patch.setattr(calibration, "grid_for", lambda sigma: noise.grid_for(sigma, bits=3))
+    patch.setattr(pipeline, "grid_for", lambda sigma: noise.grid_for(sigma, bits=3))
     patch.setattr(calibration, "_regression_noise", lambda one, mus, share, adj, grid: real(one, mus, share, adj, 0.0))
 
 

@@ -32,9 +32,9 @@ def test_growing_epochs_bound_the_reuse_and_equal_ones_do_not():
     grown = plan_linear_mdp(3, 2, 10**6, LinearMdpOptions(first=100, growth=1.5))
     assert grown.schedule.rounds > 15
     # The last epoch takes what is left of the users and need not have grown.
-    assert grown.calibration.exposure[-1] < 1 + 1 / (1 - 1.5**-2)
+    assert grown.calibration.reuse[-1] < 1 + 1 / (1 - 1.5**-2)
     equal = plan_linear_mdp(3, 2, 1000, LinearMdpOptions(first=50, growth=1.0))
-    assert equal.calibration.exposure[-1] == pytest.approx(equal.schedule.rounds)
+    assert equal.calibration.reuse[-1] == pytest.approx(equal.schedule.rounds)
 
 
 def test_epochs_may_not_shrink():
@@ -87,7 +87,7 @@ def test_the_worst_pair_uses_up_the_promise():
 
 def test_the_ledger_ends_at_the_promise_and_never_falls():
     plan = plan_linear_mdp(4, 3, 5000, LinearMdpOptions(epsilon=2.0, delta=1e-6))
-    entries = plan.ledger.entries()
+    entries = plan.guarantee.ledger.entries()
     assert len(entries) == plan.schedule.releases
     assert entries[-1].epsilon == pytest.approx(2.0, rel=1e-4)
     assert entries[-1].epsilon <= 2.0 * (1 + 1e-9)

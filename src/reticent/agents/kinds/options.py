@@ -112,7 +112,7 @@ def make_private_kinds(model: Model, episodes: int, options: PrivateKindsOptions
         basis=simplex_coordinates(model.d1 + 1, 1.0).basis,
         tables=optimal_tables(kinds_of(model), model),
         reward_total=jnp.asarray(model.reward_total),
-        counter=noise.counter(len(sizes)),
+        counter=noise.counter_of(len(sizes)),
         trust=noise.trust,
         law=noise.law,
     )

@@ -44,13 +44,13 @@ from reticent.agents.linear_mixture.calibration import Split
 from reticent.agents.linear_mixture.spectrum import chi_quantile, operator_norm_quantile
 from reticent.errors import InvalidInput
 from reticent.learning.schedule import Schedule, geometric_sizes
-from reticent.privacy.accounting.account import GAUSSIAN
-from reticent.privacy.accounting.gaussian import epsilon_of, mu_of
+from reticent.privacy.accounting.account import GAUSSIAN, Account
+from reticent.privacy.accounting.gaussian import mu_of
+from reticent.privacy.calibration import Calibrated, Release, check_scales
 from reticent.privacy.counters.epochs import EpochCounter
-from reticent.privacy.guarantee import Guarantee, NoisySum, check_promise
-from reticent.privacy.ledger import CounterShare, Ledger
+from reticent.privacy.guarantee import Guarantee, check_promise
 from reticent.privacy.sensitivity import Adjacency, accounted_moment_sensitivity, gram_sensitivity, joint_sensitivity
-from reticent.privacy.trust import JOINT
+from reticent.privacy.trust import JOINT, Trust
 
 Floats = NDArray[np.float64]
 
@@ -89,11 +89,7 @@ class LinearMdpOptions:
     def resolve(self, episodes: int) -> LinearMdpOptions:
         """Check the numbers, and fill in what depends on K."""
         check_promise(self.epsilon, self.delta)
-        for field in ("bonus_scale", "shift_scale"):
-            if not 0 <= getattr(self, field) < math.inf:
-                raise InvalidInput(field, getattr(self, field), "a finite number of at least 0", "1 is the theory's")
-        if not 0 < self.alpha <= 1:
-            raise InvalidInput("alpha", self.alpha, "in (0, 1]", "use 0.05 if in doubt")
+        check_scales(self)
         if not 0 < self.moment_share <= 4:
             raise InvalidInput("moment_share", self.moment_share, "in (0, 4]", "1 is a good choice")
         first = max(1, min(256, episodes // 8)) if self.first is None else self.first
@@ -115,7 +111,7 @@ def reuse(sizes: NDArray[np.int64]) -> Floats:
 
 
 @dataclasses.dataclass(frozen=True)
-class MomentCalibration:
+class MomentCalibration(Calibrated):
     """The noise of a run and what it promises; data-independent. Arrays are per step, ``(H,)``."""
 
     adjacency: Adjacency
@@ -125,43 +121,37 @@ class MomentCalibration:
     gram_sigma: Floats
     moment_sigma: Floats
     moment_share: float
+    trust: Trust = JOINT
+    account: Account = GAUSSIAN
 
     @property
-    def exposure(self) -> Floats:
+    def reuse(self) -> Floats:
         """E(t) of the theorem after each round."""
         return reuse(np.asarray(self.counter.sizes))
 
-    def shares(self) -> list[CounterShare]:
-        """Two rows per step; the moments' sensitivity is that of all rounds together, √E times one release's."""
+    def releases(self) -> list[Release]:
+        """Two per step; the moments' sensitivity is that of all rounds together, √E times one release's."""
         one = accounted_moment_sensitivity(1.0, 1.0, math.sqrt(self.moment_share), self.adjacency)
-        every = math.sqrt(float(self.exposure[-1])) * one
+        every = math.sqrt(float(self.reuse[-1])) * one
         gram = gram_sensitivity(1.0, self.adjacency)
         rows = []
-        for step, (sigma, tau) in enumerate(zip(self.gram_sigma.tolist(), self.moment_sigma.tolist(), strict=True)):
-            rows.append(CounterShare("gram", step + 1, gram, sigma))
-            rows.append(CounterShare("moments of all rounds", step + 1, every, tau))
+        for step, (sigma, tau) in enumerate(zip(self.gram_sigma.tolist(), self.moment_sigma.tolist(), strict=True), 1):
+            rows.append(Release("gram", step, gram, sigma))
+            rows.append(Release("moments of all rounds", step, every, tau, largest=1.0))
         return rows
 
-    @property
-    def mu(self) -> float:
-        """The joint μ of everything released."""
-        return GAUSSIAN.strength(self.shares(), 1.0)
-
-    @property
-    def epsilon_spent(self) -> float:
-        """The least ε that the noise gives at the declared δ."""
-        return epsilon_of(self.mu, self.delta)
-
-    def ledger(self, round_ends: NDArray[np.int64]) -> Ledger:
+    def exposure(self, rounds: int) -> Floats:
         """What has been spent after each round: the matrices at once, the moments little by little."""
+        del rounds
         so_far = [
             joint_sensitivity(1.0, 1.0, math.sqrt(self.moment_share * part), self.adjacency)
-            for part in (self.exposure / self.exposure[-1]).tolist()
+            for part in (self.reuse / self.reuse[-1]).tolist()
         ]
-        spent = (np.array(so_far) / so_far[-1]) ** 2
-        return Ledger.of(
-            self.shares(), "epochs, moments anew each round", spent, round_ends, epsilon=self.epsilon, delta=self.delta
-        )
+        return np.asarray((np.array(so_far) / so_far[-1]) ** 2)
+
+    def released_by(self, rounds: int) -> str:
+        del rounds
+        return "epochs, moments anew each round"
 
 
 @dataclasses.dataclass(frozen=True)
@@ -181,31 +171,12 @@ class LinearMdpPlan:
     noise_radius: Floats
 
     @property
-    def ledger(self) -> Ledger:
-        """What will be released when, and what it will have cost."""
-        return self.calibration.ledger(self.schedule.ends[: self.schedule.releases])
-
-    @property
     def guarantee(self) -> Guarantee:
         """What the agent promises."""
-        options, shares = self.options, self.calibration.shares()
-        largest = float(self.calibration.counter.release_std().max())
-        sums = tuple(
-            NoisySum(
-                row.name, row.step, row.sensitivity, row.sigma, row.sigma * (largest if row.name == "gram" else 1.0)
-            )
-            for row in shares
-        )
-        return Guarantee(
-            trust=JOINT,
-            adjacency=options.adjacency,
-            epsilon=options.epsilon,
-            delta=options.delta,
-            ledger=self.ledger,
-            sums=sums,
+        return self.calibration.guarantee(
+            self.schedule.ends[: self.schedule.releases], dataclasses.asdict(self.options),
             remark=f"their data are used again in each of up to {self.schedule.releases} rounds",
-            settings=dataclasses.asdict(options),
-        )
+        )  # fmt: skip
 
 
 def plan_linear_mdp(dimension: int, horizon: int, episodes: int, options: LinearMdpOptions) -> LinearMdpPlan:

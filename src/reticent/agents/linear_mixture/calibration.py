@@ -29,12 +29,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from reticent.errors import InvalidInput
-from reticent.privacy.accounting.account import GAUSSIAN, Account, GaussianAccount
+from reticent.privacy.accounting.account import GAUSSIAN, Account
+from reticent.privacy.calibration import Calibrated, Release, least_noise
 from reticent.privacy.counters.counter import Counter
 from reticent.privacy.guarantee import check_promise
 from reticent.privacy.late_reports import late_report_ratio
-from reticent.privacy.ledger import CounterShare, Ledger
-from reticent.privacy.noise import grid_for, quantized_sensitivity, touched_draws
+from reticent.privacy.noise import quantized_sensitivity, touched_draws
 from reticent.privacy.packing import packed_size
 from reticent.privacy.sensitivity import (
     Adjacency,
@@ -94,7 +94,7 @@ class Noise:
 
 
 @dataclasses.dataclass(frozen=True)
-class Calibration:
+class Calibration(Calibrated):
     """The noise of a run, and what it promises. Data-independent: it may be printed before the first user comes."""
 
     kind: CalibrationKind
@@ -113,46 +113,38 @@ class Calibration:
     account: Account = GAUSSIAN
     """How the noise is accounted for: the shuffle model's is not Gaussian."""
 
-    def shares(self) -> list[CounterShare]:
-        """One row per counter and step (1-based), in the order of the steps."""
-        rows = []
-        for name, noise in (("transition", self.transition), ("reward", self.reward)):
-            for step in range(len(noise.gram_sigma)):
-                if noise.gram_sigma[step] > 0:
-                    rows += [
-                        CounterShare(f"{name}_gram", step + 1, noise.gram_sensitivity[step], noise.gram_sigma[step]),
-                        CounterShare(
-                            f"{name}_moment", step + 1, noise.moment_sensitivity[step], noise.moment_sigma[step]
-                        ),
-                    ]
-        return sorted(rows, key=lambda row: row.step)
+    def releases(self) -> list[Release]:
+        """Gram and moment of both regressions at every step."""
+        return self.laid_out(None, None)
+
+    def laid_out(self, d1: int | None, d2: int | None) -> list[Release]:
+        """:meth:`releases` with their columns in the statistics of these dimensions."""
+        found, start = [], 0
+        for name, noise, dimension in (("transition", self.transition, d1), ("reward", self.reward, d2)):
+            gram = moment = None
+            entries: tuple[float, ...] = ()
+            if dimension is not None:
+                gram = slice(start, start + packed_size(dimension))
+                moment = slice(gram.stop, start := gram.stop + dimension)
+                if not self.packed:
+                    # The same noise on every entry of a matrix is √2 times that on a packed off-diagonal coordinate.
+                    entries = tuple(
+                        1.0 if i == j else math.sqrt(2) for i in range(dimension) for j in range(i, dimension)
+                    )
+            for step, row in enumerate(zip(*dataclasses.astuple(noise), strict=True), 1):
+                of_gram, gram_sigma, of_moment, alone, moment_sigma, _ = row
+                found.append(Release(f"{name}_gram", step, of_gram, gram_sigma, gram, spread=entries))
+                found.append(Release(f"{name}_moment", step, of_moment, moment_sigma, moment, alone))
+        return found
 
     @property
-    def mu(self) -> float:
-        """The joint μ of everything released, under this calibration's adjacency."""
-        return self.account.strength(self.shares(), self.counter_sensitivity**2)
-
-    @property
-    def epsilon_spent(self) -> float:
-        """The ε that the noise really gives at the requested δ."""
-        return self.epsilon_at(self.mu)
-
-    def epsilon_at(self, mu: float) -> float:
-        """The ε of noise of this kind and of strength ``mu`` at the requested δ."""
-        return self.account.epsilon_of(mu, self.delta)
+    def charged(self) -> float:
+        return self.counter_sensitivity**2
 
     @property
     def late_report_ratio(self) -> float:
         """By how much the noise falls short if reports may arrive late or never; 1 is not at all, and what is expected."""
         return float(np.concatenate([self.transition.late_report_ratio, self.reward.late_report_ratio]).max())
-
-    def ledger(self, round_ends: Any) -> Ledger:
-        """The account of a run that releases after these numbers of episodes."""
-        trust, counter = self.trust, self.counter
-        return Ledger.of(
-            self.shares(), trust.released_by(counter), trust.exposure(counter), round_ends,
-            epsilon=self.epsilon, delta=self.delta, account=self.account,
-        )  # fmt: skip
 
 
 def paper_sigma(sensitivity: Floats | float, *, levels: int, horizon: int, epsilon: float, delta: float) -> Floats:
@@ -224,7 +216,6 @@ def calibrate_exact(
         noise, and 0 < s ≤ 2 is where a joint release is cheapest.
       deployment: account for rounding the statistics to an integer grid, as the secure noise needs.
     """
-    check_promise(epsilon, delta)
     sensitivity = trust.sensitivity(counter)
     if not math.isfinite(sensitivity):
         raise InvalidInput("counter", counter.name, "one that protects its items", "use tree, blt, toeplitz or epochs")
@@ -232,15 +223,18 @@ def calibrate_exact(
         (packed_size(regression.dimension) + regression.dimension) * int(regression.active.sum())
         for regression in regressions
     )
-    account = GaussianAccount(draws=touched_draws(coordinates, sensitivity**2)) if deployment else GAUSSIAN
-    budget = account.strength_of(epsilon, delta) / sensitivity
-    chosen: dict[str, Any] = {"split": split, "moment_share": moment_share, "adjacency": adjacency}
-    grid = 0.0
-    if deployment:
-        first = share_out(regressions, budget, grid=0.0, **chosen)
-        scales = np.concatenate([np.concatenate([noise.gram_sigma, noise.moment_sigma]) for noise in first])
-        grid = grid_for(float(scales[scales > 0].min()))
-    transition, reward = share_out(regressions, budget, grid=grid, **chosen)
+
+    def noise(strength: float, grid: float) -> tuple[Noise, Noise]:
+        return share_out(
+            regressions, strength / sensitivity, split=split, moment_share=moment_share, adjacency=adjacency, grid=grid
+        )
+
+    def least(found: tuple[Noise, Noise]) -> float:
+        scales = np.concatenate([np.concatenate([one.gram_sigma, one.moment_sigma]) for one in found])
+        return float(scales[scales > 0].min())
+
+    draws = touched_draws(coordinates, sensitivity**2) if deployment else 0
+    (transition, reward), grid, account = least_noise(noise, least, epsilon=epsilon, delta=delta, draws=draws)
     return Calibration(
         "exact", trust, adjacency, epsilon, delta, counter, sensitivity, transition, reward, packed=True, grid=grid,
         account=account,

@@ -27,7 +27,6 @@ hand-set constant; here that is ``bonus_scale``.
 from __future__ import annotations
 
 import dataclasses
-import functools
 import math
 from typing import Any
 
@@ -46,7 +45,6 @@ from reticent.agents.registry import AGENTS
 from reticent.errors import InvalidInput
 from reticent.learning.schedule import Schedule
 from reticent.privacy.counters import RunningSum
-from reticent.privacy.guarantee import Guarantee
 from reticent.privacy.sensitivity import Adjacency, gram_sensitivity, moment_sensitivity
 from reticent.privacy.trust import LOCAL
 from reticent.worlds import Model
@@ -59,10 +57,7 @@ NAME = "ldp-ucrl-vtr"
 class LiaoPlan(PrivacyPlan):
     """A privacy plan with the constants of Liao, He and Gu (2021)."""
 
-    @functools.cached_property
-    def guarantee(self) -> Guarantee:
-        words = "the noise is that of Liao, He and Gu (2021), by basic composition"
-        return dataclasses.replace(super().guarantee, remark=words)
+    remark = "the noise is that of Liao, He and Gu (2021), by basic composition"
 
 
 @AGENTS.register(NAME)

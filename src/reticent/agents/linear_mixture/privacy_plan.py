@@ -11,6 +11,7 @@ from __future__ import annotations
 import dataclasses
 import functools
 import math
+from typing import ClassVar
 
 import numpy as np
 
@@ -22,7 +23,7 @@ from reticent.agents.linear_mixture.calibration import (
     calibrate_exact,
     calibrate_paper,
 )
-from reticent.agents.linear_mixture.certificate import Regularization, regularize, regularize_paper, release_multipliers
+from reticent.agents.linear_mixture.certificate import Regularization, regularize, regularize_paper
 from reticent.agents.linear_mixture.frame import Frame, Span
 from reticent.agents.linear_mixture.learner import require_declared
 from reticent.agents.linear_mixture.mirror import LearningRate
@@ -37,8 +38,9 @@ from reticent.agents.linear_mixture.shuffle_calibration import calibrate_shuffle
 from reticent.errors import InvalidInput
 from reticent.learning.learner import Method
 from reticent.learning.schedule import Schedule, geometric_sizes
-from reticent.privacy.counters import CounterName, groups_users, make_counter
-from reticent.privacy.guarantee import DeclaredGroup, Guarantee, check_promise, noisy_sums
+from reticent.privacy.calibration import check_scales, counter_for
+from reticent.privacy.counters import CounterName, groups_users
+from reticent.privacy.guarantee import Guarantee, check_promise
 from reticent.privacy.ledger import Ledger
 from reticent.privacy.packing import packed_size
 from reticent.privacy.sensitivity import Adjacency
@@ -108,13 +110,7 @@ class PrivateOptions:
     def resolve(self, model: Sizes, episodes: int, method: Method) -> PrivateOptions:
         """Check the numbers, and fill in what depends on the model or on ``calibration="paper"``."""
         check_promise(self.epsilon, self.delta)
-        for field in ("bonus_scale", "shift_scale"):
-            if not 0 <= getattr(self, field) < math.inf:
-                raise InvalidInput(
-                    field, getattr(self, field), "a finite number of at least 0", "1 is the theory's value"
-                )
-        if not 0 < self.alpha <= 1:
-            raise InvalidInput("alpha", self.alpha, "in (0, 1]", "use 0.05 if in doubt")
+        check_scales(self)
         self._check_shuffle()
         if self.calibration == "paper":
             return dataclasses.replace(
@@ -171,29 +167,22 @@ class PrivacyPlan:
     d2: int
     rewards: RewardCoordinates | None = None
 
-    @functools.cached_property
+    remark: ClassVar[str] = ""
+    """What else the guarantee's sentence must say."""
+
+    @property
     def ledger(self) -> Ledger:
         """What will be released when, and what it will have cost."""
-        return self.calibration.ledger(self.schedule.ends[: self.schedule.releases])
+        return self.guarantee.ledger
 
     @functools.cached_property
     def guarantee(self) -> Guarantee:
         """What the agent promises."""
         options, calibration = self.options, self.calibration
-        largest = float(release_multipliers(calibration, self.schedule.ends[: self.schedule.releases]).max())
-        return Guarantee(
-            trust=calibration.trust,
-            adjacency=options.adjacency,
-            epsilon=options.epsilon,
-            delta=options.delta,
-            ledger=self.ledger,
-            sums=noisy_sums(calibration.shares(), largest),
-            groups=tuple(declared_groups(calibration, self.d1, self.d2)),
-            calibration=options.calibration,
-            late_report_ratio=calibration.late_report_ratio,
-            settings=dataclasses.asdict(options),
-            reliance=calibration.trust.reliance(options.honest),
-        )
+        return calibration.guarantee(
+            self.schedule.ends[: self.schedule.releases], dataclasses.asdict(options), options.honest,
+            calibration=options.calibration, remark=self.remark, releases=calibration.laid_out(self.d1, self.d2),
+        )  # fmt: skip
 
     def messages(self, sizes: Sizes) -> np.ndarray:
         """One-bit messages that a user sends in each released epoch of the shuffle model (none in the others)."""
@@ -277,8 +266,8 @@ def reward_bounds(rewards: RewardCoordinates | None) -> RewardBounds:
 def make_calibration(model: Sizes, frame: Frame, schedule: Schedule, options: PrivateOptions) -> Calibration:
     """The noise of every counter of every step."""
     regressions = make_regressions(model, frame, reward_coordinates(model, options.contrasts))
-    trust, released = trust_named(options.trust), tuple(schedule.round_sizes[: schedule.releases].tolist())
-    counter = trust.counter(lambda: make_counter(str(options.counter), released), schedule.releases)
+    trust = trust_named(options.trust)
+    counter = counter_for(trust, str(options.counter), schedule)
     if options.calibration == "paper":
         return calibrate_paper(
             regressions, counter,
@@ -306,20 +295,3 @@ def coordinate_scales(calibration: Calibration, d1: int, d2: int) -> np.ndarray:
         spread = np.ones(packed_size(dimension)) if calibration.packed else np.where(diagonal, 1.0, math.sqrt(2))
         blocks += [noise.gram_sigma[:, None] * spread, noise.moment_sigma[:, None] * np.ones(dimension)]
     return excess * np.concatenate(blocks, axis=1)
-
-
-def declared_groups(calibration: Calibration, d1: int, d2: int) -> list[DeclaredGroup]:
-    """What one user is declared to move: Gram and moment of both regressions at every step, named as in the ledger."""
-    groups, start = [], 0
-    for name, noise, dimension in (("transition", calibration.transition, d1), ("reward", calibration.reward, d2)):
-        gram = slice(start, start + packed_size(dimension))
-        moment = slice(gram.stop, gram.stop + dimension)
-        start = moment.stop
-        # A matrix with the same noise on every entry has √2 times that on a packed off-diagonal coordinate.
-        entries = tuple(1.0 if i == j else math.sqrt(2) for i in range(dimension) for j in range(i, dimension))
-        for step in range(1, len(noise.gram_sensitivity) + 1):
-            moves = float(noise.gram_sensitivity[step - 1]), float(noise.moment_sensitivity_alone[step - 1])
-            spread = () if calibration.packed else entries
-            groups.append(DeclaredGroup(f"{name}_gram", step, gram, moves[0], spread))
-            groups.append(DeclaredGroup(f"{name}_moment", step, moment, moves[1]))
-    return groups

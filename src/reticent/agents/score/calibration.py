@@ -26,31 +26,24 @@ from __future__ import annotations
 
 import dataclasses
 import math
+from collections.abc import Sequence
 
 import numpy as np
+from numpy.typing import NDArray
 
 from reticent.errors import InvalidInput
 from reticent.privacy.accounting.account import GAUSSIAN, Account, GaussianAccount
-from reticent.privacy.accounting.binomial import TAIL_SHARE, BinomialAccount, account_of
+from reticent.privacy.calibration import Calibrated, Release, coarsest_grid, fewest_coins, least_noise, of_whole_coins
 from reticent.privacy.counters import SeparateRounds
 from reticent.privacy.counters.counter import Counter
-from reticent.privacy.guarantee import DeclaredGroup, Guarantee, check_promise, noisy_sums
-from reticent.privacy.ledger import CounterShare, Ledger
-from reticent.privacy.noise import grid_for, touched_draws
+from reticent.privacy.noise import touched_draws
 from reticent.privacy.participation import ONCE, Participation
 from reticent.privacy.sensitivity import Adjacency
 from reticent.privacy.trust import Law, Trust
-from reticent_wire.shuffling import coin_excess, coins_for
-
-ROUNDING = 0.1
-"""The most by which a shuffled user's rounding may raise the sensitivity; halving it quadruples the messages."""
-
-REMAINDER = 0.02
-"""The most that the binomial account's remainder may take of ε; a finer grid is taken otherwise."""
 
 
 @dataclasses.dataclass(frozen=True)
-class VectorNoise:
+class VectorNoise(Calibrated):
     """The noise on sums of vectors in the unit ball, and what it promises. Data-independent.
 
     Attributes:
@@ -78,33 +71,18 @@ class VectorNoise:
         """Standard deviation of the noise if all users flip their coins; elsewhere that which is counted on."""
         return self.scale * self.account.excess
 
-    def counter(self, rounds: int) -> Counter:
+    def releases(self) -> Sequence[Release]:
+        return [Release("vector", 1, self.sensitivity, self.scale, slice(0, self.dimension))]
+
+    def counter_of(self, rounds: int) -> Counter:
         """Rounds by themselves under every trust model: each sum is in coordinates of its own, so they do not add up."""
         return SeparateRounds(rounds)
 
-    def guarantee(self, round_ends: np.ndarray, settings: dict[str, object], honest: float = 1.0) -> Guarantee:
-        """What a run promises that releases after these numbers of users."""
-        counter = self.counter(len(round_ends))
-        share = CounterShare("vector", 1, self.sensitivity, self.scale)
-        charged = exposure_of(self.trust, self.participation, np.arange(1, len(round_ends) + 1))
-        ledger = Ledger.of(
-            [share], self.trust.released_by(counter), charged, round_ends,
-            epsilon=self.epsilon, delta=self.delta, account=self.account,
-        )  # fmt: skip
-        users = np.diff(round_ends, prepend=0)
-        largest = math.sqrt(users.max()) if self.trust.noised_reports else 1.0
-        return Guarantee(
-            trust=self.trust,
-            adjacency=self.adjacency,
-            epsilon=self.epsilon,
-            delta=self.delta,
-            ledger=ledger,
-            sums=noisy_sums([share], self.account.excess * largest),
-            groups=(DeclaredGroup("vector", 1, slice(0, self.dimension), self.sensitivity),),
-            reliance=self.trust.reliance(honest),
-            settings=settings,
-            participation=self.participation,
-        )
+    def exposure(self, rounds: int) -> NDArray[np.float64]:
+        return exposure_of(self.trust, self.participation, np.arange(1, rounds + 1))
+
+    def largest(self, round_ends: NDArray[np.int64]) -> float:
+        return math.sqrt(np.diff(round_ends, prepend=0).max()) if self.trust.noised_reports else 1.0
 
 
 def unit_sensitivity(adjacency: Adjacency) -> float:
@@ -146,57 +124,35 @@ def calibrate_vectors(
     Raises:
       InvalidInput: a promise that is none, or shuffled users who return.
     """
-    check_promise(epsilon, delta)
-    exact = unit_sensitivity(adjacency)
+    exact, root = unit_sensitivity(adjacency), math.sqrt(dimension)
     if trust.wire == "messages":
         if participation != ONCE:
             raise InvalidInput(
                 "contributions", participation.contributions, "1 with trust=shuffle",
                 "coins are counted for one contribution per user",
             )  # fmt: skip
-        return _shuffled(dimension, trust, adjacency, epsilon, delta, sizes, honest)
-    # Every round of theirs has draws that they touch, each a little farther from a Gaussian's law.
-    touched = touched_draws(dimension, participation.contributions)
-    account = GaussianAccount(draws=touched) if deployment else GAUSSIAN
-    mu = account.strength_of(epsilon, delta) / math.sqrt(most_exposed(trust, participation, len(sizes) or None))
-    grid = grid_for(exact / mu) if deployment else 0.0
-    sensitivity = exact + grid * math.sqrt(dimension)
-    return VectorNoise(
-        trust, adjacency, epsilon, delta, dimension, sensitivity, sensitivity / mu, grid, account, participation
-    )
 
+        def coins(strength: float, grid: float) -> tuple[np.ndarray, np.ndarray]:
+            moved = exact + grid * root
+            return np.full(dimension, moved / strength), np.full(dimension, moved)
 
-def _shuffled(
-    dimension: int,
-    trust: Trust,
-    adjacency: Adjacency,
-    epsilon: float,
-    delta: float,
-    sizes: tuple[int, ...],
-    honest: float,
-) -> VectorNoise:
-    """The fewest coins on the coarsest grid that costs little; the order is that of the linear learners' calibration."""
-    exact, tail = unit_sensitivity(adjacency), TAIL_SHARE * delta
-    grid = 2.0 ** math.floor(math.log2(ROUNDING * exact / math.sqrt(dimension)))
-    while True:
-        sensitivity = exact + grid * math.sqrt(dimension)
-        free = BinomialAccount(tail, 0.0).strength_of(epsilon, delta)
-        account = _account(dimension, sensitivity, sensitivity / free, grid, tail)
-        if account is not None and account.slope * free <= REMAINDER * epsilon:
-            break
-        grid /= 2
-    coins = int(coins_for(sensitivity / account.strength_of(epsilon, delta), grid))
-    excess = math.sqrt(coin_excess(sizes, coins, honest))
-    return VectorNoise(
-        trust, adjacency, epsilon, delta, dimension, sensitivity, grid * math.sqrt(coins) / 2, grid,
-        dataclasses.replace(account, excess=excess),
+        strength, grid, tossed = fewest_coins(
+            coins, coarsest_grid([(exact, root)]), epsilon=epsilon, delta=delta, sizes=sizes, honest=honest
+        )
+        sensitivity = exact + grid * root
+        scale = float(of_whole_coins(sensitivity / strength, grid))
+        return VectorNoise(trust, adjacency, epsilon, delta, dimension, sensitivity, scale, grid, tossed)
+    charged = math.sqrt(most_exposed(trust, participation, len(sizes) or None))
+
+    def noise(strength: float, grid: float) -> tuple[float, float]:
+        moved = exact + grid * root
+        return moved, moved / (strength / charged)
+
+    # Every round of a user's has draws that the user touches, each a little farther from a Gaussian's law.
+    (sensitivity, scale), grid, account = least_noise(
+        noise, lambda found: found[1], epsilon=epsilon, delta=delta,
+        draws=touched_draws(dimension, participation.contributions) if deployment else 0,
     )  # fmt: skip
-
-
-def _account(dimension: int, sensitivity: float, sigma: float, grid: float, tail: float) -> BinomialAccount | None:
-    """The account of coins that spread by ``sigma``; None if they are too few for the theorem."""
-    coins = np.full(dimension, int(coins_for(sigma, grid)))
-    try:
-        return account_of(coins, np.full(dimension, sensitivity / grid), tail)
-    except InvalidInput:
-        return None
+    return VectorNoise(
+        trust, adjacency, epsilon, delta, dimension, sensitivity, scale, grid, account, participation
+    )  # fmt: skip

@@ -308,7 +308,7 @@ def _unit_ball(
         likelihood=score == "likelihood",
         noise_scale=jnp.full((1, noise.dimension), noise.scale_in_use),
         grid=jnp.asarray(noise.grid),
-        counter=noise.counter(releases),
+        counter=noise.counter_of(releases),
         trust=noise.trust,
         law=noise.law,
         starts=frame.starts,

@@ -32,20 +32,21 @@ from __future__ import annotations
 
 import dataclasses
 import math
+from collections.abc import Mapping, Sequence
+from types import MappingProxyType
 from typing import Literal
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 from scipy.special import ndtri
 
 from reticent.errors import InvalidInput
-from reticent.privacy.accounting.account import LAPLACE, Account, GaussianAccount
-from reticent.privacy.accounting.gaussian import mu_of
+from reticent.privacy.accounting.account import LAPLACE, Account
+from reticent.privacy.calibration import Calibrated, Release, least_noise
 from reticent.privacy.counters import COUNTERS, Counter, make_counter
 from reticent.privacy.guarantee import check_promise
 from reticent.privacy.late_reports import late_report_ratio
-from reticent.privacy.ledger import CounterShare, Ledger
-from reticent.privacy.noise import grid_for, touched_draws
+from reticent.privacy.noise import touched_draws
 from reticent.privacy.sensitivity import Adjacency
 from reticent.privacy.trust import Trust
 
@@ -61,7 +62,7 @@ def table_sensitivity(law: CountLaw, adjacency: Adjacency) -> float:
 
 
 @dataclasses.dataclass(frozen=True)
-class CountCalibration:
+class CountCalibration(Calibrated):
     """The noise of a run, and what it promises. Data-independent.
 
     Attributes:
@@ -70,7 +71,7 @@ class CountCalibration:
       counter_sensitivity: how often an item is charged: ‖C‖₂ under Gaussian noise, ‖C‖₁ under Laplace; 1 in the local
         model.
       grid: spacing that rewards are rounded to in a deployment; 0 is none.
-      draws: of discrete noise that one user can touch in a deployment; 0 elsewhere.
+      columns: the tables' places in the packed counts, by name.
     """
 
     trust: Trust
@@ -83,30 +84,27 @@ class CountCalibration:
     horizon: int
     sensitivity: float
     scale: float
-    grid: float = 0.0
-    draws: int = 0
+    grid: float
+    account: Account
+    columns: Mapping[str, slice]
 
-    def shares(self) -> list[CounterShare]:
-        """One row per table and step (1-based)."""
+    def releases(self) -> Sequence[Release]:
+        """One per table and step."""
         steps = range(1, self.horizon + 1)
-        return [CounterShare(name, step, self.sensitivity, self.scale) for step in steps for name in TABLES]
+        return [
+            Release(name, step, self.sensitivity, self.scale, self.columns.get(name))
+            for step in steps
+            for name in TABLES
+        ]
 
-    @property
-    def account(self) -> Account:
-        return LAPLACE if self.law == "laplace" else GaussianAccount(draws=self.draws)
+    def largest(self, round_ends: NDArray[np.int64]) -> float:
+        """In standard deviations, whichever the law."""
+        return (math.sqrt(2.0) if self.law == "laplace" else 1.0) * super().largest(round_ends)
 
     @property
     def late_report_ratio(self) -> float:
         """1: a user who leaves one round and joins another moves no more than one who is replaced."""
         return late_report_ratio(self.sensitivity, 1.0, self.adjacency) if self.law == "gaussian" else 1.0
-
-    def ledger(self, round_ends: ArrayLike) -> Ledger:
-        """The account of a run that releases after these numbers of episodes."""
-        trust, counter = self.trust, self.counter
-        return Ledger.of(
-            self.shares(), trust.released_by(counter), trust.exposure(counter), round_ends,
-            epsilon=self.epsilon, delta=self.delta, account=self.account,
-        )  # fmt: skip
 
 
 def calibrate_counts(
@@ -119,6 +117,7 @@ def calibrate_counts(
     epsilon: float,
     delta: float,
     deployment: bool = False,
+    columns: Mapping[str, slice] = MappingProxyType({}),
 ) -> CountCalibration:
     """The least noise that the promise allows; δ is 0 whatever is given where the law is Laplace.
 
@@ -126,30 +125,34 @@ def calibrate_counts(
     whole numbers and stay what they are. Rounding moves one entry of either neighbour by at most half the grid g, so any
     table by at most √2·g more.
     """
-    check_promise(epsilon, delta if law == "gaussian" else 0.5)
-    sensitivity, tables = table_sensitivity(law, adjacency), len(TABLES) * horizon
-    grid, draws = 0.0, 0
+    exact, tables = table_sensitivity(law, adjacency), len(TABLES) * horizon
     if law == "laplace":
+        check_promise(epsilon, 0.5)
         if deployment:
             raise InvalidInput("law", law, "'gaussian' in a deployment", "secure noise is drawn from that law only")
         charged = trust.sensitivity(counter) ** 2 if trust.noised_reports else blocks_of_an_item(counter)
-        scale, delta = charged * tables * sensitivity / epsilon, 0.0
-    else:
-        charged = trust.sensitivity(counter)
-        if not math.isfinite(charged):
-            raise InvalidInput("counter", counter.name, "one that protects its items", "use epochs, tree or blt")
-        if deployment:
-            # One user is in one cell of every table: only those draws can tell them from another, and theirs.
-            draws = touched_draws(2 * tables, charged**2)
-            per_unit = charged * math.sqrt(tables) / GaussianAccount(draws=draws).strength_of(epsilon, delta)
-            grid = min(1.0, grid_for(per_unit * sensitivity))
-            sensitivity += math.sqrt(2.0) * grid
-            scale = per_unit * sensitivity
-        else:
-            scale = charged * sensitivity * math.sqrt(tables) / mu_of(epsilon, delta)
-    return CountCalibration(
-        trust, adjacency, law, epsilon, delta, counter, charged, horizon, sensitivity, scale, grid, draws
+        scale = charged * tables * exact / epsilon
+        return CountCalibration(
+            trust, adjacency, law, epsilon, 0.0, counter, charged, horizon, exact, scale, 0.0, LAPLACE, columns
+        )
+    charged = trust.sensitivity(counter)
+    if not math.isfinite(charged):
+        raise InvalidInput("counter", counter.name, "one that protects its items", "use epochs, tree or blt")
+
+    def noise(strength: float, grid: float) -> tuple[float, float]:
+        if not grid:
+            return exact, charged * exact * math.sqrt(tables) / strength
+        moved = exact + math.sqrt(2.0) * grid
+        return moved, charged * math.sqrt(tables) / strength * moved
+
+    # One user is in one cell of every table: only those draws can tell the user from another, and the other's.
+    (sensitivity, scale), grid, account = least_noise(
+        noise, lambda found: found[1], epsilon=epsilon, delta=delta, coarsest=1.0,
+        draws=touched_draws(2 * tables, charged**2) if deployment else 0,
     )  # fmt: skip
+    return CountCalibration(
+        trust, adjacency, law, epsilon, delta, counter, charged, horizon, sensitivity, scale, grid, account, columns
+    )
 
 
 def blocks_of_an_item(counter: Counter) -> float:

@@ -8,7 +8,6 @@ user may choose, :func:`plan_counts` turns it into a :class:`CountPlan`. All of 
 from __future__ import annotations
 
 import dataclasses
-import math
 from typing import Literal
 
 import numpy as np
@@ -18,12 +17,11 @@ from reticent.agents.linear_mixture.learner import require_declared
 from reticent.agents.tabular.count_calibration import TABLES, CountCalibration, CountLaw, calibrate_counts, noise_width
 from reticent.agents.tabular.count_privatizer import table_slices
 from reticent.agents.tabular.counts import check_size, packed_width
-from reticent.errors import InvalidInput
 from reticent.learning.learner import Method
 from reticent.learning.schedule import Schedule, geometric_sizes
-from reticent.privacy.counters import CounterName, groups_users, make_counter
-from reticent.privacy.guarantee import DeclaredGroup, Guarantee, noisy_sums
-from reticent.privacy.ledger import Ledger
+from reticent.privacy.calibration import check_scales, counter_for
+from reticent.privacy.counters import CounterName, groups_users
+from reticent.privacy.guarantee import Guarantee
 from reticent.privacy.sensitivity import Adjacency
 from reticent.privacy.trust import trust_named
 from reticent.worlds import Model
@@ -75,13 +73,7 @@ class CountOptions:
 
     def resolve(self, model: Model, episodes: int, method: Method) -> CountOptions:
         """Check the numbers, and fill in what depends on the model."""
-        for field in ("bonus_scale", "shift_scale"):
-            if not 0 <= getattr(self, field) < math.inf:
-                raise InvalidInput(
-                    field, getattr(self, field), "a finite number of at least 0", "1 is the theory's value"
-                )
-        if not 0 < self.alpha <= 1:
-            raise InvalidInput("alpha", self.alpha, "in (0, 1]", "use 0.05 if in doubt")
+        check_scales(self)
         require_declared(model, pool=bool(self.pool), normalize=False)
         counter = self.counter or ("epochs" if self.law == "laplace" else "blt")
         first = self.first
@@ -113,44 +105,16 @@ class CountPlan:
     actions: int
 
     @property
-    def ledger(self) -> Ledger:
-        """What will be released when, and what it will have cost."""
-        return self.calibration.ledger(self.schedule.ends[: self.schedule.releases])
-
-    @property
     def noise_scale(self) -> NDArray[np.float64]:
         """Scale of the noise per cell, ``(H, D)``: the same everywhere."""
         shape = (self.calibration.horizon, packed_width(self.states, self.actions))
         return np.full(shape, self.calibration.scale)
 
     @property
-    def declared_groups(self) -> list[DeclaredGroup]:
-        """What one user is declared to move, table by table and step by step."""
-        slices = table_slices(self.states, self.actions)
-        return [
-            DeclaredGroup(name, step, slices[name], self.calibration.sensitivity)
-            for step in range(1, self.calibration.horizon + 1)
-            for name in TABLES
-        ]
-
-    @property
     def guarantee(self) -> Guarantee:
         """What the agent promises."""
-        options, calibration = self.options, self.calibration
         ends = self.schedule.ends[: self.schedule.releases]
-        largest = float(calibration.trust.release_std(calibration.counter, ends).max())
-        deviation = math.sqrt(2.0) if options.law == "laplace" else 1.0
-        return Guarantee(
-            trust=calibration.trust,
-            adjacency=options.adjacency,
-            epsilon=options.epsilon,
-            delta=options.delta,
-            ledger=self.ledger,
-            sums=noisy_sums(calibration.shares(), deviation * largest),
-            groups=tuple(self.declared_groups),
-            late_report_ratio=calibration.late_report_ratio,
-            settings=dataclasses.asdict(options),
-        )
+        return self.calibration.guarantee(ends, dataclasses.asdict(self.options))
 
 
 def plan_counts(model: Model, episodes: int, method: Method, options: CountOptions) -> CountPlan:
@@ -162,12 +126,11 @@ def plan_counts(model: Model, episodes: int, method: Method, options: CountOptio
     check_size(model)
     options = options.resolve(model, episodes, method)
     schedule = make_schedule(options, episodes)
-    trust, released = trust_named(options.trust), tuple(schedule.round_sizes[: schedule.releases].tolist())
+    trust = trust_named(options.trust)
     calibration = calibrate_counts(
-        model.horizon,
-        trust.counter(lambda: make_counter(str(options.counter), released), schedule.releases),
-        trust=trust, adjacency=options.adjacency, law=options.law,
-        epsilon=options.epsilon, delta=options.delta, deployment=options.deployment,
+        model.horizon, counter_for(trust, str(options.counter), schedule),
+        trust=trust, adjacency=options.adjacency, law=options.law, epsilon=options.epsilon, delta=options.delta,
+        deployment=options.deployment, columns=table_slices(model.states, model.actions),
     )  # fmt: skip
     widths = make_widths(model, schedule, calibration, options)
     return CountPlan(options, schedule, calibration, widths, model.states, model.actions)

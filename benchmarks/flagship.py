@@ -77,7 +77,9 @@ def measure(job: Job) -> dict[str, Any]:
     part, spec, agent_spec, users, seeds = job
     started = time.perf_counter()
     world = make_world(spec)
-    agent = make_agent(agent_spec, world.model, users)
+    # The blend alone: benchmarks/prior.py has what residuals change.
+    alone = {"residual": "off"} if "score-vi" in agent_spec else {}
+    agent = make_agent(agent_spec, world.model, users, **alone)
     curves = double_precision(simulate)(agent, world, range(seeds))
     scale = world.optimal_value - world.uniform_value
     regret, final = curves.regret[:, -1], curves.tail_regret / scale

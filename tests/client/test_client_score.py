@@ -49,7 +49,7 @@ def test_users_of_every_trust_model_are_served_and_learned_from(deployed: tuple[
             if shuffler is not None:
                 shuffler.post_due()
         assert {episode.status for episode in episodes} == {"sent" if trust == "shuffle" else "counted"}
-        assert client.model.rules.form.name == "score"
+        assert client.model.rules.form.name == ("score-residual" if trust == "joint" else "score")
         sizes = np.diff([0, *client.status()["round_ends"]])
         assert [episode.place for episode in episodes] == [place for size in sizes for place in range(size)]
         late, _ = play(client, 99)

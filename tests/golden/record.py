@@ -63,6 +63,9 @@ RECORDED_AGAIN = {
         "blend private-linopt-vi:counter=tree-reduced", "blend private-linopt-vi:counter=blt",
         "blend private-linopt-vi:counter=toeplitz", "blend_by_step private-linopt-vi",
     ],
+    "Residuals are learned by default where a public rule allows it: the candidates are a prior (2026-11-18).": [
+        "blend score-vi", "blend private-score-vi", "river private-score-vi", "blend_by_step private-score-vi",
+    ],
 }  # fmt: skip
 """Which runs were recorded again, and why. All others are as they were first."""
 

@@ -7,17 +7,22 @@ the one clip, counts included; its noise is that of every other number.
 
 from __future__ import annotations
 
+import dataclasses
 from typing import Any
 
 import examinations as ex
 import jax.numpy as jnp
+import numpy as np
 import score_mutants
+from client_tests import forbid  # noqa: F401  (first: it knows the way to the one below)
+from make_vectors import example_billboard, example_model, example_trajectory
 
 from mutants import MOVED, QUICK, Patch, mutant
 from reticent.agents.score import posterior_update
 from reticent.agents.score.learner import ScoreLearner
 from reticent.agents.score.unit_ball import UnitBall
 from reticent.privacy.clipping import clip_norm
+from reticent_wire.forms import score_residual as wire_residual
 
 NAME = "private-score-vi"
 ROUNDS = {"first": 0.1, "growth": 1.0, "epsilon": 8.0, "residual": "on"}
@@ -59,6 +64,24 @@ def counts_not_charged(patch: Patch) -> None:
         return jnp.where(counts, jnp.clip(jnp.nan_to_num(seen), -1.0, 1.0), real(self, jnp.where(counts, 0.0, seen)))
 
     patch.setattr(UnitBall, "clip", clip)
+
+
+def clipped_on_the_wire() -> ex.Examination:
+    """Vectors by a hostile billboard, whose radius makes the block long: whatever is sent has length 1 at the most."""
+    model = example_model("score-residual", nonnegative=True)
+    board = example_billboard(model)
+    board = dataclasses.replace(board, report={**board.report, "residual_radius": np.asarray(1e-3)})
+
+    def examine() -> list[str]:
+        lengths = [np.linalg.norm(model.contribution(board, example_trajectory(model, seed))) for seed in range(8)]
+        return [] if max(lengths) <= 1 + 1e-9 else ["a vector with residuals leaves unclipped"]
+
+    return ex._named(examine, "wire", {"residual": True})
+
+
+@mutant("residuals: one client sends the block without a clip", clipped_on_the_wire(), "unclipped")
+def residual_unclipped_in_one_client(patch: Patch) -> None:
+    patch.setattr(wire_residual, "clipped", lambda vector, xp=np: vector)
 
 
 # -- noise ----------------------------------------------------------------------------------------------------------------

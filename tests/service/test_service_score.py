@@ -162,8 +162,11 @@ def test_the_first_places_explore_and_a_user_without_a_place_does_not(tmp_path: 
     np.testing.assert_array_equal(actions, service.billboard(late.version).policy[0])
 
 
-def test_a_late_report_is_formed_under_the_round_that_counts_it(tmp_path: Path) -> None:
-    service = deployment(tmp_path, AGENT, USERS)
+@pytest.mark.parametrize("residual", ["off", "on"])
+def test_a_late_report_is_formed_under_the_round_that_counts_it(tmp_path: Path, residual: str) -> None:
+    """Radii of residuals may fall from round to round: a vector in the units of the round that counts it is within its
+    ball, and one in the units of the round that it was played in would not be the same."""
+    service = deployment(tmp_path, f"{AGENT},residual={residual}", USERS)
     late = service.admit("late")
     for user in range(4):
         serve(service, user)
@@ -171,6 +174,10 @@ def test_a_late_report_is_formed_under_the_round_that_counts_it(tmp_path: Path) 
     service.submit_trajectory(late.token, late.episode, **episode(99))
     current, own = (service.mechanism.contribution(service.billboard(v), played(99), late.place) for v in (1, 0))
     assert (current != own).any()
+    assert np.linalg.norm(service.mechanism.grid * current) <= 1 + service.mechanism.grid * np.sqrt(current.size)
+    if residual == "on":
+        radii = [float(service.billboard(version).report["residual_radius"]) for version in (0, 1)]
+        assert radii[0] != radii[1]
     np.testing.assert_array_equal(open_sum(service) - before, current)
 
 

@@ -127,11 +127,14 @@ def test_what_cannot_be_read_is_refused_with_what_can_be_done():
     with pytest.raises(InvalidInput, match="finite_mdp"):
         reticent.worlds.tabular(np.full((60, 3, 60), 1 / 60), np.zeros((60, 3)), 2)
     world = from_gymnasium("FrozenLake-v1", 4)
-    with pytest.raises(InvalidInput, match="residual=on"):
-        reticent.make_agent("private-score-vi", world.model, 100)
+    with pytest.raises(InvalidInput, match="residual=auto"):
+        reticent.make_agent("private-score-vi:residual=off", world.model, 100)
+    with pytest.raises(InvalidInput, match="trust=local"):
+        reticent.make_agent("private-score-vi:trust=local", world.model, 100)
     taxi = from_gymnasium("Taxi-v4", 4)
     with pytest.raises(InvalidInput, match="q-learning"):
         reticent.make_agent("ucbvi", taxi.model, 100)
     assert reticent.make_agent("q-learning", taxi.model, 100).model.states == 500
-    with pytest.raises(InvalidInput, match="candidates"):
-        reticent.make_agent("private-score-vi:residual=on", taxi.model, 100)
+    for residual in ("auto", "on"):
+        with pytest.raises(InvalidInput, match="21000 numbers per user"):
+            reticent.make_agent(f"private-score-vi:residual={residual}", taxi.model, 100)

@@ -59,8 +59,14 @@ def test_releases_that_claim_less_are_taken_as_they_are() -> None:
 
 
 @double_precision
-def test_a_posterior_that_is_not_finite_is_not_learned(monkeypatch: pytest.MonkeyPatch) -> None:
-    agent = make_agent("private-score-vi", WORLD.model, 100)
+@pytest.mark.parametrize(
+    ("world", "residual"),
+    [("riverswim:states=3,horizon=4", "off"), ("random-blend:states=3,actions=2,horizon=4,d=2", "on")],
+)
+def test_a_posterior_that_is_not_finite_is_not_learned(
+    world: str, residual: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    agent = make_agent(f"private-score-vi:residual={residual}", make_world(world).model, 100)
     state = agent.init()
     plan = agent.plan(state)
     episode = Episode(np.array([0, 1, 1, 2, 2]), np.array([1, 1, 0, 1]), np.array([0.0, 0.0, 0.0, 1.0]))

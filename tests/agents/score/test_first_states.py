@@ -164,7 +164,7 @@ def test_the_belief_goes_from_the_guess_to_the_truth_and_is_a_distribution() -> 
 
 
 def test_a_declared_start_leaves_nothing_to_release_and_one_in_doubt_costs_a_share() -> None:
-    known, unknown = (make_agent("private-score-vi", world.model, 400) for world in (KNOWN, WORLD))
+    known, unknown = (make_agent("private-score-vi:residual=off", world.model, 400) for world in (KNOWN, WORLD))
     assert (known.starts, unknown.starts) == (0, 3)
     assert known.dimension == unknown.score_dimension == unknown.dimension - 3
     assert known.init().past.starts is None

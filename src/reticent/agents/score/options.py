@@ -77,7 +77,7 @@ class ScoreOptions:
     half_life: float = 0.0
     alarm: float = 0.0
     final_release: bool = True
-    residual: Residual = "off"
+    residual: Residual = "auto"
     residual_directions: int = 5
     residual_bonus: float = 2.0
     hope: float = 0.1
@@ -168,18 +168,19 @@ class Frame:
     starts: int
 
     @classmethod
-    def of(cls, model: Model, residual: bool = False) -> Frame:
-        """The coordinates of ``model``; with residuals, there may be nothing to learn of a blend."""
+    def of(cls, model: Model, objection: str | None) -> Frame:
+        """The coordinates of ``model``; where there is no ``objection`` to residuals, nothing need be left for a blend."""
         if isinstance(model, ContinuousModel):
             require_distributions(model)
         transitions, rewards = transition_coordinates(model), reward_coordinates(model)
         groups = 1 if model.stationary else model.horizon
         moving = 0 if model.horizon == 1 else (1 if model.stationary else model.horizon - 1)
         dimension = moving * transitions.size + groups * rewards.size
-        if dimension == 0 and not residual:
+        if dimension == 0 and objection is not None:
             raise InvalidInput(
                 "model", "one candidate and nothing unknown", "a blend of two candidates or more",
-                "pass residual=on to learn a table without candidates; if the candidate is the truth, just plan",
+                f"a table without candidates needs residual=auto, and nothing against it: here {objection}; "
+                "if the candidate is the truth, just plan",
             )  # fmt: skip
         return cls(transitions, rewards, dimension, 0 if model.initial_known else model.states)
 
@@ -209,10 +210,10 @@ def make_score(model: Model, episodes: int, options: ScoreOptions) -> ScoreLearn
     options.check_floor(model.actions)
     options.check_stays(model)
     schedule = _schedule(episodes, options, options.first * LEAST_FIRST)
-    residual = _residual(model, options, trust_named("joint"), schedule.rounds)
-    model = without_table(model) if residual else model
-    frame = Frame.of(model, residual)
-    block = _block(model, frame, options) if residual else None
+    objection = _objection(model, options, trust_named("joint"), schedule.rounds)
+    model = model if objection else without_table(model)
+    frame = Frame.of(model, objection)
+    block = None if objection else _block(model, frame, options)
     zero = jnp.zeros(frame.dimension + _numbers(model, block) + frame.starts)
     return _learner(
         model, frame, schedule, options, PlainVectors(zero), 0.0, np.ones(schedule.rounds), False, NoPromise(),
@@ -226,16 +227,17 @@ def make_private_score(model: Model, episodes: int, options: PrivateScoreOptions
     options.check_floor(model.actions)
     options.check_stays(model)
     trust = trust_named(options.trust)
-    residual, given = _residual(model, options, trust), model
-    model = without_table(given) if residual else given
-    frame = Frame.of(model, residual)
+    objection, given = _objection(model, options, trust), model
+    model = given if objection else without_table(given)
+    frame = Frame.of(model, objection)
     share = options.start_share if frame.starts else 0.0
     schedule = private_schedule(episodes, frame.dimension, trust, options, share, model.horizon)
-    if residual and not _residual(model, options, trust, schedule.rounds):
-        residual, model = False, given
-        frame = Frame.of(model)
-        schedule = private_schedule(episodes, frame.dimension, trust, options, share)
-    block = _block(model, frame, options) if residual else None
+    if objection is None:
+        objection = _objection(model, options, trust, schedule.rounds)
+        if objection is not None:
+            model, frame = given, Frame.of(given, objection)
+            schedule = private_schedule(episodes, frame.dimension, trust, options, share)
+    block = None if objection else _block(model, frame, options)
     sizes = tuple(schedule.round_sizes[: schedule.releases].tolist())
     noise = calibrate_vectors(
         frame.dimension + _numbers(model, block) + frame.starts, trust,
@@ -318,23 +320,25 @@ def _unit_ball(
     )
 
 
-def _residual(model: Model, options: ScoreOptions, trust: Trust, rounds: int = 0) -> bool:
-    """Whether residuals are learned.
+def _objection(model: Model, options: ScoreOptions, trust: Trust, rounds: int = 0) -> str | None:
+    """What speaks against residuals, in words; None where they are learned.
 
     Raises:
       InvalidInput: they are asked for where they cannot be.
     """
-    if options.residual == "off" or options.visits > 1:
-        return False
-    why = why_no_residual(model, options.residual_directions, trust, rounds)
-    if why is not None and options.residual == "on":
+    if options.residual == "off":
+        return "residual=off"
+    if options.visits > 1:
+        return "visits above 1"
+    objection = why_no_residual(model, options.residual_directions, trust, rounds)
+    if objection is not None and options.residual == "on":
         raise InvalidInput(
             "residual",
             "on",
-            f"off or auto with {why}",
+            f"off or auto with {objection}",
             "the blend alone is learned then; a table needs candidates for it",
         )
-    return why is None
+    return objection
 
 
 def _block(model: Model, frame: Frame, options: ScoreOptions) -> ResidualBlock:

@@ -124,7 +124,7 @@ def test_numpy_and_jax_form_the_same_vectors_whatever_a_user_sends(spec: str) ->
 
 @pytest.mark.verify
 def test_the_first_places_explore_and_a_user_without_a_place_does_not(tmp_path: Path) -> None:
-    service = deployment(tmp_path, "private-score-vi:first=0.4,growth=4,epsilon=15,explore=0", 84)
+    service = deployment(tmp_path, "private-score-vi:first=0.4,growth=4,epsilon=15,explore=0,hope=0", 84)
     assert service.mechanism.agent.schedule.round_sizes.tolist() == [4, 16, 64]
     at_random = {
         tuple(

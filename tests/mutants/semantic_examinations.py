@@ -43,7 +43,7 @@ from reticent.worlds.records import fit
 from reticent.worlds.transforms.unknown_start import with_unknown_start
 from reticent.worlds.world import world_from_parameters
 
-FLAGSHIP = "private-score-vi:epsilon=8,first=0.1,growth=1.5"
+FLAGSHIP = "private-score-vi:epsilon=8,first=0.1,growth=1.5,residual=off"
 OPTIONS: dict[str, str] = {
     "alarm, half_life, floor, endless, unknown start": "alarm=0.5,half_life=3,floor=0.1,endless=true,start_share=0.3",
     "likelihood, contributions": "score=likelihood,contributions=2,per_round=1,gap=1,largest=3",
@@ -183,7 +183,7 @@ def hopeful() -> Examination:
 
     def examine() -> list[str]:
         world = mixed_world()
-        agent = make_agent("private-score-vi:epsilon=3,first=0.3", world.model, 300)
+        agent = make_agent("private-score-vi:epsilon=3,first=0.3,residual=off", world.model, 300)
         found = []
         for number, _, plan in _learned(agent, world, 4):
             more = np.asarray(plan.extension.hoped - plan.values)
@@ -205,7 +205,7 @@ def moments_simulated(users: int = 6_000) -> Examination:
 
     def examine() -> list[str]:
         world = mixed_world()
-        agent = make_agent("score-vi:explore=0.001,bonus=8", world.model, 300)
+        agent = make_agent("score-vi:explore=0.001,bonus=8,residual=off", world.model, 300)
         *_, (_, state, plan) = _learned(agent, world, 3)
         extension = plan.extension
         share = float(extension.share)
@@ -244,7 +244,7 @@ def on_the_simplex() -> Examination:
     """
 
     def examine() -> list[str]:
-        agent = make_agent("score-vi", mixed_world().model, 60)
+        agent = make_agent("score-vi:residual=off", mixed_world().model, 60)
         coordinates, found = agent.coordinates, []
         basis = np.asarray(coordinates.basis)
         for seed in range(5):
@@ -291,7 +291,7 @@ def own_round() -> Examination:
 
     def examine() -> list[str]:
         world = small_world()
-        agent = make_agent("private-score-vi:epsilon=8,first=0.1,growth=3,free=2", world.model, 2000)
+        agent = make_agent("private-score-vi:epsilon=8,first=0.1,growth=3,free=2,residual=off", world.model, 2000)
         radii = np.asarray(agent.radii)
         if len(set(radii.round(9))) < 3:
             return ["radii do not differ between rounds: nothing would show"]
@@ -402,7 +402,7 @@ def spent_in_full() -> Examination:
     """What is called spent leaves the δ of discrete noise its part, at an ε where that is no longer lost in rounding."""
 
     def examine() -> list[str]:
-        made = make_mechanism("private-score-vi:epsilon=15", small_world().model, 40, SecureNoise())
+        made = make_mechanism("private-score-vi:epsilon=15,residual=off", small_world().model, 40, SecureNoise())
         strength, drawn = made.guarantee.mu or 0.0, int((made.noise_scale > 0).sum())
         told = {"guarantee": made.guarantee.spent, "status": made.spent(made.guarantee.ledger.rounds)[1]}
         return [

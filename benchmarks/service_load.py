@@ -21,7 +21,6 @@ from __future__ import annotations
 
 import argparse
 import asyncio
-import collections
 import json
 import os
 import random
@@ -138,7 +137,7 @@ class Clients:
         self, port: int, count: int, acts: str, group: int = 1, host: str = "127.0.0.1", tickets: int = 0
     ) -> None:
         board = ask_once(port, "/v1/billboard", host=host)[1]
-        self.host, self.tickets, self.stock = host, tickets, collections.deque[dict[str, Any]]()
+        self.host, self.tickets, self.stock = host, tickets, asyncio.Queue[dict[str, Any]](max(1, tickets))
         self.horizon, self.states, self.actions = board["horizon"], board["states"], board["actions"]
         self.port, self.count, self.acts, self.group = port, count, acts, group
         self.times: dict[str, list[float]] = {"open": [], "act": [], "submit": []}
@@ -153,7 +152,10 @@ class Clients:
 
         async def crowd() -> None:
             play = self._play if self.group == 1 else self._play_together
+            taking = asyncio.ensure_future(self._take_tickets()) if self.tickets else None
             await asyncio.gather(*(play(began + seconds, self.host) for _ in range(self.count // self.group)))
+            if taking is not None:
+                taking.cancel()
 
         with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
             runner.run(crowd())
@@ -188,15 +190,21 @@ class Clients:
 
     async def _admitted(self, line: Line, draw: random.Random) -> Any:
         """An admission of the client's own, or one of many that were taken before; None if there was none."""
-        if self.stock:
-            return self.stock.popleft()
-        identities = [uuid.UUID(int=draw.getrandbits(128)).hex for _ in range(max(1, self.tickets))]
-        users = [{"user": identity, "episode": identity} for identity in identities]
-        if not self.tickets:
-            return await self._timed(line, "open", "/v1/episodes", users[0], 201)
-        taken = await self._timed(line, "open", "/v1/groups/episodes", {"users": users}, 200)
-        self.stock.extend(one for one in (taken or {"opened": []})["opened"] if "token" in one)
-        return self.stock.popleft() if self.stock else None
+        if self.tickets:
+            return await self.stock.get()
+        identity = uuid.UUID(int=draw.getrandbits(128)).hex
+        return await self._timed(line, "open", "/v1/episodes", {"user": identity, "episode": identity}, 201)
+
+    async def _take_tickets(self) -> None:
+        """A backend that takes admissions ahead of its devices, so many in a request, and hands them out."""
+        _, line = await asyncio.get_running_loop().create_connection(Line, self.host, self.port)
+        while not line.lost:
+            identities = [uuid.uuid4().hex for _ in range(self.tickets)]
+            users = [{"user": identity, "episode": identity} for identity in identities]
+            taken = await self._timed(line, "open", "/v1/groups/episodes", {"users": users}, 200)
+            for one in (taken or {"opened": []})["opened"]:
+                if "token" in one:
+                    await self.stock.put(one)
 
     async def _play_together(self, until: float, host: str) -> None:
         draw = np.random.default_rng()
@@ -270,9 +278,10 @@ def load(
 
         crowded().run(2.0)  # every worker has compiled and connected
         crowd = crowded()
-        before = _used(service.group, url)
+        planner = service.processes()["planner"]
+        before = _used(service.group, planner, url)
         took = crowd.run(seconds)
-        used = {part: after - before[part] for part, after in _used(service.group, url).items()}
+        used = {part: after - before[part] for part, after in _used(service.group, planner, url).items()}
         memory = service.resident()
         time.sleep(1.0)
     store = Store(url)
@@ -302,15 +311,19 @@ def load(
     }  # fmt: skip
 
 
-def _used(service: int, url: str) -> dict[str, float]:
-    """Seconds of processor time so far: of the service's processes, of the database's, and of this one."""
-    used = {"service": 0.0, "database": 0.0, "clients": sum(os.times()[:2])}
+def _used(service: int, planner: list[int], url: str) -> dict[str, float]:
+    """Seconds of processor time so far: of the service's processes, of the database's, and of this one.
+
+    The planner's are counted apart: they are for releases, of which there are as many however users come.
+    """
+    used = {"service": 0.0, "planner": 0.0, "database": 0.0, "clients": sum(os.times()[:2])}
     home = Path(sa.make_url(url).query.get("host", "") or "/nowhere")  # type: ignore[arg-type]
     master = (home / "data" / "postmaster.pid").read_text().split()[0] if home.exists() else "none"
     for place in Path("/proc").glob("[0-9]*"):
         with suppress(OSError, IndexError):
             parent, group, *rest = (place / "stat").read_text().rpartition(")")[2].split()[1:]
             part = "service" if int(group) == service else "database" if parent == master else None
+            part = "planner" if int(place.name) in planner else part
             if part is not None:
                 used[part] += (int(rest[8]) + int(rest[9])) / TICKS
     return used

@@ -232,7 +232,7 @@ def test_workers_serve_what_the_command_checked(tmp_path: Path, monkeypatch: pyt
     service.tell_workers(path, tmp_path, host="0.0.0.0", port=None, development=False)
     seen: list[Settings] = []
     monkeypatch.setattr(worker, "make_worker", lambda settings, home: seen.append(settings))
-    monkeypatch.setattr(worker, "take_short_turns", lambda: None)
+    monkeypatch.setattr(worker, "prepare_to_serve", lambda: None)
     worker.create_worker()
     assert (seen[0].host, seen[0].port, seen[0].open_reads, seen[0].development) == ("0.0.0.0", 8400, False, False)
 

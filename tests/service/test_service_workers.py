@@ -54,6 +54,15 @@ def test_a_worker_imports_no_jax() -> None:
     assert modules.isdisjoint({"jax", "jaxlib", "scipy", "opendp"})
 
 
+def test_what_is_there_to_stay_is_not_looked_at_for_garbage_again() -> None:
+    program = (
+        "import gc, sys; from reticent.service.processes.interpreter import prepare_to_serve; prepare_to_serve(); "
+        "print(gc.isenabled(), gc.get_freeze_count() > 1000, gc.get_threshold()[0] > 700, sys.getswitchinterval() < 0.005)"
+    )
+    found = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    assert found.stdout.split() == ["True"] * 4  # garbage is still collected, but seldom
+
+
 @pytest.mark.parametrize("agent", AGENTS)
 def test_terms_say_what_the_mechanism_says(tmp_path: Path, agent: str) -> None:
     """Handed over as bytes; contributions, bounds and facts are the same to the last bit, the account to twelve digits."""

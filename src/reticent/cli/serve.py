@@ -40,8 +40,8 @@ def serve(
         from reticent.service.config import DevelopmentSecrets
         from reticent.service.http import app
         from reticent.service.http.sockets import require_free
+        from reticent.service.processes.interpreter import prepare_to_serve
         from reticent.service.processes.logs import configuration
-        from reticent.service.processes.micro_batching import take_short_turns
         from reticent.service.processes.planner import Planner
     except ModuleNotFoundError as missing:
         raise missing_extra(missing, "reticent serve") or missing from None
@@ -96,5 +96,5 @@ def serve(
         note(f"next, in another terminal: reticent users --url {address}{model}")
     if settings.planning == "background":
         note("compiling the first plans; /v1/health/ready answers 200 when they are there")
-    take_short_turns()
+    prepare_to_serve()
     uvicorn.run(application, **common)

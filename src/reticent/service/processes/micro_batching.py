@@ -16,7 +16,6 @@ import asyncio
 import collections
 import contextlib
 import logging
-import sys
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -36,18 +35,6 @@ ENOUGH = 32
 
 DEADLINE, STALLED = 2.0, 0.5
 """Seconds that a request waits at most; seconds of a call after which no more wait for it."""
-
-TURN = 0.0005
-"""Seconds after which a thread that wants the interpreter gets it."""
-
-
-def take_short_turns() -> None:
-    """Let threads take turns more often than Python does by itself; for a process of the service's own.
-
-    A thread that does a group's transaction wants the interpreter back after every statement, with locks in its hands for
-    which other workers wait. Python's five milliseconds each would be most of the time that a transaction takes.
-    """
-    sys.setswitchinterval(TURN)
 
 
 class _Waiting(NamedTuple, Generic[Item, Answer]):

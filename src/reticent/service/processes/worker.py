@@ -20,7 +20,7 @@ from fastapi import FastAPI
 from reticent.service.config import DevelopmentSecrets, Settings
 from reticent.service.http.app import CONFIG, application, chosen_settings, closed_if_refused, make_context
 from reticent.service.processes.configuration_snapshot import read_snapshot
-from reticent.service.processes.micro_batching import take_short_turns
+from reticent.service.processes.interpreter import prepare_to_serve
 from reticent.service.processes.planner_rpc import ask
 from reticent.service.rounds.context import AnyContext
 from reticent.service.rounds.frontend import Frontend
@@ -102,12 +102,13 @@ class PlannerNotifier:
 
 def create_worker() -> FastAPI:
     """The application of one of several workers, by what :func:`reticent.service.http.app.tell_workers` left."""
-    take_short_turns()
     _end_with_parent()
     warnings.simplefilter("ignore", DevelopmentSecrets)  # the command has said it
     told = json.loads(os.environ[CONFIG])
     home = Path(told.pop("home"))
-    return make_worker(chosen_settings(Path(told.pop("config")), **told), home)
+    made = make_worker(chosen_settings(Path(told.pop("config")), **told), home)
+    prepare_to_serve()
+    return made
 
 
 def _end_with_parent() -> None:

@@ -34,7 +34,10 @@ import uvloop
 
 from reticent.service.store.engine import Store
 from reticent.service.store.tables import DEPLOYMENT, EPISODES
-from service_load import AGENT, ENVIRONMENT, TICKS, Clients, temporary_postgres
+from service_load import AGENT, TICKS, Clients, temporary_postgres
+
+sys.path.insert(0, str(Path(__file__).parents[1] / "tests" / "support"))  # helpers that tests use too
+from service_process import ENVIRONMENT
 
 BRIDGE, NETWORK, PORT, PERIOD = "reticentbr", "10.77.0", 8400, 100_000
 DATABASE = f"{NETWORK}.1"
@@ -66,9 +69,11 @@ class Machine:
         self.process: subprocess.Popen[bytes] | None = None
 
     def serve(self, config: Path, log: Any) -> None:
-        begin = f"echo $$ > {self.group}/cgroup.procs; exec {sys.executable} -m reticent serve --init --config {config}"
+        # Into its control group first: within the namespace /sys is another one.
+        begin = f"echo $$ > {self.group}/cgroup.procs && exec ip netns exec {self.name} "
+        begin += f"{sys.executable} -m reticent serve --init --config {config}"
         self.process = subprocess.Popen(
-            ["ip", "netns", "exec", self.name, "sh", "-c", begin], env={**os.environ, **ENVIRONMENT}, stdout=log,
+            ["sh", "-c", begin], env={**os.environ, **ENVIRONMENT}, stdout=log,
             stderr=log, start_new_session=True,
         )  # fmt: skip
 
@@ -100,9 +105,13 @@ class Machine:
 
     def remove(self) -> None:
         self.end()
-        time.sleep(0.2)
         run("ip", "netns", "del", self.name)
-        self.group.rmdir()
+        until = time.monotonic() + 30
+        while self.group.exists():  # its processes have been killed, and take their time
+            with contextlib.suppress(OSError):
+                self.group.rmdir()
+            assert time.monotonic() < until
+            time.sleep(0.1)
 
 
 @contextlib.contextmanager

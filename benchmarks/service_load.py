@@ -279,10 +279,11 @@ def load(
         crowded().run(2.0)  # every worker has compiled and connected
         crowd = crowded()
         planner = service.processes()["planner"]
-        before = _used(service.group, planner, url)
+        before, logged = _used(service.group, planner, url), _logged(url)
         took = crowd.run(seconds)
         used = {part: after - before[part] for part, after in _used(service.group, planner, url).items()}
         memory = service.resident()
+        logged = _logged(url) - logged
         time.sleep(1.0)
     store = Store(url)
     with store.read() as tx:
@@ -307,8 +308,20 @@ def load(
         "seconds": round(took, 1),
         "requests_per_s": round(requests / took, 1), "episodes_per_s": round(episodes / took, 1), "releases": released,
         **figures, "cpu_ms_per_episode": {part: round(1e3 * spent / max(1, episodes), 3) for part, spent in used.items()},
+        "log_bytes_per_episode": round(logged / max(1, episodes)),
         "told_to_come_again": crowd.busy, "memory_mib": memory, "wrong": wrong,
     }  # fmt: skip
+
+
+def _logged(url: str) -> float:
+    """Bytes of PostgreSQL's write-ahead log so far; 0 for SQLite."""
+    if url.startswith("sqlite"):
+        return 0.0
+    engine = sa.create_engine(url)
+    with engine.connect() as connection:
+        found = float(connection.execute(sa.text("SELECT pg_current_wal_lsn() - '0/0'::pg_lsn")).scalar_one())
+    engine.dispose()
+    return found
 
 
 def _used(service: int, planner: list[int], url: str) -> dict[str, float]:

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import threading
 import time
@@ -206,15 +207,16 @@ def test_whoever_comes_after_the_deadline_is_turned_away(url: str, shuffler: Shu
 def test_a_shuffler_that_was_away_lets_full_rounds_pass_and_goes_on(url: str) -> None:
     with (
         Shuffler(Connection(url, SHUFFLER_KEY), patience=0) as before,
-        Shuffler(Connection(url, SHUFFLER_KEY), patience=0) as after,
         Client(url, APP_KEY, shuffler=before) as client,
-        Client(url, APP_KEY, shuffler=after) as later,
+        contextlib.ExitStack() as opened,
     ):
         for user in range(4):
             play(client, user)
         before.post_due()
         for user in range(4, 8):
             play(client, user)
+        after = opened.enter_context(Shuffler(Connection(url, SHUFFLER_KEY), patience=0))
+        later = opened.enter_context(Client(url, APP_KEY, shuffler=after))
         assert after.post_due() == []  # what the second round's users handed over is lost, or it was posted
         after.finish(1)
         for user in range(8, 12):

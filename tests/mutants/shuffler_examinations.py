@@ -13,7 +13,7 @@ import numpy as np
 from durable import SECRET
 from examinations import Examination, _named
 from real_path import MODEL
-from restored_shuffle import Joined, lost_after_a_batch_left, lost_while_messages_wait
+from restored_shuffle import Joined, lost_after_a_batch_left, lost_rounds_with, lost_while_messages_wait
 
 from reticent.errors import InvalidInput, ReticentError
 from reticent.privacy.noise import SecureNoise
@@ -175,4 +175,18 @@ def restored() -> Examination:
     return _named(examine, "device", {"shuffler": "restored"})
 
 
-SILENCE, DUMMIES, RESTART, LOST, RESTORED = silence(), dummies(), restart(), lost(), restored()
+def looks() -> Examination:
+    """Two runs after a restore that differ in whether one user sends: the same rounds are posted, and as many lost."""
+
+    def examine() -> list[str]:
+        found = []
+        for sends in (True, False):
+            with tempfile.TemporaryDirectory() as where:
+                found.append(lost_rounds_with(sends, Path(where), f"sqlite:///{where}/service.db"))
+        return [] if found[0] == found[1] else ["which rounds are lost after a restore depends on who sent"]
+
+    return _named(examine, "device", {"shuffler": "looks"})
+
+
+SILENCE, DUMMIES, RESTART, LOST = silence(), dummies(), restart(), lost()
+RESTORED, LOOKS = restored(), looks()

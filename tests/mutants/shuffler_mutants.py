@@ -19,7 +19,12 @@ from reticent_client.shuffler import Shuffler
 from reticent_wire.shuffle_rules import ShuffleRules
 from reticent_wire.shuffling import Tally
 
-QUICK |= {"batch-posted-when-all-have-sent", "dummies-without-coins", "lost-batch-stops-the-learning"}
+QUICK |= {
+    "shuffler-looks-when-a-user-sends",
+    "batch-posted-when-all-have-sent",
+    "dummies-without-coins",
+    "lost-batch-stops-the-learning",
+}
 
 
 @mutant("a batch is posted when all users of its round have sent, not at its deadline (we had this one)",
@@ -110,5 +115,18 @@ def latecomer_added_to_a_fixed_batch(patch: Patch) -> None:
             return
         gathered.batch = {**gathered.batch, "ones": shuffler.to_json(gathered.ones + ones)}
         self._connection.post("/v1/batches", gathered.batch)
+
+    patch.setattr(Shuffler, "__call__", take)
+
+
+@mutant("a shuffler looks for a restore when a user sends, and leaves alone what is full then (we had this one)",
+        ex.LOOKS, "which rounds are lost after a restore depends")  # fmt: skip
+def shuffler_looks_when_a_user_sends(patch: Patch) -> None:
+    real = Shuffler.__call__
+
+    def take(self: Shuffler, number: int, within: int, ones: Any, messages: Any, restores: int = 0) -> None:
+        if restores > self._restores:
+            self._look()
+        real(self, number, within, ones, messages, restores)
 
     patch.setattr(Shuffler, "__call__", take)

@@ -69,9 +69,9 @@ def messages_of_before_a_restore_kept(patch: Patch) -> None:
     real = Shuffler._look
 
     def look(self: Shuffler) -> Any:
-        kept = dict(self._rounds)
+        kept = dict(self._held.get(self._restores, {}))
         found = real(self)
-        self._rounds.update(kept)
+        self._held.setdefault(self._restores, {}).update(kept)
         return found
 
     patch.setattr(Shuffler, "_look", look)

@@ -139,6 +139,7 @@ def lost_while_messages_wait(where: Path, url: str) -> list[str]:
         played.come(ANN)
         played.come("bob")
         played.lose_and_restore()
+        played.post()  # the shuffler looks by its own clock, and finds out
         before, after = len(played.sent) - 2, len(played.sent)
         played.hand_over(before)  # her device tries again, with what it had
         for user in ("cid", "dee", ANN, "bob"):
@@ -157,6 +158,33 @@ def lost_while_messages_wait(where: Path, url: str) -> list[str]:
     finally:
         played.close()
     return findings
+
+
+def lost_rounds_with(sends: bool, where: Path, url: str) -> tuple[list[int], int]:
+    """One user sends or not, after a restore that the shuffler has not seen: which rounds are posted, and how many lost."""
+    played = Restorable(where, url, inline=True)
+    try:
+        for user in range(SIZE):
+            played.come(f"user {user}")
+        played.post()
+        played.lose_and_restore()
+        rules = played.mechanism.batches
+        for user in (ANN, "bob", "cid", "dee"):  # the others are silent: they play on
+            opened = played.service.admit(user)
+            if user == ANN and sends:
+                coins = rules.coins_at(opened.round, opened.place)
+                played.sent.append((opened, tally_of(rules.reach, rules.reach, coins // 2, coins)))
+                played.hand_over(-1)
+        played.post()
+        for user in range(SIZE):  # the next round's users come, and its batch is waited for no longer
+            played.service.admit(f"later {user}")
+        played.post()
+        played.service.finish()
+        played.service.advance()
+        rounds = [int(content["round"]) for _, content in played.connection.posted]
+        return rounds, int(public_views.status(played.service)["lost_rounds"])
+    finally:
+        played.close()
 
 
 def lost_after_a_batch_left(where: Path, url: str) -> list[str]:

@@ -16,10 +16,13 @@
  *
  * A restore of the service's store takes admissions back: a user who was admitted before it may come again and send again,
  * and two of their vectors would be hidden by the noise for one. So messages carry how often the store had been restored
- * when their user came; when the shuffler finds that the store was restored it throws away all that it holds; and it posts
- * the batch of a round only once the service has recorded the round's users, so that every restore brings them back.
+ * when their user came; when the shuffler finds that the store was restored it throws away all that it holds of before; and it
+ * posts the batch of a round only once the service has recorded the round's users, so that every restore brings them back. It
+ * looks at the times of `postDue` alone, never because a user sent something: rounds that are full at that look are left alone,
+ * and one user would decide whether a round is lost. Messages of users who came after a restore that it has not seen yet wait.
  *
- * After a restart, rounds that were full when it first looked are left alone: their batch may be out already.
+ * After a restart, rounds that were full when it first looked are left alone: their batch may be out already. So call
+ * `postDue` before the first user comes.
  */
 
 import type { Connection } from "./connection.js";
@@ -47,7 +50,8 @@ interface Round {
 
 /** Hands a round's sums to the service at `connection`; give `shuffler.take` to clients. */
 export class Shuffler {
-  private readonly rounds = new Map<number, Round>();
+  /** By how often the store had been restored, and round. */
+  private readonly held = new Map<number, Map<number, Round>>();
   private known: ShuffleRules | null = null;
   private looked = false;
   private restores = 0;
@@ -71,12 +75,11 @@ export class Shuffler {
   ): Promise<void> => {
     const rules = await this.rules();
     rules.requireTally(number, within, { ones, messages });
-    if (!this.looked || restores > this.restores) await this.look(rules);
-    if (restores !== this.restores) {
+    if (restores < this.restores) {
       const bound = `${this.restores}, as often as the store was restored`;
       throw new InvalidInput("restores", restores, bound, "the place was lost with the store; do not send");
     }
-    const round = this.round(rules, number);
+    const round = this.round(rules, number, restores);
     if (round.places.has(within)) return;
     if (round.batch !== null || round.over) {
       throw new InvalidInput("round", number, "one whose batch is not fixed", "the round is over; do not send");
@@ -157,7 +160,7 @@ export class Shuffler {
     const restores = status["restores"] === undefined ? 0 : readInteger(status, "restores");
     const recorded = status["recorded"] == null ? admitted : Math.min(admitted, readInteger(status, "recorded"));
     if (restores !== this.restores) {
-      this.rounds.clear();
+      for (const came of [...this.held.keys()]) if (came < restores) this.held.delete(came);
       [this.looked, this.restores] = [false, restores];
     }
     if (!this.looked) {
@@ -172,13 +175,15 @@ export class Shuffler {
     return this.known;
   }
 
-  private round(rules: ShuffleRules, number: number): Round {
-    let round = this.rounds.get(number);
+  private round(rules: ShuffleRules, number: number, restores = this.restores): Round {
+    const rounds = this.held.get(restores) ?? new Map<number, Round>();
+    this.held.set(restores, rounds);
+    let round = rounds.get(number);
     if (round === undefined) {
       const size = rules.reach.data.length;
       const [ones, messages] = [new BigInt64Array(size), new BigInt64Array(size)];
       round = { ones, messages, places: new Set(), fullSince: null, batch: null, over: false };
-      this.rounds.set(number, round);
+      rounds.set(number, round);
     }
     return round;
   }

@@ -266,6 +266,29 @@ test("a shuffler fixes a batch once, of all places", async () => {
   );
 });
 
+test("what a user sends makes no shuffler look: whether a round is lost is not theirs to decide", async () => {
+  const { model, billboard } = shuffled();
+  const known = Model.read(model);
+  for (const [restores, first] of [[0, false], [1, true]] as const) {
+    let status = { admitted: 0, recorded: 0, restores: 0 };
+    const answer = ({ method, path }: Sent) =>
+      method === "POST" ? { body: {} } : { body: path === "/v1/status" ? status : model };
+    await serving(answer, async (url, sent) => {
+      const shuffler = new Shuffler(new Connection(url, "key"), 0);
+      if (first) await shuffler.postDue();
+      const looks = () => sent.filter(({ path }) => path === "/v1/status").length;
+      const before = looks();
+      const { ones, messages } = formMessages(known, Billboard.read(billboard), null, 0, 0);
+      status = { admitted: 1, recorded: 1, restores };
+      await shuffler.take(0, 0, ones, messages, restores);
+      assert.equal(looks(), before);
+      status = { admitted: 4, recorded: 4, restores };
+      assert.deepEqual(await shuffler.postDue(), []); // full at the first look: left alone, whoever has sent
+      await assert.rejects(shuffler.take(0, 1, ones, messages, restores), /batch is not fixed|as many as/);
+    });
+  }
+});
+
 test("after a restore of the service's store nothing leaves that was handed over before", async () => {
   const { model, billboard } = shuffled();
   const known = Model.read(model);
@@ -287,7 +310,8 @@ test("after a restore of the service's store nothing leaves that was handed over
     await hand(0, 0);
     await hand(1, 0);
     status = { admitted: 0, recorded: 0, restores: 1 }; // the admissions of both are lost
-    await hand(2, 1); // who comes now brings the news
+    await hand(2, 1); // waits until the shuffler looks, which it does by its own clock
+    assert.deepEqual(await shuffler.postDue(), []);
     await assert.rejects(hand(3, 0), /lost with the store/);
     status = { admitted: 4, recorded: 3, restores: 1 };
     assert.deepEqual(await shuffler.postDue(), []); // a restore would forget one of its users

@@ -104,6 +104,40 @@ test("strange answers to a group are not believed", async () => {
   }
 });
 
+test("a request leaves at the tick after it was made, whoever else asks", async () => {
+  for (const [before, after] of [[[], []], [[0.35], []], [[], [0.45]], [[0.35], [0.45, 0.45]]]) {
+    let now = 10;
+    const left: [number, unknown][] = [];
+    const post = async (_: string, content: Content) => {
+      const users = content["users"] as Content[];
+      left.push(...users.map(({ user }): [number, unknown] => [now, user]));
+      return { opened: users.map(() => ({})) };
+    };
+    const batcher = new MicroBatcher({ post } as never, { seconds: 0.2, most: 2 }, () => now);
+    const asked = [...before!.map((at) => [at, "u"] as const), [0.42, "v"] as const, ...after!.map((at) => [at, "u"] as const)]
+      .map(([at, user]) => {
+        now = 10 + at;
+        const alone = async () => { left.push([now, user]); return {}; };
+        return batcher.ask("open", { user }, alone);
+      });
+    now = 10.6; // all timers were set by now, and none has run
+    await Promise.all(asked);
+    assert.deepEqual(left.filter(([, user]) => user === "v"), [[10.6, "v"]]);
+  }
+});
+
+test("a full group waits for its tick like any other", async () => {
+  const began = performance.now();
+  let left = Infinity;
+  const post = async (_: string, content: Content) => {
+    left = performance.now() - began;
+    return { opened: (content["users"] as Content[]).map(() => ({})) };
+  };
+  const batcher = new MicroBatcher({ post } as never, { seconds: 0.3, most: 2 });
+  await Promise.all(["u", "v"].map((user) => batcher.ask("open", { user }, async () => ({}))));
+  assert.ok(left >= 299, String(left));
+});
+
 test("micro-batching is bounded in time and number", () => {
   for (const microBatching of [{ seconds: -1 }, { seconds: 2 }, { most: 1 }, { most: 257 }, { most: 2.5 }]) {
     assert.throws(() => new Client("http://localhost:1", null, { microBatching }), /microBatching/);

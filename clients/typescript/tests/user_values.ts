@@ -19,14 +19,15 @@ const EQUALITY = new Set([
 ]);
 const TRUTH = new Set([SyntaxKind.AmpersandAmpersandToken, SyntaxKind.BarBarToken]);
 
-/** The lines (1-based) of files whose path has `part` in it that are refused, by `tsc` or here, as `path:line`. */
+/** The lines (1-based) of files in the folder `part` of this package that are refused, by `tsc` or here, as `path:line`. */
 export function refusedLines(config: string, part: string): Set<string> {
   const api = new API({ cwd: process.cwd() });
   try {
     const project = api.updateSnapshot({ openProjects: [config] }).getProjects()[0]!;
-    const names = project.program.getSourceFileNames().filter((name) => name.includes(part));
-    if (names.length === 0) throw new Error(`no file with ${part} in its path`);
-    return new Set(names.flatMap((name) => refusedIn(project, name).map((line) => `${name.split(part)[1]}:${line}`)));
+    const folder = process.cwd() + part;
+    const names = project.program.getSourceFileNames().filter((name) => name.startsWith(folder));
+    if (names.length === 0) throw new Error(`no file in ${folder}`);
+    return new Set(names.flatMap((name) => refusedIn(project, name).map((line) => `${name.slice(folder.length)}:${line}`)));
   } finally {
     api.close();
   }

@@ -1,13 +1,18 @@
 # SPDX-License-Identifier: Apache-2.0
 """Requests of many threads in few: those that are made within a moment go to the service as one group.
 
-A backend that serves many users at once costs the service most by its requests. Here the first request of a kind waits for
-others, for :attr:`MicroBatching.seconds` at most and until there are :attr:`MicroBatching.most`, and is sent with them.
-Nothing else changes: every request returns what it would have returned by itself, or raises it.
+A backend that serves many users at once costs the service most by its requests. Here requests of a kind wait for the next
+tick of a clock, :attr:`MicroBatching.seconds` apart, and those that have come by then are sent together, :attr:`MicroBatching.most` in a
+request. Nothing else changes: every request returns what it would have returned by itself, or raises it.
 
 *Members are independent.* The service answers each by itself, in its position. One whose answer is a passing problem
 (503, 429) asks again alone, with the patience of a single request. If the whole group is refused, each member asks alone,
-so that none pays for another. Which requests go together depends on when they are made, and on nothing that a user did.
+so that none pays for another.
+
+*When a request is sent depends on when it was made, and on no other request.* A report counts in the round that is open
+when it comes. A group that left as soon as it is full would let one user's report, or its absence, decide in which round
+those of all its other members count: assumption (iii) of docs/delays.md. So a full group waits for the tick as well, and
+the next one of the same tick leaves beside it.
 
 *Retries are safe*, as for every request of this client: a member carries its episode's id.
 """
@@ -16,7 +21,9 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import math
 import threading
+import time
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
@@ -49,7 +56,7 @@ class MicroBatching:
     """How requests wait for each other.
 
     Attributes:
-      seconds: that the first of a group waits for others, at most.
+      seconds: between two ticks, which is as long as a request waits at most.
       most: members of a group, at most; 16 give most of what there is to gain, 64 nearly all.
     """
 
@@ -64,20 +71,28 @@ class MicroBatching:
 
 
 class _Group:
-    """Members that wait, and when it is full or answered."""
+    """Members that wait for the tick ``due``, and whether they were answered."""
 
-    def __init__(self) -> None:
+    def __init__(self, due: float) -> None:
+        self.due = due
         self.members: list[Answer] = []
-        self.full, self.answered = threading.Event(), threading.Event()
+        self.answered = threading.Event()
         self.answers: list[Answer] | None = None
         self.problem: Exception | None = None
 
 
 class MicroBatcher:
-    """Sends what threads ask for together; each thread waits for its own answer."""
+    """Sends what threads ask for together; each thread waits for its own answer. ``clock`` and ``sleep`` make the ticks."""
 
-    def __init__(self, connection: Connection, rule: MicroBatching) -> None:
-        self._connection, self._rule = connection, rule
+    def __init__(
+        self,
+        connection: Connection,
+        rule: MicroBatching,
+        clock: Callable[[], float] = time.monotonic,
+        sleep: Callable[[float], None] = time.sleep,
+    ) -> None:
+        self._connection, self._rule, self._clock, self._sleep = connection, rule, clock, sleep
+        self._began = clock()
         self._waiting: dict[str, _Group] = {}
         self._lock = threading.Lock()
 
@@ -110,27 +125,33 @@ class MicroBatcher:
     def _join(self, kind: str, member: Answer) -> tuple[_Group, int]:
         """The group that takes members now, and the member's position in it."""
         with self._lock:
-            group = self._waiting.setdefault(kind, _Group())
+            now = self._clock()
+            group = self._waiting.get(kind)
+            if group is None or now >= group.due or len(group.members) >= self._rule.most:
+                group = self._waiting[kind] = _Group(self._tick_after(now))
             group.members.append(member)
-            if len(group.members) >= self._rule.most:
-                del self._waiting[kind]
-                group.full.set()
             return group, len(group.members) - 1
 
+    def _tick_after(self, now: float) -> float:
+        """The first tick after ``now``, whoever waits for it already."""
+        seconds = self._rule.seconds
+        return self._began + seconds * (math.floor((now - self._began) / seconds) + 1) if seconds else now
+
     def _lead(self, kind: str, group: _Group) -> None:
-        """Wait for others and send all; whatever happens to this thread, they are told."""
+        """Wait for the tick and send all; whatever happens to this thread, they are told."""
         try:
-            group.full.wait(self._rule.seconds)
-            with self._lock:
-                if self._waiting.get(kind) is group:
-                    del self._waiting[kind]
+            self._sleep(max(0.0, group.due - self._clock()))
+            self._take_no_more(kind, group)
             if len(group.members) > 1:
                 self._send(ROUTES[kind], group)
         finally:
-            with self._lock:
-                if self._waiting.get(kind) is group:  # interrupted
-                    del self._waiting[kind]
+            self._take_no_more(kind, group)  # also if interrupted
             group.answered.set()
+
+    def _take_no_more(self, kind: str, group: _Group) -> None:
+        with self._lock:
+            if self._waiting.get(kind) is group:
+                del self._waiting[kind]
 
     def _send(self, route: _Route, group: _Group) -> None:
         try:

@@ -19,13 +19,16 @@ place has. A later sender is turned away. A round in which no user sent anything
 and two of their vectors would be hidden by the noise for one. So messages carry how often the store had been restored when
 their user came, and
 
-* when the shuffler finds that the store was restored, it throws away all that it holds, as if it had been restarted;
+* when the shuffler finds that the store was restored, it throws away all that it holds of before, as if it had been
+  restarted. It looks at the times of :meth:`~Shuffler.post_due` alone, never because a user sent something: rounds that are
+  full at that look are left alone, so that a look of a user's making would let one user decide whether a round is lost.
+  Messages of users who came after a restore that it has not seen yet wait until it has;
 * it posts the batch of a round only once the service has *recorded* the round's users, so that every restore brings them
   back and none of them is admitted again; and it looks before it posts. The service refuses a batch of before a restore.
 
 **After a restart** what was handed over is lost, and what was posted is forgotten. So rounds that were full when it first
-looked are left alone: their batch may be out already. The service goes on without them. So :meth:`~Shuffler.start` it
-before the first user comes.
+looked are left alone: their batch may be out already. The service goes on without them. So :meth:`~Shuffler.start` it, or
+enter its context, before the first user comes.
 """
 
 from __future__ import annotations
@@ -87,7 +90,7 @@ class Shuffler:
         if not 0 <= patience < float("inf"):
             raise InvalidInput("patience", patience, "a finite number of seconds, at least 0", "60 is the default")
         self._connection, self._patience, self._clock = connection, patience, clock
-        self._rounds: dict[int, _Round] = {}
+        self._held: dict[int, dict[int, _Round]] = {}  # by how often the store had been restored, and round
         self._looked, self._restores = False, 0
         self._lock = threading.RLock()
         self._stop = threading.Event()
@@ -104,12 +107,10 @@ class Shuffler:
         """
         self._rules.require_tally(number, within, Tally(ones, messages))
         with self._lock:
-            if not self._looked or restores > self._restores:
-                self._look()
-            if restores != self._restores:
+            if restores < self._restores:
                 bound = f"{self._restores}, as often as the store was restored"
                 raise InvalidInput("restores", restores, bound, "the place was lost with the store; do not send")
-            gathered = self._round(number)
+            gathered = self._round(number, restores)
             if within in gathered.places:
                 return
             if gathered.batch is not None or gathered.over:
@@ -190,6 +191,8 @@ class Shuffler:
         self._connection.close()
 
     def __enter__(self) -> Shuffler:
+        with self._lock, contextlib.suppress(ReticentError):  # away: the first turn of the background looks
+            self._look()
         return self
 
     def __exit__(
@@ -212,7 +215,7 @@ class Shuffler:
         admitted, restores = int(status["admitted"]), int(status.get("restores", 0))
         recorded = status.get("recorded")
         if restores != self._restores:
-            self._rounds.clear()
+            self._held = {came: rounds for came, rounds in self._held.items() if came >= restores}
             self._looked, self._restores = False, restores
         if not self._looked:
             for number in range(len(self._rules.round_sizes)):
@@ -231,6 +234,8 @@ class Shuffler:
     def _rules(self) -> ShuffleRules:
         return require_shuffle(Model.read(self._connection.get("/v1/model")))
 
-    def _round(self, number: int) -> _Round:
+    def _round(self, number: int, restores: int | None = None) -> _Round:
+        """What is held of a round, by default of now."""
         empty = np.zeros(self._rules.reach.shape, np.int64)
-        return self._rounds.setdefault(number, _Round(empty, empty.copy()))
+        held = self._held.setdefault(self._restores if restores is None else restores, {})
+        return held.setdefault(number, _Round(empty, empty.copy()))

@@ -38,7 +38,7 @@ class RequestHandlers:
             deployment.admissions.admit_all, linger, patient=inline
         )
         self.submissions: MicroBatcher[Submission, int] = MicroBatcher(
-            deployment.submissions.count_all, linger, patient=inline
+            deployment.submissions.count_all, linger, follows=self.admissions, patient=inline
         )
         configuration = deployment.configuration
         self.constant = {"trust": configuration.public_guarantee.trust, "horizon": configuration.published.horizon}

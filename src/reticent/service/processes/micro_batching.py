@@ -5,6 +5,11 @@ One thread does the calls, one after another; whatever has arrived during a call
 comes alone is served at once. Where several came together more are likely to be on their way, and the thread lingers for a
 moment before it takes them. An answer is given after its call has returned, that is, after the commit.
 
+*Submissions linger by what is public.* A report counts in the round that is open when it is committed. If the thread of
+submissions lingered because of an earlier report, one user's report or silence would decide in which round others' count
+(assumption (iii) of docs/delays.md). So they wait where *admissions* come several at a time, and then for the next tick
+of a clock, however many reports there are. What is left is how long a call takes, as with every computer.
+
 No request waits for ever. One that has waited for :data:`DEADLINE` seconds is told to come again, and while a call has
 been going on for :data:`STALLED` seconds newcomers are told so at once. What they asked for may still be done: every
 request of this service may be repeated.
@@ -19,7 +24,7 @@ import logging
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
-from typing import Generic, NamedTuple, TypeVar
+from typing import Any, Generic, NamedTuple, TypeVar
 
 from reticent.service.rounds.refusals import Refusal
 
@@ -47,7 +52,12 @@ class MicroBatcher(Generic[Item, Answer]):
     """Calls ``work`` with what has gathered; it answers each item with a result or an exception, in their order.
 
     If ``work`` itself raises, that is everyone's answer. ``linger`` are the seconds that it waits for more after a call
-    that had more than one item, unless there are :data:`ENOUGH`. ``patient`` requests wait for as long as it takes.
+    that had more than one item, unless there are :data:`ENOUGH`. ``follows`` is a batcher of public requests: then it
+    waits, for the next of ticks that are ``linger`` apart, where that one's last call had more than one item. ``patient``
+    requests wait for as long as it takes.
+
+    Attributes:
+      together: whether the last call had more than one item.
     """
 
     def __init__(
@@ -56,9 +66,11 @@ class MicroBatcher(Generic[Item, Answer]):
         linger: float,
         most: int = MOST,
         *,
+        follows: MicroBatcher[Any, Any] | None = None,
         patient: bool = False,
     ) -> None:
         self._work, self._linger, self._most, self._patient = work, linger, most, patient
+        self._follows, self.together = follows, False
         self._since: float | None = None
         self._queue: collections.deque[_Waiting[Item, Answer]] = collections.deque()
         self._arrived = threading.Condition()
@@ -124,27 +136,41 @@ class MicroBatcher(Generic[Item, Answer]):
             thread.join(timeout=30)
 
     def _run(self) -> None:
-        together = False
         while True:
             with self._arrived:
                 self._arrived.wait_for(lambda: self._queue or self._closed)
                 if not self._queue:
                     return
-            if together and self._linger and len(self._queue) < ENOUGH:
-                time.sleep(self._linger)
-            group = [self._queue.popleft() for _ in range(min(len(self._queue), self._most))]
-            together, self._since = len(group) > 1, time.monotonic()
-            try:
-                answers = self._work([one.item for one in group])
-                if len(answers) != len(group):
-                    raise RuntimeError(f"{len(answers)} answers to {len(group)} requests")
-            except Exception as problem:
-                answers = [problem] * len(group)
-            self._since = None
-            try:
-                _tell(group, answers)
-            except Exception as problem:  # such as a loop that was closed meanwhile: the next group has its own
-                LOG.error("a group could not be answered: %s", type(problem).__name__)
+            self._wait_for_more()
+            come = len(self._queue)
+            while come:
+                group = [self._queue.popleft() for _ in range(min(come, self._most))]
+                come -= len(group)
+                self._answer(group)
+
+    def _wait_for_more(self) -> None:
+        if not self._linger:
+            return
+        if self._follows is not None:
+            if self._follows.together:
+                time.sleep(self._linger - time.monotonic() % self._linger)
+        elif self.together and len(self._queue) < ENOUGH:
+            time.sleep(self._linger)
+
+    def _answer(self, group: Sequence[_Waiting[Item, Answer]]) -> None:
+        """Put one group through a call and tell its members."""
+        self.together, self._since = len(group) > 1, time.monotonic()
+        try:
+            answers = self._work([one.item for one in group])
+            if len(answers) != len(group):
+                raise RuntimeError(f"{len(answers)} answers to {len(group)} requests")
+        except Exception as problem:
+            answers = [problem] * len(group)
+        self._since = None
+        try:
+            _tell(group, answers)
+        except Exception as problem:  # such as a loop that was closed meanwhile: the next group has its own
+            LOG.error("a group could not be answered: %s", type(problem).__name__)
 
 
 def _busy() -> Refusal:

@@ -1,0 +1,31 @@
+# SPDX-License-Identifier: Apache-2.0
+"""No user's report or silence holds up another's, on the way to the service or in it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from held_up import gathered, micro_batched
+
+
+def test_in_which_round_a_gathered_report_counts_does_not_depend_on_another_users(tmp_path: Path) -> None:
+    stories = []
+    for name, reports in (("with", True), ("without", False)):
+        (tmp_path / name).mkdir()
+        stories.append(gathered(tmp_path / name, reports))
+    assert stories[0] == stories[1]
+    assert any(any(total) for total in stories[0])  # the other user's report is in one of them
+
+
+@pytest.mark.parametrize("together", [False, True])
+def test_how_long_a_report_waits_in_the_service_does_not_depend_on_another_users(
+    tmp_path: Path, together: bool
+) -> None:
+    stories = []
+    for name, reports in (("with", True), ("without", False)):
+        (tmp_path / name).mkdir()
+        stories.append(micro_batched(tmp_path / name, reports, together=together))
+    assert stories[0] == stories[1]
+    assert [len(waits) for waits in stories[0]] == ([1, 2] if together else [0, 0])
+    assert all(0 < wait <= 0.01 for waits in stories[0] for wait in waits)

@@ -1,0 +1,137 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Whether one user's report or silence holds up another's: two stories each, on the real store, with a clock of the test's.
+
+A report counts in the round that is open when it is committed, so that a delay which one user causes another moves the
+other's contribution from one round to the next (assumption (iii) of docs/delays.md). The first user's report is zeros: what
+the rounds' sums hold is the second user's.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+import time
+import types
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from durable import deployment
+
+from reticent.service.http.episodes import RequestHandlers
+from reticent.service.processes import micro_batching
+from reticent.service.rounds.deployment import Deployment
+from reticent.service.rounds.submit import Submission
+from reticent.service.store import records
+from reticent_client.gathering import Gather, Gatherer
+
+PAIRS = "private-linopt-vi:first=2,growth=1,trust=local"
+Sums = list[list[int]]
+
+
+class Clock:
+    """A clock that the test sets; who sleeps by it wakes when it is time."""
+
+    def __init__(self, now: float) -> None:
+        self._now, self._changed = now, threading.Condition()
+
+    def __call__(self) -> float:
+        return self._now
+
+    def sleep(self, seconds: float) -> None:
+        until = self._now + seconds
+        with self._changed:
+            self._changed.wait_for(lambda: self._now >= until - 1e-9, timeout=30)
+
+    def set(self, now: float) -> None:
+        with self._changed:
+            self._now = now
+            self._changed.notify_all()
+
+
+class Reports:
+    """A connection whose requests of reports go to a deployment in this process."""
+
+    def __init__(self, service: Deployment) -> None:
+        self._service = service
+
+    def post(self, path: str, content: dict[str, Any]) -> dict[str, Any]:
+        assert path == "/v1/groups/reports"
+        self._service.submissions.count_all([one["submission"] for one in content["reports"]])
+        return {"receipts": [{} for _ in content["reports"]]}
+
+    def alone(self, member: dict[str, Any]) -> Callable[[], dict[str, Any]]:
+        return lambda: {"versions": self._service.submissions.count_all([member["submission"]])}
+
+
+def report_of(service: Deployment, user: str, value: int) -> Submission:
+    """The report of a user who comes now, of ``value`` in every number."""
+    opened = service.admit(user)
+    numbers = value * (service.mechanism.noise_scale > 0).astype(np.int64)
+    return service.submissions.report(opened.token, opened.episode, numbers, opened.reference)
+
+
+def sums(service: Deployment) -> Sums:
+    """What the rounds that are not released hold."""
+    with service.store.read() as tx:
+        rows = sorted(records.unreleased(tx), key=lambda row: row.number)
+    return [service.context.total(row.number, row.total)._value.ravel().tolist() for row in rows]  # type: ignore[attr-defined]
+
+
+def gathered(where: Path, reports: bool) -> Sums:
+    """Two users of one backend: the second reports, the first may; then the round ends, and then the tick comes."""
+    service = deployment(where, PAIRS, 8, inline=False)
+    members = [{"submission": report_of(service, user, value)} for user, value in (("u", 0), ("v", 1))]
+    clock, connection = Clock(10.0), Reports(service)
+    gatherer = Gatherer(connection, Gather(seconds=0.5, most=2), clock, clock.sleep)  # type: ignore[arg-type]
+    clock.set(10.1)
+    asking = [
+        threading.Thread(target=gatherer.ask, args=("report", member, connection.alone(member)))
+        for member in ([members[1], members[0]] if reports else [members[1]])
+    ]
+    for number, thread in enumerate(asking, 1):
+        thread.start()
+        while (group := gatherer._waiting.get("report")) is not None and len(group.members) < number:
+            time.sleep(0.001)
+    asking[0].join(0.3)  # it has left by then, if it does not wait for the tick
+    service.admit("w")
+    clock.set(10.5)
+    for thread in asking:
+        thread.join(30)
+    return sums(service)
+
+
+def micro_batched(where: Path, reports: bool, *, together: bool) -> list[list[float]]:
+    """How long each call for reports was waited for: of the first user, if they report, with another one, and then of the
+    last. ``together``: whether users come several at a time, which is public."""
+    service = deployment(where, PAIRS, 8, inline=False)
+    waits: list[float] = []
+    calls: list[list[float]] = []
+    count = service.submissions.count_all
+
+    def counted(group: Any) -> Any:
+        calls.append(list(waits))
+        return count(group)
+
+    service.submissions.count_all = counted  # type: ignore[method-assign]
+    stopped = types.SimpleNamespace(monotonic=lambda: 10.003, sleep=waits.append)
+    real, micro_batching.time = micro_batching.time, stopped  # type: ignore[assignment]
+
+    async def story() -> None:
+        handlers = RequestHandlers(service, None, 0.01)
+        if together:
+            await handlers.admissions.join_all([("x", None), ("y", None)])
+        else:
+            await handlers.admissions.join(("x", None))
+        waits.clear()
+        first, second, last = (report_of(service, user, 1) for user in ("u", "b", "v"))
+        await handlers.submissions.join_all([second, first] if reports else [second])
+        await handlers.submissions.join(last)
+        handlers.close()
+
+    try:
+        asyncio.run(story())
+    finally:
+        micro_batching.time = real
+    return calls

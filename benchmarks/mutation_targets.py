@@ -82,6 +82,21 @@ TARGETS = {
     "boundary": Target(
         f"{WIRE}/boundary.py", ("tests/client/test_user_value_types.py", *of_service("service_user_values")), "not mypy"
     ),
+    "kinds-form": Target(
+        f"{WIRE}/forms/kinds.py", (CONTRIBUTIONS, f"{ON_DEVICES}/test_wire_vectors.py"), NO_DRAWS, most=12
+    ),
+    "residual-form": Target(
+        f"{WIRE}/forms/score_residual.py", (CONTRIBUTIONS, f"{ON_DEVICES}/test_wire_vectors.py"), NO_DRAWS, most=12
+    ),
+    "gathering": Target(
+        f"{CLIENT}/gathering.py",
+        (f"{ON_DEVICES}/test_device_gathering.py", *of_service("held_up_reports"), "tests/client/test_client_gathering.py"),
+        "come_again or gathered_report or bounded", most=16,
+    ),
+    "tickets": Target(
+        f"{CLIENT}/tickets.py", (f"{ON_DEVICES}/test_device_gathering.py", *of_service("one_request")),
+        "ticket", most=12,
+    ),
     "plans": Target(f"{WIRE}/plans.py", (f"{ON_DEVICES}/test_device_hostile_service.py",)),
     "shuffling": Target(f"{WIRE}/shuffling.py", (PROTOCOL, f"{ON_DEVICES}/test_device_messages.py"), most=40),
     "shuffle-rules": Target(
@@ -138,10 +153,31 @@ TARGETS = {
         "or within_delta or proof_says or real_states_are_not",
     ),
     "rounds": Target(
-        f"{SERVICE}/rounds/close.py", (DEPLOYMENT, *of_service("service_rollback", "service_score")),
-        f"({NARROW}) or restored_backup or another_past or genuine_token or published_after or damaged or between_two",
-        most=20,
+        f"{SERVICE}/rounds/close.py",
+        (DEPLOYMENT, *of_service("clocks", "service_rollback", "service_score", "service_privacy")),
+        f"({NARROW}) or last_round_waits or last_user_has_come or quick_succession or short_wait or that_is_set "
+        "or another_process or overdue or restored_backup or another_past or genuine_token or published_after or damaged "
+        "or between_two or half_of_the_noise or keeps_its_release", most=20,
     ),
+    "steady_time": Target(
+        f"{SERVICE}/rounds/steady_time.py", of_service("clocks"), "corrected or believed or begins_anew or minute_and"
+    ),
+    "release": Target(
+        f"{SERVICE}/rounds/release.py",
+        (DEPLOYMENT, *of_service("service_rollback", "service_score", "service_control", "service_canaries")),
+        f"({NARROW}) or ((restored_backup or another_past or published_after or between_two or control or canaries_have "
+        "or reference_of) and not postgres)", most=12,
+    ),
+    "restore": Target(
+        f"{SERVICE}/durability/restore.py", of_service("backup_and_restore", "erasure"),
+        "not postgres and (restore or backup or witness or journal or killed or shuffler or pattern or batch or brings)",
+        most=12,
+    ),
+    "erasure": Target(
+        f"{SERVICE}/durability/erasure.py", of_service("erasure"), "not postgres and not running and not at_once", most=12
+    ),
+    "event_streams": Target(f"{SERVICE}/http/event_streams.py", of_service("event_streams"), most=12),
+    "readiness": Target(f"{SERVICE}/http/readiness.py", of_service("readiness"), "not postgres and not server", most=12),
     "admissions": Target(
         f"{SERVICE}/rounds/admit.py",
         (DEPLOYMENT, *of_service("service_groups", "service_returning", "service_score", "erasure")),
@@ -154,7 +190,7 @@ TARGETS = {
         "or another_reference or empty_contribution) and not postgres) or same_time_counts_once", most=20,
     ),
     "micro_batching": Target(
-        f"{SERVICE}/processes/micro_batching.py", of_service("service_groups"),
-        "during_a_call or call_that_fails or join_together", most=20,
+        f"{SERVICE}/processes/micro_batching.py", of_service("service_groups", "held_up_reports"),
+        "during_a_call or call_that_fails or join_together or how_long_a_report", most=20,
     ),
 }  # fmt: skip

@@ -31,7 +31,10 @@ from reticent.service.embedded import DeployedAgent
 from reticent.simulation import engine
 from reticent.worlds.records import fitting
 
-MANY, LIKELIHOOD, CONTROLS = (meaning.option_replayed(option) for option in meaning.OPTIONS)
+SEVERAL = "alarm, half_life, floor, endless, unknown start"
+MANY, LIKELIHOOD, CONTROLS = (
+    meaning.option_replayed(option) for option in (SEVERAL, "likelihood, contributions", "control group")
+)
 PUBLIC = "depend on a user"
 
 QUICK |= {
@@ -47,6 +50,7 @@ QUICK |= {
     "outcomes-as-they-come",
     "noise-with-a-guessable-sign",
     "discrete-delta-left-out",
+    "origin-assumed-public",
     "pilot-among-the-protected",
     "interrupted-round-drawn-again",
     "interrupted-report-counted-twice",
@@ -246,6 +250,13 @@ def zero_noise_redrawn_by_numpy(patch: Patch) -> None:
 def discrete_delta_left_out(patch: Patch) -> None:
     real = account.epsilon_spent
     patch.setattr(account, "epsilon_spent", lambda mu, delta, draws: real(mu, delta, 0))
+
+
+@mutant("records whose origin is not said are taken for public (we had this one)", meaning.origin_asked(),
+        "not said are fitted")  # fmt: skip
+def origin_assumed_public(patch: Patch) -> None:
+    real = fitting.fit
+    patch.setattr(fitting, "fit", lambda log, **given: real(log, **{"origin": "public", **given}))
 
 
 @mutant(

@@ -10,6 +10,7 @@ import count_mutants  # noqa: F401  (registers its mutants with the others)
 import effects_mutants  # noqa: F401  (likewise)
 import held_up_mutants  # noqa: F401  (likewise)
 import kinds_mutants  # noqa: F401  (likewise)
+import option_mutants  # noqa: F401  (likewise)
 import path_mutants
 import pytest
 import rare_mutants  # noqa: F401  (likewise)

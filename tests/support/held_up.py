@@ -79,7 +79,7 @@ def sums(service: Deployment) -> Sums:
     return [service.context.total(row.number, row.total)._value.ravel().tolist() for row in rows]  # type: ignore[attr-defined]
 
 
-def gathered(where: Path, reports: bool) -> Sums:
+def gathered(where: Path | str, reports: bool) -> Sums:
     """Two users of one backend: the second reports, the first may; then the round ends, and then the tick comes."""
     service = deployment(where, PAIRS, 8, inline=False)
     members = [{"submission": report_of(service, user, value)} for user, value in (("u", 0), ("v", 1))]

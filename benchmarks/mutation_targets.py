@@ -88,13 +88,16 @@ TARGETS = {
     "residual-form": Target(
         f"{WIRE}/forms/score_residual.py", (CONTRIBUTIONS, f"{ON_DEVICES}/test_wire_vectors.py"), NO_DRAWS, most=12
     ),
-    "gathering": Target(
-        f"{CLIENT}/gathering.py",
-        (f"{ON_DEVICES}/test_device_gathering.py", *of_service("held_up_reports"), "tests/client/test_client_gathering.py"),
+    "client_batching": Target(
+        f"{CLIENT}/micro_batching.py",
+        (
+            f"{ON_DEVICES}/test_device_micro_batching.py", *of_service("held_up_reports"),
+            "tests/client/test_client_micro_batching.py",
+        ),
         "come_again or gathered_report or bounded", most=16,
     ),
     "tickets": Target(
-        f"{CLIENT}/tickets.py", (f"{ON_DEVICES}/test_device_gathering.py", *of_service("one_request")),
+        f"{CLIENT}/tickets.py", (f"{ON_DEVICES}/test_device_micro_batching.py", *of_service("one_request")),
         "ticket", most=12,
     ),
     "plans": Target(f"{WIRE}/plans.py", (f"{ON_DEVICES}/test_device_hostile_service.py",)),

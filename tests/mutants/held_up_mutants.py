@@ -14,7 +14,7 @@ from held_up import gathered, micro_batched
 
 from mutants import QUICK, Patch, mutant
 from reticent.service.processes.micro_batching import MicroBatcher
-from reticent_client.gathering import Gatherer
+from reticent_client.micro_batching import MicroBatcher as ClientBatcher
 
 QUICK |= {"full-group-leaves-at-once", "reports-linger-after-a-crowd"}
 
@@ -40,15 +40,15 @@ HELD_UP = "held up by another"
 @mutant("a client sends a group of reports as soon as it is full: who reports decides in which round the others count "
         "(we had this one)", GATHERED, HELD_UP)  # fmt: skip
 def full_group_leaves_at_once(patch: Patch) -> None:
-    real = Gatherer._lead
+    real = ClientBatcher._lead
 
-    def lead(self: Gatherer, kind: str, group: Any) -> None:
-        while self._clock() < group.due and len(group.members) < self._gather.most:
+    def lead(self: ClientBatcher, kind: str, group: Any) -> None:
+        while self._clock() < group.due and len(group.members) < self._rule.most:
             time.sleep(0.001)
         group.due = self._clock()
         real(self, kind, group)
 
-    patch.setattr(Gatherer, "_lead", lead)
+    patch.setattr(ClientBatcher, "_lead", lead)
 
 
 @mutant("the service waits for more reports after a group of several reports (we had this one)", BATCHED, HELD_UP)

@@ -12,7 +12,7 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import semantic_examinations as meaning
-from semantic_mutants import PUBLIC, SEVERAL
+from option_replay import SEEN, SEVERAL
 
 from mutants import Patch, mutant
 from reticent.agents.elimination.clipped_sums import ClippedSums
@@ -40,7 +40,7 @@ def _unnoised(patch: Patch, sums: type[PrivateSums], columns: Any) -> None:
 
 
 @mutant("flagship, shuffle, alarm on: the alarm looks at the sum before its coins",
-        meaning.option_replayed(SEVERAL, "shuffle"), PUBLIC)  # fmt: skip
+        meaning.option_replayed(SEVERAL, "shuffle"), SEEN)  # fmt: skip
 def shuffled_alarm_looks_before_the_coins(patch: Patch) -> None:
     real = ScoreLearner.close
 
@@ -55,13 +55,13 @@ def shuffled_alarm_looks_before_the_coins(patch: Patch) -> None:
 
 
 @mutant("flagship, local, unknown start: the first state leaves the device without noise",
-        meaning.option_replayed(SEVERAL, "local"), PUBLIC)  # fmt: skip
+        meaning.option_replayed(SEVERAL, "local"), SEEN)  # fmt: skip
 def first_state_leaves_unnoised(patch: Patch) -> None:
     _unnoised(patch, UnitBall, lambda sums: slice(-sums.starts, None) if sums.starts else None)
 
 
 @mutant("kinds, shuffle, control group: its share is weighed by what the round's users sent",
-        meaning.option_replayed("kinds, control group", "shuffle"), PUBLIC)  # fmt: skip
+        meaning.option_replayed("kinds, control group", "shuffle"), SEEN)  # fmt: skip
 def shuffled_kinds_weighed_by_raw_data(patch: Patch) -> None:
     real = KindsLearner.close
 
@@ -76,13 +76,13 @@ def shuffled_kinds_weighed_by_raw_data(patch: Patch) -> None:
 
 
 @mutant("kinds, local, contributions on: one number leaves without noise, as another visit's noise would hide it",
-        meaning.option_replayed("kinds, contributions, control group", "local"), PUBLIC)  # fmt: skip
+        meaning.option_replayed("kinds, contributions, control group", "local"), SEEN)  # fmt: skip
 def returning_kind_leaves_a_number_unnoised(patch: Patch) -> None:
     _unnoised(patch, KindVectors, lambda sums: slice(0, 1))
 
 
 @mutant("elimination, shuffle, unpooled: the candidate is tested on the sum before its coins",
-        meaning.option_replayed("elimination, unpooled", "shuffle"), PUBLIC)  # fmt: skip
+        meaning.option_replayed("elimination, unpooled", "shuffle"), SEEN)  # fmt: skip
 def candidate_tested_before_the_coins(patch: Patch) -> None:
     real = EliminationLearner.close
 
@@ -96,6 +96,6 @@ def candidate_tested_before_the_coins(patch: Patch) -> None:
 
 
 @mutant("elimination, local, lattice: the error of the served model leaves the device without noise",
-        meaning.option_replayed("elimination, lattice", "local"), PUBLIC)  # fmt: skip
+        meaning.option_replayed("elimination, lattice", "local"), SEEN)  # fmt: skip
 def error_leaves_unnoised(patch: Patch) -> None:
     _unnoised(patch, ClippedSums, lambda sums: slice(-1, None))

@@ -17,6 +17,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import semantic_examinations as meaning
+from option_replay import SEEN, SEVERAL
 
 from mutants import QUICK, Patch, mutant
 from reticent.agents.score import options, planning, posterior
@@ -31,11 +32,10 @@ from reticent.service.embedded import DeployedAgent
 from reticent.simulation import engine
 from reticent.worlds.records import fitting
 
-SEVERAL = "alarm, half_life, floor, endless, unknown start"
 MANY, LIKELIHOOD, CONTROLS = (
     meaning.option_replayed(option) for option in (SEVERAL, "likelihood, contributions", "control group")
 )
-PUBLIC = "depend on a user"
+PUBLIC = SEEN
 
 QUICK |= {
     "drift-alarm-reads-raw-rewards",

@@ -24,7 +24,7 @@ from reticent.service.processes import micro_batching
 from reticent.service.rounds.deployment import Deployment
 from reticent.service.rounds.submit import Submission
 from reticent.service.store import records
-from reticent_client.gathering import Gather, Gatherer
+from reticent_client.micro_batching import MicroBatcher, MicroBatching
 
 PAIRS = "private-linopt-vi:first=2,growth=1,trust=local"
 Sums = list[list[int]]
@@ -84,15 +84,15 @@ def gathered(where: Path | str, reports: bool) -> Sums:
     service = deployment(where, PAIRS, 8, inline=False)
     members = [{"submission": report_of(service, user, value)} for user, value in (("u", 0), ("v", 1))]
     clock, connection = Clock(10.0), Reports(service)
-    gatherer = Gatherer(connection, Gather(seconds=0.5, most=2), clock, clock.sleep)  # type: ignore[arg-type]
+    batcher = MicroBatcher(connection, MicroBatching(seconds=0.5, most=2), clock, clock.sleep)  # type: ignore[arg-type]
     clock.set(10.1)
     asking = [
-        threading.Thread(target=gatherer.ask, args=("report", member, connection.alone(member)))
+        threading.Thread(target=batcher.ask, args=("report", member, connection.alone(member)))
         for member in ([members[1], members[0]] if reports else [members[1]])
     ]
     for number, thread in enumerate(asking, 1):
         thread.start()
-        while (group := gatherer._waiting.get("report")) is not None and len(group.members) < number:
+        while (group := batcher._waiting.get("report")) is not None and len(group.members) < number:
             time.sleep(0.001)
     asking[0].join(0.3)  # it has left by then, if it does not wait for the tick
     service.admit("w")

@@ -62,8 +62,9 @@ class Option:
 FLAGSHIP = "private-score-vi:epsilon=8,first=0.1,growth=1.5,residual=off"
 KINDS = "private-kinds:epsilon=8,first=0.1,growth=1.5"
 ELIMINATION = "private-elimination:epsilon=8,first=0.1,candidates=16"
+SEVERAL = "alarm, half_life, floor, endless, unknown start"
 OPTIONS: dict[str, Option] = {
-    "alarm, half_life, floor, endless, unknown start": Option(
+    SEVERAL: Option(
         f"{FLAGSHIP},alarm=0.5,half_life=3,floor=0.1,endless=true,start_share=0.3",
         lambda: with_unknown_start(small_world()),
     ),
@@ -81,6 +82,9 @@ OPTIONS: dict[str, Option] = {
     "elimination, unpooled": Option(f"{ELIMINATION},pool=false", pooled_world),
 }
 """Every option on which what is learned may depend, several at a time, and how they are switched on."""
+
+SEEN = "depend on a user"
+"""What a finding says."""
 
 REPLAYED = [(option, trust) for option, one in OPTIONS.items() for trust in one.trusts]
 

@@ -2,8 +2,9 @@
 """Requests of many threads in few: those that are made within a moment go to the service as one group.
 
 A backend that serves many users at once costs the service most by its requests. Here requests of a kind wait for the next
-tick of a clock, :attr:`MicroBatching.seconds` apart, and those that have come by then are sent together, :attr:`MicroBatching.most` in a
-request. Nothing else changes: every request returns what it would have returned by itself, or raises it.
+tick of a clock, :attr:`MicroBatching.seconds` apart, and those that have come by then are sent together,
+:attr:`MicroBatching.most` in a request. Nothing else changes: every request returns what it would have returned by itself,
+or raises it.
 
 *Members are independent.* The service answers each by itself, in its position. One whose answer is a passing problem
 (503, 429) asks again alone, with the patience of a single request. If the whole group is refused, each member asks alone,

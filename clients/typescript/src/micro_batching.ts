@@ -95,7 +95,7 @@ export class MicroBatcher {
     return group;
   }
 
-  /** The first tick after `now`, whoever waits for it already. */
+  /** The first tick after `now`, however many wait for it. */
   private tickAfter(now: number): number {
     if (this.seconds === 0) return now;
     return this.began + this.seconds * (Math.floor((now - this.began) / this.seconds) + 1);

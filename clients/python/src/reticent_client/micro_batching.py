@@ -134,7 +134,7 @@ class MicroBatcher:
             return group, len(group.members) - 1
 
     def _tick_after(self, now: float) -> float:
-        """The first tick after ``now``, whoever waits for it already."""
+        """The first tick after ``now``, however many wait for it."""
         seconds = self._rule.seconds
         return self._began + seconds * (math.floor((now - self._began) / seconds) + 1) if seconds else now
 

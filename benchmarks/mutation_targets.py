@@ -94,11 +94,11 @@ TARGETS = {
             f"{ON_DEVICES}/test_device_micro_batching.py", *of_service("held_up_reports"),
             "tests/client/test_client_micro_batching.py",
         ),
-        "come_again or gathered_report or bounded", most=16,
+        "(come_again or gathered_report or bounded or one_tick or members_own) and not postgres", most=16,
     ),
     "tickets": Target(
         f"{CLIENT}/tickets.py", (f"{ON_DEVICES}/test_device_micro_batching.py", *of_service("one_request")),
-        "ticket", most=12,
+        "ticket and not postgres", most=12,
     ),
     "plans": Target(f"{WIRE}/plans.py", (f"{ON_DEVICES}/test_device_hostile_service.py",)),
     "shuffling": Target(f"{WIRE}/shuffling.py", (PROTOCOL, f"{ON_DEVICES}/test_device_messages.py"), most=40),

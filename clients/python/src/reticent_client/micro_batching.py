@@ -141,18 +141,15 @@ class MicroBatcher:
     def _lead(self, kind: str, group: _Group) -> None:
         """Wait for the tick and send all; whatever happens to this thread, they are told."""
         try:
-            self._sleep(max(0.0, group.due - self._clock()))
-            self._take_no_more(kind, group)
-            if len(group.members) > 1:
+            while (left := group.due - self._clock()) > 0:
+                self._sleep(left)
+            if len(group.members) > 1:  # after the tick no more join
                 self._send(ROUTES[kind], group)
         finally:
-            self._take_no_more(kind, group)  # also if interrupted
+            with self._lock:
+                if self._waiting.get(kind) is group:
+                    del self._waiting[kind]
             group.answered.set()
-
-    def _take_no_more(self, kind: str, group: _Group) -> None:
-        with self._lock:
-            if self._waiting.get(kind) is group:
-                del self._waiting[kind]
 
     def _send(self, route: _Route, group: _Group) -> None:
         try:

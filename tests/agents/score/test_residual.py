@@ -206,6 +206,9 @@ def test_the_share_follows_users_and_how_wrong_the_blend_is() -> None:
         ("random-blend:initial=unknown", "", False),
         ("contextual-bandit", "", False),
         ("keyboard", "", False),
+        ("random-blend", ",alarm=0.01", True),
+        ("riverswim:states=3,horizon=4", "", True),
+        ("riverswim:states=3,horizon=4", ",alarm=0.01", False),
         ("random-blend", f",growth=1,largest={20_000 // (2 * MOST_ROUNDS)}", False),
     ],
 )

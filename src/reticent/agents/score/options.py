@@ -331,6 +331,8 @@ def _objection(model: Model, options: ScoreOptions, trust: Trust, rounds: int = 
     if options.visits > 1:
         return "visits above 1"
     objection = why_no_residual(model, options.residual_directions, trust, rounds)
+    if objection is None and options.alarm and _has_no_blend(without_table(model)):
+        objection = "an alarm, which only a blend gives"
     if objection is not None and options.residual == "on":
         raise InvalidInput(
             "residual",
@@ -339,6 +341,11 @@ def _objection(model: Model, options: ScoreOptions, trust: Trust, rounds: int = 
             "the blend alone is learned then; a table needs candidates for it",
         )
     return objection
+
+
+def _has_no_blend(model: Model) -> bool:
+    """Whether there is one candidate and nothing unknown but what it leaves unexplained."""
+    return model.d1 == 1 and (model.d2 == 1 or model.known_rewards is not None)
 
 
 def _block(model: Model, frame: Frame, options: ScoreOptions) -> ResidualBlock:

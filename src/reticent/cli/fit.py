@@ -24,6 +24,13 @@ def fit(
     candidates: Annotated[
         str, typer.Option(help="Number of candidate models, a range to choose from, or none: the log's own table.")
     ] = "2-8",
+    kinds: Annotated[
+        str | None,
+        typer.Option(
+            help="Number of hidden kinds of users, or a range, instead of candidates: for private-kinds, whose devices "
+            "act on a belief about their own user."
+        ),
+    ] = None,
     out: Annotated[Path, typer.Option("--out", "-o", help="The model file to write.")] = Path("model.npz"),
     state: Annotated[
         list[str] | None, typer.Option(help="A column of the state; repeat for more.", show_default="state")
@@ -144,6 +151,7 @@ def fit(
                     log,
                     horizon=horizon,
                     candidates=span(candidates),
+                    kinds=None if kinds is None else span(kinds, "--kinds"),
                     columns=Columns(user, step, tuple(state or ["state"]), action, reward, group, time=time),
                     bins={key: cuts(f"--bins {key}", text) for key, text in pairs("--bins", bins)},
                     rare=rare,
@@ -183,14 +191,19 @@ def fit(
                     "model     none written: the log says too little to learn from; --anyway writes it with this doubt"
                 )
             else:
-                print(
-                    f"model     {path}\nnext      reticent rehearse {path} --epsilon 1: how good, after how many users"
-                )
+                print(f"model     {path}\nnext      {next_step(path, kinds is not None)}")
         if refused:
             raise typer.Exit(1)
 
 
-def span(text: str) -> int | tuple[int, int]:
+def next_step(path: Path, kinds: bool) -> str:
+    """What to do with the model."""
+    if kinds:
+        return f'serve a file with model_file: {path} and agent: "private-kinds:epsilon=1" (docs/personal.md)'
+    return f"reticent rehearse {path} --epsilon 1: how good, after how many users"
+
+
+def span(text: str, option: str = "--candidates") -> int | tuple[int, int]:
     """``4`` or ``2-8``; ``none`` is one: the log's own table, which users then correct (docs/misspecification.md).
 
     >>> span("4"), span("2-8"), span("none")
@@ -204,7 +217,7 @@ def span(text: str) -> int | tuple[int, int]:
     try:
         return (int(low), int(high)) if dash else int(low)
     except ValueError:
-        raise InvalidInput("--candidates", text, "a number, a range such as 2-8, or none", "correct it") from None
+        raise InvalidInput(option, text, "a number, a range such as 2-8, or none", "correct it") from None
 
 
 def depth(text: str) -> int | Literal["auto"]:

@@ -8,10 +8,12 @@ import dataclasses
 import numpy as np
 import polars as pl
 import pytest
-from made_up_logs import recorded, small_table
+from made_up_logs import kinds_of_people, recorded, small_table
 
+from reticent.agents.registry import make_agent
 from reticent.errors import InvalidInput
 from reticent.worlds import world_from_parameters
+from reticent.worlds.kinds import kinds_world
 from reticent.worlds.models.model_file import load_model
 from reticent.worlds.models.provenance import Provenance
 from reticent.worlds.records import Columns, Stopped, fit
@@ -215,3 +217,34 @@ def test_somebody_in_the_pilot_and_among_the_protected_is_refused(tmp_path):
         require_disjoint(*numbers, "user")
     with pytest.raises(InvalidInput, match="columns of the protected log"):
         fit(small_table(), protected=pl.DataFrame({"who": ["ann"]}), **options)
+
+
+def test_kinds_are_served_by_an_agent_that_believes():
+    """Kinds of a pilot as ``private-kinds`` uses them: near the truth, and worth more than one plan for all."""
+    shares = np.array([0.5, 0.3, 0.2])
+    fitted = fit(recorded(3_000, shares), horizon=6, origin="simulated", kinds=3)
+    np.testing.assert_allclose(fitted.shares, shares, atol=0.05)
+    transitions, _ = kinds_of_people()
+    found = np.zeros((3, 5, 2, 5))
+    kernel = fitted.kernel
+    found[:, kernel.pair // 2, kernel.pair % 2, kernel.following] = kernel.chances.T
+    assert np.abs(found - transitions).sum(axis=-1).mean() / 2 < 0.1
+    world = kinds_world(fitted.model, fitted.shares)
+    blend, known = fitted.report.room
+    np.testing.assert_allclose(known, world.optimal_value, rtol=1e-6)
+    np.testing.assert_allclose(blend, float(world.policy_value(world.blend_plan())), rtol=1e-6)
+    assert "kinds: within the model one plan for all earns" in str(fitted.report)
+    assert make_agent("private-kinds:epsilon=1", fitted.model, 1_000).promise.epsilon == 1
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"kinds": 1}, "kinds is 1, but must be at least 2"),
+        ({"kinds": 2, "columns": Columns(group="clinic")}, "kinds is with a column of groups"),
+        ({"kinds": 2, "shared_rewards": True}, "kinds is with shared rewards"),
+    ],
+)
+def test_what_are_no_kinds_is_refused(options, message):
+    with pytest.raises(InvalidInput, match=message):
+        fit(recorded(50, [0.5, 0.3, 0.2]), horizon=6, origin="simulated", **options)

@@ -98,6 +98,7 @@ def fit(
     horizon: int,
     origin: Provenance | Literal["public", "simulated"],
     candidates: int | tuple[int, int] = (2, 8),
+    kinds: int | tuple[int, int] | None = None,
     columns: Columns | None = None,
     smoothing: float | None = None,
     starts: int = 8,
@@ -125,6 +126,9 @@ def fit(
       origin: where the records come from, which nothing can find out and which the guarantee rests on: a
         :class:`~reticent.worlds.models.provenance.Provenance`, or its kind where the log's name says the rest. No default.
       candidates: d, or the least and the most to choose from by held-out likelihood.
+      kinds: M, or a range: candidates are hidden kinds of users, each with a law of its own, for an agent that acts on a
+        belief about its user's kind (``private-kinds``). The log must have no groups; the report says how much knowing
+        the kind would earn. It stands instead of ``candidates``.
       smoothing: pseudo-counts κ of the pooled row in every row of every candidate; by default 5, or more if held-out
         users are explained better (:mod:`~reticent.worlds.records.choosing`).
       starts: random starts of EM.
@@ -150,7 +154,9 @@ def fit(
       InvalidInput: an option or a row of the log is bad, or a person is in both logs.
       Stopped: ``should_stop`` said so.
     """
-    lowest, highest = _checked(horizon, candidates, smoothing, starts, holdout, seed)
+    lowest, highest = _checked(horizon, candidates if kinds is None else kinds, smoothing, starts, holdout, seed)
+    if kinds is not None:
+        _check_kinds(lowest, columns, shared_rewards)
     if protected is not None:
         if isinstance(log, Log):
             raise InvalidInput("log", "coded already", "a table where protected is given", "names are in tables only")
@@ -211,6 +217,7 @@ def fit(
         rewards_apart=rewards_apart,
         depths=depths,
         alike=None if log.weight is None else alike,
+        room=None if kinds is None else _room(kernel, mixture.shares, log.entries, horizon),
         depth=1 if log.coding.history is None else log.coding.history.depth,
         evidence=reward_evidence(who_enter(log), mixture.d, chosen.gain),
         misfit=misfit,
@@ -308,6 +315,32 @@ def _remembering(
         log, _, alike = choose_depth(log, held, (history,), horizon, rare=rare, columns=columns)
         return log, (), alike
     return with_depth(log, history, rare, columns), (), 0.0
+
+
+def _check_kinds(lowest: int, columns: Columns | None, shared_rewards: bool) -> None:
+    checks = (
+        ("kinds", lowest, lowest >= 2, "at least 2", "one kind needs no belief: use candidates"),
+        (
+            "kinds", "with a column of groups", columns is None or columns.group is None, "without",
+            "kinds are of users and groups blend candidates: leave one of the two out",
+        ),
+        (
+            "kinds", "with shared rewards", not shared_rewards, "with rewards of their own",
+            "a kind is a law of transitions and rewards",
+        ),
+    )  # fmt: skip
+    for field, value, holds, bound, remedy in checks:
+        if not holds:
+            raise InvalidInput(field, value, bound, remedy)
+
+
+def _room(kernel: Kernel, shares: np.ndarray, initial: np.ndarray, horizon: int) -> tuple[float, float]:
+    """What the blend's plan earns among the kinds, and what plans would that are told the kind."""
+    plan, _ = kernel.blended(shares).plan(horizon)
+    each = [kernel.blended(one) for one in np.eye(kernel.d)]
+    blended = sum(share * float(initial @ kind.evaluate(plan)) for share, kind in zip(shares, each, strict=True))
+    known = sum(share * float(initial @ kind.plan(horizon)[1]) for share, kind in zip(shares, each, strict=True))
+    return float(blended), float(known)
 
 
 def _sampled(distinct: int, groups: int) -> tuple[str, ...]:

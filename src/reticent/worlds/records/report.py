@@ -75,6 +75,7 @@ class FitReport:
       depth: how many observations are in the state; ``depths``: what held-out users say of it and of others, if they
         were asked.
       alike: where entries are declared, the share of training users' weight that all have alike; None elsewhere.
+      room: for kinds of users, what the blend's plan earns and what plans would that are told the kind; None elsewhere.
       evidence: whether the log has enough rewards to learn from; None where rewards never differ.
       untried: names of (state, action) that no training user tried although the state was met; ``untried_share`` of
         all such pairs.
@@ -108,6 +109,7 @@ class FitReport:
     depths: tuple[Depth, ...]
     depth: int
     alike: float | None
+    room: tuple[float, float] | None
     evidence: RewardEvidence | None
     untried: tuple[str, ...]
     untried_share: float
@@ -187,6 +189,7 @@ class FitReport:
             *(f"reading: {note}" for note in self.notes),
             *_entry_lines(self.alike),
             *_depth_lines(self.depths, self.depth),
+            *_room_lines(self.room),
         ]
         if self.candidates > 1:
             lines.append(
@@ -237,6 +240,17 @@ def _entry_lines(alike: float | None) -> list[str]:
     if alike is None:
         return []
     return [f"entries: held-out users want training users to count {1 - alike:g} × as declared, and {alike:g} × alike"]
+
+
+def _room_lines(room: tuple[float, float] | None) -> list[str]:
+    """How much there is to earn from a user's own kind."""
+    if room is None:
+        return []
+    blend, known = room
+    return [
+        f"kinds: within the model one plan for all earns {blend:.4f}, and plans that are told the kind {known:.4f} "
+        f"({100 * (known / blend - 1) if blend > 0 else 0:+.1f}%): a belief closes part of that, more in long episodes"
+    ]
 
 
 def _depth_lines(depths: tuple[Depth, ...], used: int) -> list[str]:

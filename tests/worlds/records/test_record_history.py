@@ -114,6 +114,7 @@ def test_held_out_users_want_as_much_history_as_there_is(order, tmp_path):
     assert [one.depth for one in report.depths] == [1, 2, 3]
     said = "history matters: the last 2 observations are the state" if order == 2 else "history does not matter"
     assert said in str(report)
+    assert not report.doubt  # rewards of pairs are told apart from one mean, with a history too
     if order == 2:
         gained = report.depths[1]
         assert gained.gain > 4 * gained.gain_error > 0  # the plan earns more, too

@@ -120,9 +120,11 @@ def choose(
 def chosen_pooling(train: Statistics, test: Statistics) -> tuple[Pooling, tuple[float, float]]:
     """Pseudo-counts of transitions, rewards and history, and what rewards of pairs gain over one mean."""
     moves, totals = train.outcomes.transitions, train.totals
+    tried = {strength: Pooling(strength, strength) for strength in STRENGTHS}
+    tried[ONE_MEAN] = Pooling(ONE_MEAN, ONE_MEAN, ONE_MEAN)
     by_strength = {
-        strength: np.log(np.maximum(pooled(totals, train.outcomes, Pooling(strength, strength)), 1e-300))
-        for strength in (*STRENGTHS, ONE_MEAN)
+        strength: np.log(np.maximum(pooled(totals, train.outcomes, pooling), 1e-300))
+        for strength, pooling in tried.items()
     }
     known = pooled(totals, train.outcomes) > 0
     chosen = []
@@ -137,7 +139,7 @@ def chosen_pooling(train: Statistics, test: Statistics) -> tuple[Pooling, tuple[
     if train.outcomes.up is not None:
         pooling = max(
             (pooling._replace(history=strength) for strength in STRENGTHS),
-            key=lambda tried: float(test.weight @ pooled_log_likelihood(train, test, tried)),
+            key=lambda one: float(test.weight @ pooled_log_likelihood(train, test, one)),
         )
     return pooling, (float(gain @ test.weight / test.users), _error(gain, test.weight))
 

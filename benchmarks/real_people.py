@@ -61,6 +61,8 @@ def readers(out: Path | None) -> None:
                     row(name, users.value(fitted.kernel.blended(weights).plan(horizon)[0]))
                     if (who, share, grouped, d) == ("all", 0.9, True, 4):
                         keep(fitted, out, "msnbc")
+            if (who, share) == ("all", 0.9):
+                best_use_of_the_pilot(pilot, deployed)
             row("at random", users.uniform_value())
     print("\n## msnbc: the time of a fit\n")
     pages = sessions.changes(5)[:300_000]
@@ -69,6 +71,27 @@ def readers(out: Path | None) -> None:
         msnbc.fit_pilot(pages, (4, 8), grouped=grouped)
         how = "groups" if grouped else "users"
         print(f"300,000 sessions, 4 to 8 candidates, 8 starts each, {how}: {time.perf_counter() - began:.0f} s")
+
+
+def best_use_of_the_pilot(pilot: np.ndarray, deployed: np.ndarray) -> None:
+    """What the pilot's readers are worth without any learning: with their history, and weighted to the declared entries."""
+    alone = msnbc.empirical(pilot[pilot[:, 0] != 0]).plan(5)[0]
+    row("those of the pilot who entered elsewhere, alone", msnbc.recorded_users(deployed).value(alone))
+    entered = {1: "arrived: entered, page: frontpage", "auto": "frontpage"}
+    for history in (1, "auto"):
+        for declared in (False, True):
+            entries = {entered[history]: 0.0} if declared else None
+            fitted = msnbc.fit_pilot(pilot, 1, history=history, entries=entries)
+            users = msnbc.recorded_users(deployed, fitted.coding)
+            how = "weighted to entries elsewhere" if declared else "as they are"
+            chosen = "chosen by fit" if history == "auto" else "given"
+            measured = users.value(fitted.kernel.blended(fitted.shares).plan(5)[0])
+            row(f"the pilot's, {how}, last {fitted.report.depth} pages ({chosen})", measured)
+    for d in (2, 4, 8):
+        fitted = msnbc.fit_pilot(pilot, d, history=2, smoothing=5.0)
+        users = msnbc.recorded_users(deployed, fitted.coding)
+        weights = msnbc.nearest_blend(fitted, deployed)
+        row(f"blend of {d} candidates, last 2 pages", users.value(fitted.kernel.blended(weights).plan(5)[0]))
 
 
 def second_order(pages: np.ndarray) -> Estimate:

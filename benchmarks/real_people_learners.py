@@ -2,6 +2,7 @@
 """Learners among recorded people: reward by ε and trust, beside the pilot's plan (docs/measurements/people).
 
     RETICENT_DATA=FOLDER python benchmarks/real_people_learners.py msnbc --orders 3
+    RETICENT_DATA=FOLDER python benchmarks/real_people_learners.py msnbc-history --orders 3
     RETICENT_DATA=FOLDER python benchmarks/real_people_learners.py hillstrom jester --orders 16
     RETICENT_DATA=FOLDER python benchmarks/real_people_learners.py heartsteps
     RETICENT_DATA=FOLDER python benchmarks/real_people_learners.py msnbc --deployed   # also the deployed agent, real noise
@@ -50,7 +51,8 @@ FOR_MANY_STATES = (*SPECS[:-2], "dp-ucbvi:epsilon=1,counter=epochs", "private-uc
 # The trial lasted six weeks: a promise about 42 days of a person together, and not about one day.
 FOR_WHOM_WE_MEET_DAILY = (*SPECS, "private-score-vi:epsilon=1,contributions=42")
 
-LISTS = {"msnbc": FOR_MANY_STATES, "heartsteps": FOR_WHOM_WE_MEET_DAILY}
+# Tables of 521 x 18 x 521 are beyond the tabular learners.
+LISTS = {"msnbc": FOR_MANY_STATES, "msnbc-history": SPECS[:-2], "heartsteps": FOR_WHOM_WE_MEET_DAILY}
 
 DAYS = (1_616, 4_000, 20_000)
 """Person-days that a learner meets: as many whole days as were recorded, and more."""
@@ -75,6 +77,14 @@ def readers() -> Problem:
     return Problem(msnbc.recorded_users(deployed), fitted.model, plan, 300_000)
 
 
+def readers_with_history() -> Problem:
+    """The state that ``fit`` chooses, from a pilot that is weighted to where the deployed readers enter."""
+    pilot, deployed = msnbc.populations(msnbc.load_sessions())
+    fitted = msnbc.fit_pilot(pilot, 4, history="auto", entries={"frontpage": 0.0})
+    plan = fitted.kernel.blended(fitted.shares).plan(5)[0]
+    return Problem(msnbc.recorded_users(deployed, fitted.coding), fitted.model, plan, 300_000)
+
+
 def audience() -> Problem:
     people = jester.audience(jester.load_ratings())
     fitted = jester.fit_pilot(people, 3, holdout=0.0)
@@ -96,7 +106,7 @@ def shoppers() -> Problem:
     return Problem(users, model, np.full((1, model.states), arm), records.users // 3)
 
 
-PROBLEMS = {"msnbc": readers, "jester": audience, "hillstrom": shoppers}
+PROBLEMS = {"msnbc": readers, "msnbc-history": readers_with_history, "jester": audience, "hillstrom": shoppers}
 
 
 def row(name: str, met: list[np.ndarray], base: float, best: float | None, seconds: float) -> float:

@@ -3,9 +3,9 @@
 
     python examples/msnbc_sessions.py FOLDER/msnbc990928.zip --out records --pilot 50000 --trial 20000
 
-The archive has one line per session, page categories from 1 to 17 (get it from UCI, "MSNBC.com Anonymous Web Data"). Repeats of a
-page are dropped and the first six pages kept. Readers never saw suggestions: one is drawn at random for each page
-(column ``suggest``), and ``hit`` says whether the reader went there. For the trial the columns ``hit_SECTION`` say it of all.
+The archive has one line per session, page categories from 1 to 17 (get it from UCI, "MSNBC.com Anonymous Web Data").
+Repeats of a page are dropped and the first six pages kept. Readers never saw suggestions: one is drawn at random for each
+page (column ``suggest``), and ``hit`` says whether the reader went there. For the trial ``hit_SECTION`` says it of all.
 """
 
 from __future__ import annotations
@@ -15,19 +15,20 @@ import csv
 import itertools
 import random
 import zipfile
+from collections.abc import Iterator
 from pathlib import Path
 
 STEPS = 5
 
 
-def sessions(archive: Path) -> tuple[list[str], itertools.islice]:
-    """The sections' names, and an iterator over sessions as lists of names without repeats."""
+def sessions(archive: Path) -> tuple[list[str], Iterator[list[str]]]:
+    """The sections' names, and sessions as lists of names without repeats."""
     with zipfile.ZipFile(archive) as file:
         member = next(name for name in file.namelist() if name.endswith(".seq") and "MACOSX" not in name)
         lines = file.read(member).decode().splitlines()
     names = lines[2].split()
     pages = ([names[int(page) - 1] for page in line.split()] for line in lines[7:] if line.strip())
-    return names, itertools.islice(([page for page, _ in itertools.groupby(one)] for one in pages), None)
+    return names, ([page for page, _ in itertools.groupby(one)] for one in pages)
 
 
 def write(path: Path, chosen: list[list[str]], first: int, names: list[str], all_hits: bool, seed: int) -> None:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-r"""A pilot whose users are weighted as those that a service will meet enter.
+r"""A pilot whose users are weighted to where the users of a service enter.
 
 A pilot is recruited where that is easy, and its users may begin elsewhere than those of the service do: nine in ten by the
 front page, say, where the service meets readers who come from search engines. Where users enter is often known

@@ -143,7 +143,7 @@ def fit(
         (:mod:`~reticent.worlds.records.depth`).
       history_rare: contexts in fewer rows than this public number fold into shorter ones.
       remember: state columns that are remembered, the last ones; all by default.
-      entries: declared shares of first states among those that the service will meet, by name; users are weighted to
+      entries: declared shares of first states among the users of the service, by name; users are weighted to
         them (:mod:`~reticent.worlds.records.entries`).
       protected: a table of people who are to be protected later. None of them may be in ``log``, since what is fitted
         is published (:func:`~reticent.worlds.records.disjoint.require_disjoint`); nothing else of it is used.

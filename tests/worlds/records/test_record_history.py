@@ -8,7 +8,7 @@ import dataclasses
 import numpy as np
 import polars as pl
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from reticent.errors import InvalidInput
@@ -44,6 +44,7 @@ def wanderers(users=1_500, *, order=2, seed=0, steps=6):
     )
 
 
+@settings(deadline=None, max_examples=60)
 @given(
     st.lists(st.lists(st.integers(0, 5), min_size=1, max_size=6), min_size=2, max_size=8),
     st.integers(1, 4),

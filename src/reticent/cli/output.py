@@ -6,10 +6,9 @@ from __future__ import annotations
 import json
 import sys
 from collections.abc import Sequence
-from typing import Any
 
 
-def print_json(content: Any) -> None:
+def print_json(content: object) -> None:
     """One JSON document on standard output."""
     print(json.dumps(content, indent=2, allow_nan=False, ensure_ascii=False))
 

@@ -93,6 +93,6 @@ def _wrapped(text: str) -> str:
     return textwrap.fill(text, width=110, subsequent_indent="    ", break_on_hyphens=False)
 
 
-def _number(value: Any, form: str) -> str:
+def _number(value: object, form: str) -> str:
     """A number as it is listed; a dash for a world whose optional package is missing."""
     return "–" if value is None else format(value, form)

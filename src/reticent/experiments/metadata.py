@@ -9,7 +9,6 @@ from __future__ import annotations
 import datetime
 import platform
 import subprocess
-from typing import Any
 
 import jax
 import numpy as np
@@ -27,7 +26,7 @@ def versions() -> dict[str, str]:
     }
 
 
-def device() -> dict[str, Any]:
+def device() -> dict[str, object]:
     """The device that JAX computes on, and in which precision."""
     devices = jax.devices()
     return {
@@ -37,7 +36,7 @@ def device() -> dict[str, Any]:
     }
 
 
-def repository() -> dict[str, Any] | None:
+def repository() -> dict[str, object] | None:
     """The commit of the working directory's repository and whether files differ from it; None outside of one."""
     commit = _git("rev-parse", "HEAD")
     status = _git("status", "--porcelain", "--untracked-files=no")
@@ -46,7 +45,7 @@ def repository() -> dict[str, Any] | None:
     return {"commit": commit, "dirty": bool(status)}
 
 
-def describe() -> dict[str, Any]:
+def describe() -> dict[str, object]:
     """All of the above, with the date."""
     now = datetime.datetime.now(datetime.UTC)
     return {

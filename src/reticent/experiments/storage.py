@@ -15,7 +15,6 @@ import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
 
 import yaml
 
@@ -54,7 +53,7 @@ def config_text(config: RunConfig) -> str:
     return str(yaml.safe_dump(content, sort_keys=False, allow_unicode=True, default_flow_style=None, width=100))
 
 
-def metadata_of(result: RunResult) -> dict[str, Any]:
+def metadata_of(result: RunResult) -> dict[str, object]:
     """The circumstances of a run with its seeds and whether it was finished."""
     return {
         **result.metadata,

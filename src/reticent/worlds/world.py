@@ -15,6 +15,8 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import Array
+from jax.typing import DTypeLike
+from numpy.typing import ArrayLike
 
 from reticent.errors import InvalidInput
 from reticent.runtime import double_precision, double_precision_methods, on_device
@@ -62,7 +64,7 @@ class World(ShortRepr):
         sizes = f"states={self.model.states}, actions={self.model.actions}, horizon={self.model.horizon}"
         return f"{type(self).__name__}({self.name!r}, {sizes}, d1={self.model.d1}, d2={self.model.d2})"
 
-    def astype(self, dtype: Any) -> World:
+    def astype(self, dtype: DTypeLike) -> World:
         """The same world in another floating-point precision."""
         return cast(self, dtype)
 
@@ -202,8 +204,8 @@ def invert(cumulative: Array, uniform: Array) -> Array:
 @double_precision
 def world_from_parameters(
     model: Model,
-    transition_theta: Any,
-    reward_theta: Any,
+    transition_theta: ArrayLike,
+    reward_theta: ArrayLike,
     *,
     name: str = "custom",
     reward_kind: RewardKind = "bernoulli",
@@ -303,7 +305,7 @@ def _once(theta: np.ndarray) -> np.ndarray:
     return theta[:1] if (theta == theta[0]).all() else theta
 
 
-def _per_step(theta: Any, horizon: int, dimension: int, field: str) -> np.ndarray:
+def _per_step(theta: ArrayLike, horizon: int, dimension: int, field: str) -> np.ndarray:
     array = np.asarray(theta, dtype=np.float64)
     if array.shape == (dimension,):
         array = np.broadcast_to(array, (horizon, dimension)).copy()

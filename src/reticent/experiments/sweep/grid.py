@@ -11,7 +11,7 @@ import dataclasses
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import yaml
 
@@ -24,6 +24,9 @@ KEYS = ("worlds", "agents", "episodes", "privacy", "bonus_scales", "options", "s
 DEFAULT_SEEDS_PER_CELL = 16
 NO_PRIVACY = "none"
 """As a value of ``privacy.trust``: the non-private learner runs in a private agent's place."""
+
+
+T = TypeVar("T")
 
 
 class InvalidSweep(ReticentError):
@@ -73,7 +76,7 @@ class Grid:
     seeds_per_cell: int = DEFAULT_SEEDS_PER_CELL
     ray: RayOptions = dataclasses.field(default_factory=RayOptions)
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> dict[str, object]:
         """As plain values, for the copy that is kept beside the results; :func:`grid_of` reads it again."""
         axes: dict[str, dict[str, list[str]]] = {"privacy": {}, "options": {}}
         for axis in self.axes:
@@ -104,7 +107,7 @@ def read_grid(path: Path) -> Grid:
         return grid_of(content)
 
 
-def grid_of(content: Any) -> Grid:
+def grid_of(content: object) -> Grid:
     """Check the content of a sweep's file.
 
     Raises:
@@ -138,7 +141,7 @@ def grid_of(content: Any) -> Grid:
     )
 
 
-def _axes(content: Mapping[str, Any], agents: tuple[str, ...]) -> tuple[Axis, ...]:
+def _axes(content: Mapping[str, object], agents: tuple[str, ...]) -> tuple[Axis, ...]:
     """Every option of the file's three sections, each a known option of some agent with values of its type."""
     sections = {section: _mapping(content, section) for section in ("privacy", "options")}
     given = [(f"{section}.{key}", str(key), value) for section, keys in sections.items() for key, value in keys.items()]
@@ -164,14 +167,14 @@ def _axes(content: Mapping[str, Any], agents: tuple[str, ...]) -> tuple[Axis, ..
     return tuple(axes)
 
 
-def _episodes(value: Any) -> tuple[int | None, ...]:
+def _episodes(value: object) -> tuple[int | None, ...]:
     if value is None:
         return (None,)
     given = _list("episodes", value)
     return tuple(_whole(place, number, 1) for place, number in _places("episodes", tuple(given)))
 
 
-def _seeds(value: Any) -> tuple[int, ...]:
+def _seeds(value: object) -> tuple[int, ...]:
     if isinstance(value, Mapping):
         for key in value:
             if key not in ("first", "count"):
@@ -183,7 +186,7 @@ def _seeds(value: Any) -> tuple[int, ...]:
     return tuple(range(_whole("seeds", value, 1)))
 
 
-def _ray(value: Any) -> RayOptions:
+def _ray(value: object) -> RayOptions:
     given = _mapping({"ray": value}, "ray")
     known = [field.name for field in dataclasses.fields(RayOptions)]
     for key in given:
@@ -199,15 +202,16 @@ def _ray(value: Any) -> RayOptions:
     return checked
 
 
-def _names(content: Mapping[str, Any], key: str) -> tuple[str, ...]:
-    names = tuple(_list(key, content[key]))
-    for place, name in _places(key, names):
+def _names(content: Mapping[str, object], key: str) -> tuple[str, ...]:
+    names: list[str] = []
+    for place, name in _places(key, tuple(_list(key, content[key]))):
         if not isinstance(name, str):
             raise InvalidInput(place, name, "a name, such as 'riverswim:states=4'", "put it in quotes")
-    return names
+        names.append(name)
+    return tuple(names)
 
 
-def _list(place: str, value: Any) -> list[Any]:
+def _list(place: str, value: object) -> list[object]:
     """A list as it is, anything else as a list of one."""
     values = value if isinstance(value, list) else [value]
     if not values:
@@ -218,7 +222,7 @@ def _list(place: str, value: Any) -> list[Any]:
     return values
 
 
-def _mapping(content: Mapping[str, Any], section: str) -> Mapping[str, Any]:
+def _mapping(content: Mapping[str, object], section: str) -> Mapping[str, object]:
     value = content.get(section)
     if value is None:
         return {}
@@ -227,22 +231,22 @@ def _mapping(content: Mapping[str, Any], section: str) -> Mapping[str, Any]:
     return value
 
 
-def _places(place: str, values: tuple[Any, ...]) -> list[tuple[str, Any]]:
+def _places(place: str, values: tuple[T, ...]) -> list[tuple[str, T]]:
     return [(place, values[0])] if len(values) == 1 else [(f"{place}[{n}]", value) for n, value in enumerate(values)]
 
 
-def _whole(place: str, value: Any, least: int) -> int:
+def _whole(place: str, value: object, least: int) -> int:
     number = _number(place, value, f"a whole number of at least {least}")
     if number < least or number != int(number):
         raise InvalidInput(place, value, f"a whole number of at least {least}", "correct the value")
     return int(number)
 
 
-def _number(place: str, value: Any, bound: str = "a finite number of at least 0") -> float:
+def _number(place: str, value: object, bound: str = "a finite number of at least 0") -> float:
     """A number; YAML reads ``1e4`` as text, so text that is one is taken too."""
     try:
-        number = float("nan") if isinstance(value, bool) else float(value)
-    except (TypeError, ValueError):
+        number = float(value) if isinstance(value, int | float | str) and not isinstance(value, bool) else float("nan")
+    except ValueError:
         number = float("nan")
     if not 0 <= number < float("inf"):
         raise InvalidInput(place, value, bound, "correct the value")
@@ -253,7 +257,7 @@ class _NoRepeatedKeys(yaml.SafeLoader):
     """YAML in which a key that is there twice is an error: the first one's values would be lost without a word."""
 
     def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:
-        seen: set[Any] = set()
+        seen: set[object] = set()
         for key, _ in node.value:
             name = self.construct_object(key, deep=True)
             if name in seen:

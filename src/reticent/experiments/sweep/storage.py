@@ -22,7 +22,7 @@ import time
 import uuid
 from collections.abc import Iterable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import yaml
 
@@ -129,7 +129,7 @@ def write_parquet(target: Path, frame: polars.DataFrame) -> None:
     write_whole(target, buffer.getvalue())
 
 
-def write_json(target: Path, content: Any) -> None:
+def write_json(target: Path, content: object) -> None:
     """One JSON document, whole."""
     text = json.dumps(content, indent=2, ensure_ascii=False, allow_nan=False) + "\n"
     write_whole(target, text.encode("utf-8"))

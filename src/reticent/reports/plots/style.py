@@ -144,13 +144,13 @@ def clean_axes(axes: Axes) -> None:
     axes.set_axisbelow(True)
 
 
-def thousands(value: float, position: Any = None) -> str:
+def thousands(value: float, position: object = None) -> str:
     """A tick's label with separators."""
     del position
     return f"{value:,.0f}" if abs(value) >= 10 or value == int(value) else f"{value:g}"
 
 
-def percent(share: float, position: Any = None) -> str:
+def percent(share: float, position: object = None) -> str:
     """A tick's label of a share."""
     del position
     return f"{100 * share:.4g}%"

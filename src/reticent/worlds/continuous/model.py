@@ -29,13 +29,14 @@ import dataclasses
 import functools
 import math
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import Array
 from jax.tree_util import Partial
+from numpy.typing import ArrayLike
 
 from reticent.errors import InvalidInput
 from reticent.runtime import double_precision, double_precision_methods, on_device
@@ -224,7 +225,7 @@ def largest_value_feature(rows: np.ndarray) -> float:
 
 
 @double_precision
-def mass_defect(model: ContinuousModel, states: Any) -> np.ndarray:
+def mass_defect(model: ContinuousModel, states: ArrayLike) -> np.ndarray:
     """How far every candidate's quadrature mass is from 1, ``(n, A, d1)``, at real ``states`` ``(n, m)``."""
     raw, _ = _every(model.densities, model.rewards, model.nodes, model.weights, jnp.asarray(states), model.actions)
     return np.asarray(raw.sum(axis=-1)) - 1

@@ -11,13 +11,13 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Callable
-from typing import Any
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import Array
 from jax.tree_util import Partial
+from numpy.typing import ArrayLike
 
 from reticent.errors import InvalidInput
 from reticent.runtime import double_precision, double_precision_methods
@@ -197,8 +197,8 @@ def first_values(
 @double_precision
 def continuous_blend(
     candidates: Candidates,
-    weights: Any,
-    reward_weights: Any,
+    weights: ArrayLike,
+    reward_weights: ArrayLike,
     grid: Grid,
     judge: Grid,
     *,
@@ -243,8 +243,8 @@ def continuous_blend(
 @double_precision
 def blend_on_nodes(
     candidates: Candidates,
-    weights: Any,
-    reward_weights: Any,
+    weights: ArrayLike,
+    reward_weights: ArrayLike,
     grid: Grid,
     *,
     name: str = "continuous blend on nodes",
@@ -261,7 +261,7 @@ def blend_on_nodes(
     return world_from_parameters(model.on_nodes(), theta, theta_r, name=name, reward_kind=reward_kind)
 
 
-def _reward_theta(model: ContinuousModel, reward_weights: Any) -> Array:
+def _reward_theta(model: ContinuousModel, reward_weights: ArrayLike) -> Array:
     """θ_r ``(H, d2)`` of the model's scaled reward features."""
     theta = jnp.asarray(np.asarray(reward_weights, dtype=np.float64)) * model.reward_scale
     return jnp.broadcast_to(theta, (model.horizon, model.d2))

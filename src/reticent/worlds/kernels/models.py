@@ -19,13 +19,13 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Callable
-from typing import Any
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import Array
 from jax.tree_util import Partial
+from numpy.typing import ArrayLike
 
 from reticent.errors import InvalidInput
 from reticent.runtime import double_precision, on_device
@@ -38,13 +38,13 @@ from reticent.worlds.models.model import Model, make_model
 @double_precision
 def kernel_model(
     features: FeatureMap,
-    states: Any,
-    reward_features: Any,
+    states: ArrayLike,
+    reward_features: ArrayLike,
     horizon: int,
     *,
-    weights: Any | None = None,
-    action_points: Any | None = None,
-    initial: Any | None = None,
+    weights: ArrayLike | None = None,
+    action_points: ArrayLike | None = None,
+    initial: ArrayLike | None = None,
     transition_theta_bound: float | None = None,
     stationary: bool = True,
 ) -> Model:
@@ -100,7 +100,7 @@ def continuous_kernel_model(
     horizon: int,
     *,
     initial: Callable[[Array], Array],
-    action_points: Any | None = None,
+    action_points: ArrayLike | None = None,
     transition_theta_bound: float | None = None,
     stationary: bool = True,
 ) -> ContinuousModel:
@@ -142,7 +142,7 @@ class Fit:
 
 
 @double_precision
-def fit_theta(model: Model, transitions: Any, *, ridge: float = 1e-8) -> Fit:
+def fit_theta(model: Model, transitions: ArrayLike, *, ridge: float = 1e-8) -> Fit:
     """Least-squares weights for transition probabilities ``(S, A, S)``: what the kernel can say of them at best."""
     psi = np.asarray(model.transition_features).reshape(model.d1, -1)
     truth = np.asarray(transitions, dtype=np.float64)
@@ -168,7 +168,13 @@ class _Join:
 
     @classmethod
     def make(
-        cls, features: FeatureMap, dimension: int, actions: int, points: Any | None, low: np.ndarray, high: np.ndarray
+        cls,
+        features: FeatureMap,
+        dimension: int,
+        actions: int,
+        points: ArrayLike | None,
+        low: np.ndarray,
+        high: np.ndarray,
     ) -> _Join:
         placed = None if points is None else on_device(np.asarray(points, dtype=np.float64))
         if placed is not None and (placed.ndim != 2 or placed.shape[0] != actions):

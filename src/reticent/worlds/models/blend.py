@@ -22,6 +22,7 @@ from __future__ import annotations
 from typing import Any, Literal
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from reticent.errors import InvalidInput
 from reticent.worlds.models.model import make_model
@@ -33,17 +34,17 @@ Bounds = Literal["paper", "tight"]
 
 def blend(
     candidates: Any,
-    reward_candidates: Any,
-    weights: Any,
-    reward_weights: Any,
+    reward_candidates: ArrayLike,
+    weights: ArrayLike,
+    reward_weights: ArrayLike,
     horizon: int,
     *,
-    initial: Any | None = None,
+    initial: ArrayLike | None = None,
     name: str = "blend",
     reward_kind: RewardKind = "bernoulli",
     simplex: bool = True,
     bounds: Bounds = "paper",
-    successors: Any | None = None,
+    successors: ArrayLike | None = None,
     reward_simplex: bool | None = None,
     rewards_known: bool = False,
     names: Names | None = None,

@@ -14,6 +14,7 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from reticent.errors import InvalidInput
 from reticent.runtime import double_precision
@@ -28,13 +29,13 @@ LARGEST_DENSE = 50_000_000
 
 @double_precision
 def finite_mdp(
-    transitions: Any,
-    rewards: Any,
+    transitions: ArrayLike,
+    rewards: ArrayLike,
     horizon: int,
     *,
     candidates: Sequence[Any] = (),
     reward_candidates: Sequence[Any] = (),
-    initial: Any | None = None,
+    initial: ArrayLike | None = None,
     name: str = "finite MDP",
     reward_kind: RewardKind = "bernoulli",
     names: Names | None = None,
@@ -100,10 +101,10 @@ def finite_mdp(
 
 
 def _without_candidates(
-    transitions: Any,
+    transitions: ArrayLike,
     means: np.ndarray,
     horizon: int,
-    initial: Any | None,
+    initial: ArrayLike | None,
     name: str,
     reward_kind: RewardKind,
     names: Names | None,

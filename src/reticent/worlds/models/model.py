@@ -25,6 +25,8 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import Array
+from jax.typing import DTypeLike
+from numpy.typing import ArrayLike
 
 from reticent.errors import InvalidInput
 from reticent.runtime import double_precision, double_precision_methods, on_device
@@ -191,13 +193,13 @@ class Model(ShortRepr):
         r"""One :math:`\varphi(s,a)`, shape ``(d2,)``."""
         return self.reward_features[:, state, action]
 
-    def astype(self, dtype: Any) -> Model:
+    def astype(self, dtype: DTypeLike) -> Model:
         """The same model in another floating-point precision; successors stay integers."""
         return cast(self, dtype)
 
 
 @double_precision
-def cast(tree: Tree, dtype: Any) -> Tree:
+def cast(tree: Tree, dtype: DTypeLike) -> Tree:
     """Every floating-point leaf of ``tree`` in precision ``dtype``; other leaves as they are."""
 
     def one(leaf: Array) -> Array:
@@ -209,19 +211,19 @@ def cast(tree: Tree, dtype: Any) -> Tree:
 
 @double_precision
 def make_model(
-    transition_features: Any,
-    reward_features: Any,
+    transition_features: ArrayLike,
+    reward_features: ArrayLike,
     horizon: int,
     *,
-    initial: Any | None = None,
+    initial: ArrayLike | None = None,
     transition_bound: float | None = None,
     transition_theta_bound: float | None = None,
     reward_theta_bound: float | None = None,
     sums_to_one: bool = False,
     stationary: bool = False,
-    successors: Any | None = None,
-    linear_features: Any | None = None,
-    known_rewards: Any | None = None,
+    successors: ArrayLike | None = None,
+    linear_features: ArrayLike | None = None,
+    known_rewards: ArrayLike | None = None,
     reward_total: float | None = None,
     initial_known: bool = True,
     names: Names | None = None,
@@ -295,7 +297,7 @@ def make_model(
     )
 
 
-def check_successors(successors: Any, shape: tuple[int, ...]) -> np.ndarray:
+def check_successors(successors: ArrayLike, shape: tuple[int, ...]) -> np.ndarray:
     """``successors`` as 32-bit integers, after a check that they are states and have this ``shape`` ``(S, A, n)``."""
     array = np.asarray(successors)
     if array.shape != shape:
@@ -308,7 +310,7 @@ def check_successors(successors: Any, shape: tuple[int, ...]) -> np.ndarray:
     return array.astype(np.int32)
 
 
-def _check_linear(features: Any, pairs: tuple[int, int]) -> Array:
+def _check_linear(features: ArrayLike, pairs: tuple[int, int]) -> Array:
     """Features of a linear MDP, after a check that they are finite vectors of norm at most 1, one per pair."""
     phi = np.asarray(features, dtype=np.float64)
     if phi.ndim != 3 or phi.shape[1:] != pairs:
@@ -323,7 +325,7 @@ def _check_linear(features: Any, pairs: tuple[int, int]) -> Array:
     return on_device(phi)
 
 
-def _check_rewards(rewards: Any, pairs: tuple[int, int]) -> Array:
+def _check_rewards(rewards: ArrayLike, pairs: tuple[int, int]) -> Array:
     """Known mean rewards, after a check that they are numbers in [0, 1], one per pair."""
     table = np.asarray(rewards, dtype=np.float64)
     if table.shape != pairs:
@@ -353,7 +355,7 @@ def _largest_value_feature(psi: np.ndarray) -> float:
     return float(np.sqrt(((psi @ signs) ** 2).sum(axis=0)).max())
 
 
-def initial_distribution(initial: Any | None, states: int) -> np.ndarray:
+def initial_distribution(initial: ArrayLike | None, states: int) -> np.ndarray:
     """A distribution ``(S,)`` from one, from a state's number, or from nothing (the state 0), checked.
 
     Raises:

@@ -18,6 +18,7 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from reticent.errors import InvalidInput
 from reticent.worlds.episode import Episode
@@ -51,9 +52,9 @@ class Trajectory(NamedTuple):
       terminated: whether the episode ended in its last state by itself, and was not just cut off there.
     """
 
-    states: Any
+    states: ArrayLike
     actions: Any
-    rewards: Any
+    rewards: ArrayLike
     terminated: bool = False
 
 
@@ -75,7 +76,7 @@ def blend_from_simulators(
     horizon: int,
     *,
     seed: int,
-    weights: Any | None = None,
+    weights: ArrayLike | None = None,
     samples: int = 100_000,
     place: Place | None = None,
     states: int | None = None,
@@ -85,9 +86,9 @@ def blend_from_simulators(
     outcomes: int | None = None,
     confidence: float = 0.95,
     reward_range: tuple[float, float] = (0.0, 1.0),
-    reward_candidates: Any | None = None,
-    reward_weights: Any | None = None,
-    initial: Any | None = None,
+    reward_candidates: ArrayLike | None = None,
+    reward_weights: ArrayLike | None = None,
+    initial: ArrayLike | None = None,
     names: Sequence[str] | None = None,
     bounds: Bounds = "paper",
     progress: Told | None = None,

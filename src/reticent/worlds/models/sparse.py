@@ -12,6 +12,7 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from reticent.errors import InvalidInput
 from reticent.worlds.models.blend import blend
@@ -20,9 +21,9 @@ from reticent.worlds.world import World
 
 def sparse_blend(
     candidates: Sequence[Any],
-    reward_candidates: Any,
-    weights: Any,
-    reward_weights: Any,
+    reward_candidates: ArrayLike,
+    weights: ArrayLike,
+    reward_weights: ArrayLike,
     horizon: int,
     **options: Any,
 ) -> World:

@@ -15,9 +15,9 @@ of :math:`\phi\phi^\top` falls by the factor SA: 12 on RiverSwim-6); ``bounds="p
 from __future__ import annotations
 
 import math
-from typing import Any
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from reticent.errors import InvalidInput
 from reticent.worlds.models.blend import Bounds, check_bounds, check_distributions, check_unit_interval
@@ -30,11 +30,11 @@ LARGEST_FEATURES = 50_000_000
 
 
 def tabular(
-    transitions: Any,
-    rewards: Any,
+    transitions: ArrayLike,
+    rewards: ArrayLike,
     horizon: int | None = None,
     *,
-    initial: Any | None = None,
+    initial: ArrayLike | None = None,
     name: str = "tabular",
     reward_kind: RewardKind = "bernoulli",
     bounds: Bounds = "paper",

@@ -23,12 +23,13 @@ from __future__ import annotations
 
 import dataclasses
 import math
-from typing import Any, Literal, get_args
+from typing import Literal, get_args
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import Array
+from numpy.typing import ArrayLike
 
 from reticent.errors import InvalidInput
 from reticent.runtime import double_precision, double_precision_methods
@@ -88,7 +89,7 @@ class RewardStream:
 
 
 @double_precision
-def stream_of_tables(world: World, tables: Any, kind: StreamKind, *, period: int | None = None) -> RewardStream:
+def stream_of_tables(world: World, tables: ArrayLike, kind: StreamKind, *, period: int | None = None) -> RewardStream:
     """The stream of these public ``tables`` ``(m, S, A)`` in the dynamics of ``world``.
 
     Its model declares their mean as the rewards to expect before the first announcement, so that agents learn nothing

@@ -10,10 +10,11 @@ from users, under their promise.
 from __future__ import annotations
 
 import dataclasses
-from typing import Any, Literal
+from typing import Literal
 
 import jax.numpy as jnp
 import numpy as np
+from numpy.typing import ArrayLike
 
 from reticent.errors import InvalidInput
 from reticent.runtime import double_precision
@@ -25,7 +26,7 @@ Initial = Literal["known", "unknown"]
 
 
 @double_precision
-def with_unknown_start(world: World, guess: Any | None = None) -> World:
+def with_unknown_start(world: World, guess: ArrayLike | None = None) -> World:
     """The same world, whose users begin where they did, with a model that does not know it.
 
     Args:

@@ -169,7 +169,7 @@ def measure(
         settings = {
             "world": "mobile-health", "agent": AGENT, "episodes": 1_000_000, "rate_limit": 0, "public_reads": True,
             "database": f"postgresql+psycopg://reticent@{DATABASE}/postgres", "workers": 2, "host": "0.0.0.0",
-            "port": PORT, "witness": f"{home}/witness",
+            "port": PORT, "rollback_guard": f"{home}/witness",
         }  # fmt: skip
         config = Path(home) / "deployment.yaml"
         config.write_text(json.dumps(settings))

@@ -85,7 +85,7 @@ def test_the_service_has_no_rights_that_it_does_not_need() -> None:
     assert int(user[1]) > 0
     writable = [volume.split(":")[1] for volume in SERVICE["volumes"] if not volume.endswith(":ro")]
     assert writable == [instruction("VOLUME")]
-    assert read_settings(DEPLOY / "deployment.yaml", {}).witness_file.parent == Path(instruction("VOLUME"))
+    assert read_settings(DEPLOY / "deployment.yaml", {}).rollback_guard_file.parent == Path(instruction("VOLUME"))
 
 
 def test_its_variables_are_those_that_the_service_reads(drawn: Path) -> None:

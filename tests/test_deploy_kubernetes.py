@@ -92,7 +92,7 @@ def test_commands_are_there_and_find_their_configuration(pod: dict[str, Any]) ->
     mounts = {each["mountPath"] for each in container(pod)["volumeMounts"]}
     assert str(Path(path).parent) in mounts
     chosen = read_settings(PLACE / Path(path).name, {})
-    assert str(chosen.witness_file.parent) in mounts
+    assert str(chosen.rollback_guard_file.parent) in mounts
     assert chosen.workers > 1
     ports = container(WORKERS)["ports"]
     assert [each["containerPort"] for each in ports] == [chosen.port]

@@ -236,7 +236,7 @@ def test_what_the_witness_saw_is_needed(tmp_path: Path, database: str) -> None:
     for rollback_guard in ("kept", "lost"):
         if rollback_guard == "lost":
             (tmp_path / "witness").unlink()
-            with pytest.raises(InvalidInput, match="witness"):
+            with pytest.raises(InvalidInput, match="rollback_guard"):
                 put_back(tmp_path, database, file, replace=True)
         found = put_back(tmp_path, database, file, replace=True, policy_only=True)
         assert (found.learning, found.releases) == (False, 0)
@@ -268,7 +268,7 @@ def test_another_secret_or_another_deployment_is_refused(tmp_path: Path) -> None
     (tmp_path / "other").mkdir()
     other = begin(tmp_path / "other", f"sqlite:///{tmp_path / 'other.db'}")
     theirs = copied(other, tmp_path / "theirs")
-    with pytest.raises(InvalidInput, match="as its witness"):
+    with pytest.raises(InvalidInput, match="as its rollback guard"):
         put_back(tmp_path, url, theirs, replace=True)
     serve(service, range(5))
     assert public_views.status(service)["served_version"] == 1

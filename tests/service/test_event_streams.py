@@ -24,7 +24,7 @@ CONNECTIONS = 32
 
 @pytest.fixture
 def service(tmp_path: Path, database: str) -> Iterator[tuple[str, int]]:
-    chosen = settings(tmp_path, database=database, connections=CONNECTIONS, witness=tmp_path / "witness")
+    chosen = settings(tmp_path, database=database, connections=CONNECTIONS, rollback_guard=tmp_path / "witness")
     with listening(chosen) as url:
         host, _, port = url.removeprefix("http://").partition(":")
         yield host, int(port)

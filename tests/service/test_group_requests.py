@@ -175,7 +175,7 @@ def test_the_form_of_a_member_is_the_members_own_problem(tmp_path: Path, databas
     """Neighbouring groups that differ by one member's form: the others' answers are the same bytes, and all are counted."""
     cases = [*VALUES.items(), *FORMS.items(), *MEMBERS.items()]
     chosen = {"agent": "private-linopt-vi:first=200,growth=1", "episodes": 200, "rate_limit": 0}
-    with serving(tmp_path, database=database, witness=tmp_path / "witness", **chosen) as client:
+    with serving(tmp_path, database=database, rollback_guard=tmp_path / "witness", **chosen) as client:
         service, honest = service_of(client), []
         users = played(come(client, 3 * len(cases)))
         for number, (name, changed) in enumerate(cases):

@@ -50,7 +50,7 @@ def config(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         "database": f"sqlite:///{tmp_path}/service.db",
     }  # fmt: skip
     path.write_text(json.dumps(content))
-    assert "witness" in call("init", "--config", path)
+    assert "rollback guard" in call("init", "--config", path)
     return path
 
 

@@ -36,7 +36,7 @@ TRUTH = 2.0
 
 @contextlib.contextmanager
 def serving(where: Path, database: str) -> Iterator[TestClient]:
-    chosen = settings(where, database=database, planning="background", witness=where / "witness")
+    chosen = settings(where, database=database, planning="background", rollback_guard=where / "witness")
     with TestClient(create_app(chosen, begin=True), raise_server_exceptions=False) as client:
         until(client, 200, 60.0)
         yield client

@@ -56,9 +56,9 @@ def test_a_deployment_is_begun_once_and_says_what_to_keep(config: Path) -> None:
     done = CliRunner().invoke(app, ["init", "--config", str(config), "--json", "--dev"])
     assert done.exit_code == 0, done.output
     begun = json.loads(done.stdout)
-    assert begun.keys() == {"deployment", "witness", "public_key", "promise"}
+    assert begun.keys() == {"deployment", "rollback_guard", "public_key", "promise"}
     assert begun["promise"]["epsilon"] == 1.0
-    assert Path(begun["witness"]).exists()
+    assert Path(begun["rollback_guard"]).exists()
     again = CliRunner().invoke(app, ["init", "--config", str(config), "--json", "--dev"])
     assert "this deployment was begun" in str(again.exception)
 

@@ -66,7 +66,8 @@ def test_keys_are_kept_as_hashes(monkeypatch: pytest.MonkeyPatch) -> None:
         ({"world": "riverswim", "port": 70_000}, r"port is 70000, but must be at most 65535"),
         ({"world": "riverswim", "planning": "now"}, r"planning is 'now', but must be 'background' or 'inline'"),
         ({"world": "riverswim", "rate_limit": None}, r"rate_limit is empty, but must be a number"),
-        ({"world": "riverswim", "witness": 3}, r"witness is not accepted, but must be a path"),
+        ({"world": "riverswim", "rollback_guard": 3}, r"rollback_guard is not accepted, but must be a path"),
+        ({"world": "riverswim", "witness": 3}, r"rollback_guard is not accepted, but must be a path"),
         (
             {"world": "riverswim", "app_key_sha256": ["plain text"]},
             r"app_key_sha256\.0 is not accepted, but must be text that",

@@ -274,7 +274,7 @@ def test_a_length_that_is_no_number_is_malformed_with_or_without_a_key(
     tmp_path: Path, database: str, declared: str
 ) -> None:
     """Python refuses to read a number of 5 000 digits, which was an internal error."""
-    with serving(tmp_path, public_reads=True, database=database, witness=tmp_path / "witness") as client:
+    with serving(tmp_path, public_reads=True, database=database, rollback_guard=tmp_path / "witness") as client:
         for headers in ({}, APP):
             answer = client.get("/v1/status", headers={**headers, "Content-Length": declared})
             assert answer.status_code == 400

@@ -179,10 +179,10 @@ def test_serving_refuses_an_empty_store_and_beginning_refuses_a_second_one(tmp_p
     rollback_guard.unlink()
     make_deployment(settings(tmp_path), begin=True).store.close()
     rollback_guard.write_text(rollback_guard.read_text().replace('"releases": 0', '"releases": 1'))
-    with pytest.raises(InvalidInput, match="witness"):
+    with pytest.raises(InvalidInput, match="rollback_guard"):
         make_deployment(settings(tmp_path))
     rollback_guard.unlink()
-    with pytest.raises(InvalidInput, match="witness"):
+    with pytest.raises(InvalidInput, match="rollback_guard"):
         make_deployment(settings(tmp_path))
 
 

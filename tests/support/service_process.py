@@ -45,7 +45,7 @@ class Service:
         self.config = Path(self._home.name) / "deployment.yaml"
         self.log = Path(self._home.name) / "log"
         if not str(settings["database"]).startswith("sqlite"):
-            settings = {"witness": f"{self._home.name}/witness", **settings}
+            settings = {"rollback_guard": f"{self._home.name}/witness", **settings}
         self.config.write_text(
             json.dumps({"rate_limit": 0, "public_reads": True, **settings, "port": self.port})
         )  # JSON is YAML

@@ -20,7 +20,7 @@ def backup(
     """Write the store of a deployment, as of one moment, to a sealed file. The service may be running.
 
     It holds what was released and published and who came, under RETICENT_USER_SECRET; no sum of a round that was not
-    released. `reticent restore` puts it back, and needs the witness and its journal: keep those on another disk.
+    released. `reticent restore` puts it back, and needs the rollback guard and its journal: keep those on another disk.
     """
     from reticent.cli.store import opened_store
     from reticent.service.durability.backup import back_up
@@ -28,7 +28,7 @@ def backup(
     with opened_store(config, dev, "reticent backup") as (settings, store, secrets):
         from reticent.service.durability.rollback_guard import RollbackGuard
 
-        restores = RollbackGuard(settings.witness_file, secrets).read().restores
+        restores = RollbackGuard(settings.rollback_guard_file, secrets).read().restores
         made = back_up(store, secrets, out, restores=restores)
     found = {
         "file": str(out), "deployment": made.deployment, "releases": made.releases, "admitted": made.admitted,

@@ -223,7 +223,7 @@ def _erased_in_store(config: Path, dev: bool, user: str, rewrite: bool) -> dict[
         from reticent.service.durability.journal import rewrite_journal
         from reticent.service.durability.rollback_guard import RollbackGuard
 
-        rollback_guard = RollbackGuard(settings.witness_file, secrets)
+        rollback_guard = RollbackGuard(settings.rollback_guard_file, secrets)
         rollback_guard.read()  # a missing one is said before anything is changed
         done = erase_user(store, secrets, rollback_guard, user)
         if rewrite:

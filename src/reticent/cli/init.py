@@ -11,7 +11,7 @@ def init(
     dev: Dev = False,
     as_json: Json = False,
 ) -> None:
-    """Begin a deployment: make its store, its witness and the first entry of its public ledger.
+    """Begin a deployment: make its store, its rollback guard and the first entry of its public ledger.
 
     Once per deployment and never for users who were promised something by another one: a second beginning is a second
     budget. What is there already is refused. Serving refuses an empty store.
@@ -28,9 +28,12 @@ def init(
         raise MissingExtra("reticent init", str(missing.name), "service") from None
     warnings.simplefilter("ignore", DevelopmentSecrets)
     settings = app.chosen_settings(config, host=None, port=None, development=dev)
-    if settings.witness_file.exists():
+    if settings.rollback_guard_file.exists():
         raise InvalidInput(
-            "witness", settings.witness_file, "no file yet", "this deployment was begun; serve it, or name other files"
+            "rollback_guard",
+            settings.rollback_guard_file,
+            "no file yet",
+            "this deployment was begun; serve it, or name other files",
         )
     deployment = app.make_deployment(settings, begin=True)
     deployment.store.close()
@@ -39,13 +42,13 @@ def init(
         print_json(
             {
                 "deployment": deployment.identity,
-                "witness": str(settings.witness_file),
+                "rollback_guard": str(settings.rollback_guard_file),
                 "public_key": deployment.secrets.public_key,
                 "promise": guarantee.to_dict(),
             }
         )
         return
     note(guarantee.sentence())
-    print(f"deployment  {deployment.identity}\nwitness     {settings.witness_file}")
-    print(f"public key  {deployment.secrets.public_key}")
-    print(f"next        reticent serve --config {config}{' --dev' if dev else ''}")
+    print(f"deployment      {deployment.identity}\nrollback guard  {settings.rollback_guard_file}")
+    print(f"public key      {deployment.secrets.public_key}")
+    print(f"next            reticent serve --config {config}{' --dev' if dev else ''}")

@@ -22,7 +22,7 @@ def migrate(
         from reticent.service.durability.rollback_guard import RollbackGuard
         from reticent.service.store.migrations import migrate as bring_up
 
-        rollback_guard = RollbackGuard(settings.witness_file, secrets)
+        rollback_guard = RollbackGuard(settings.rollback_guard_file, secrets)
         rollback_guard.read()
         before, now = bring_up(store)
         if before != now:

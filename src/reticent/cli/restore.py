@@ -23,13 +23,13 @@ def restore(
     policy_only: Annotated[
         bool,
         typer.Option(
-            "--policy-only", help="Without witness or journal: serve the backup's policy, learn nothing more."
+            "--policy-only", help="Without rollback guard or journal: serve the backup's policy, learn nothing more."
         ),
     ] = False,
     dev: Dev = False,
     as_json: Json = False,
 ) -> None:
-    """Put a deployment's store back from a backup and the journal beside its witness. Stop every worker first.
+    """Put a deployment's store back from a backup and the journal beside its rollback guard. Stop every worker first.
 
     Everything that was published is there again, and every user who may be in it; nothing is released twice. The sums of
     rounds that were not released begin again from nothing: their contributions are lost, and cost no user anything.

@@ -88,8 +88,9 @@ class Settings(BaseModel):
         (:mod:`reticent.service.rounds.canaries`).
       pan_private: open sums start with noise of their own, so that a look at the sums in the store is covered too.
       database: SQLAlchemy URL: SQLite (one process) or PostgreSQL.
-      witness: a file outside the database that remembers what was released
+      rollback_guard: a file outside the database that remembers what was released
         (:mod:`reticent.service.durability.rollback_guard`); with SQLite by default beside it, with PostgreSQL to be given.
+        Files of older deployments call it ``witness``.
       shadow: whether all users act by version 0 while other plans are learned and published.
       control: which share of every round's places is served version 0 for ever; None is no A/B share.
       planning: whether the admission that ends a round waits for the new plan (``inline``) or not (``background``).
@@ -122,7 +123,7 @@ class Settings(BaseModel):
     shadow: bool = False
     control: ControlShare | None = None
     database: str = "sqlite:///reticent.db"
-    witness: Path | None = None
+    rollback_guard: Path | None = None
     host: str = "127.0.0.1"
     port: Annotated[int, Field(ge=0, le=65535)] = 8400
     workers: Annotated[int, Field(ge=1, le=256)] = 1
@@ -148,6 +149,15 @@ class Settings(BaseModel):
 
     _secrets: dict[str, str] = PrivateAttr(default_factory=dict)
     _development: bool = PrivateAttr(default=False)
+
+    @model_validator(mode="before")
+    @classmethod
+    def _former_names(cls, given: Any) -> Any:
+        """Files of older deployments call the rollback guard ``witness``."""
+        if isinstance(given, dict) and "witness" in given and given.get("rollback_guard") is None:
+            given = {key: value for key, value in given.items() if key != "rollback_guard"}
+            given["rollback_guard"] = given.pop("witness")
+        return given
 
     @model_validator(mode="after")
     def _consistent(self) -> Settings:
@@ -184,16 +194,18 @@ class Settings(BaseModel):
             return False
 
     @property
-    def witness_file(self) -> Path:
-        """Where the witness is.
+    def rollback_guard_file(self) -> Path:
+        """Where the rollback guard is.
 
         Raises:
           InvalidInput: it was not said, and does not follow from the database's.
         """
-        if self.witness is not None:
-            return self.witness
+        if self.rollback_guard is not None:
+            return self.rollback_guard
         if not self.database.startswith("sqlite:///"):
-            raise InvalidInput("witness", "missing", "a file with PostgreSQL", "name one that all workers can write")
+            raise InvalidInput(
+                "rollback_guard", "missing", "a file with PostgreSQL", "name one that all workers can write"
+            )
         return Path(f"{self.database.removeprefix('sqlite:///').partition('?')[0]}.witness")
 
     @property

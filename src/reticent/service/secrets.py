@@ -2,8 +2,8 @@
 """What the deployment's secret is used for: names of users, tokens of episodes, coins of random policies, sums at rest.
 
 Each purpose has a key of its own, derived by HKDF. All of it is standard: HMAC-SHA256 for names, tokens, coins and the
-witness, AES-256-GCM for what is stored, Ed25519 for what outsiders check. Seals and tokens are bound to one deployment:
-under the same secret, what belongs to one means nothing to another.
+rollback guard, AES-256-GCM for what is stored, Ed25519 for what outsiders check. Seals and tokens are bound to one
+deployment: under the same secret, what belongs to one means nothing to another.
 """
 
 from __future__ import annotations
@@ -80,7 +80,7 @@ class Secrets:
         return self._signing.public_key().public_bytes_raw().hex()
 
     def mark(self, content: bytes) -> str:
-        """What makes the witness's own writing known."""
+        """What makes the rollback guard's own writing known."""
         return _mac(self._witness, content).hex()
 
     def __repr__(self) -> str:

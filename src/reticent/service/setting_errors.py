@@ -10,8 +10,8 @@ from pydantic import BaseModel, ValidationError
 from reticent.errors import InvalidInput, ReticentError, UnknownName
 
 SECRETIVE = (
-    "settings", "database", "witness", "reader_key_sha256", "app_key_sha256", "shuffler_key_sha256", "admin_key_sha256",
-    "enrolment_key",
+    "settings", "database", "rollback_guard", "reader_key_sha256", "app_key_sha256", "shuffler_key_sha256",
+    "admin_key_sha256", "enrolment_key",
 )  # fmt: skip
 """Settings whose value no message repeats: an address may carry a password, and what is no key's hash may be the key."""
 

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A file of sealed records: what leaves the database for a backup or for the journal beside the witness.
+"""A file of sealed records: what leaves the database for a backup or for the journal beside the rollback guard.
 
 Each record is AES-256-GCM under the deployment's secret, bound to its file's ``label`` and to its place in the file: a
 record that was changed, moved, or taken from elsewhere does not open. That records are missing at the end is for the
-reader to notice: a journal's length is in the witness, a backup ends with a last word.
+reader to notice: a journal's length is in the rollback guard, a backup ends with a last word.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The journal: every publication and who had come by then, sealed, beside the witness and outside the database.
+"""The journal: every publication and who had come by then, sealed, beside the rollback guard and outside the database.
 
-An entry is appended after a release is committed and *before* it is published, and counts from the moment the witness says
-how long the journal is. So whatever happens to the database,
+An entry is appended after a release is committed and *before* it is published, and counts from the moment the rollback
+guard says how long the journal is. So whatever happens to the database,
 
 * every published release is in it, with its plan, its entry in the chain and the agent's state after it;
 * every user whose contribution is in one of them is in it: admission comes before contribution, and an entry lists all
@@ -31,7 +31,7 @@ LABEL = "journal"
 
 
 class Journal:
-    """The journal beside the witness at ``witness``; ``secrets`` are the deployment's own."""
+    """The journal beside the rollback guard at ``rollback_guard``; ``secrets`` are the deployment's own."""
 
     def __init__(self, rollback_guard: Path, secrets: Secrets) -> None:
         self.path, self._secrets = rollback_guard.with_name(f"{rollback_guard.name}.journal"), secrets
@@ -63,26 +63,26 @@ class Journal:
                 yield from (json.loads(content) for content in read_records(file, self._secrets, LABEL, length))
 
     def require(self, length: int) -> None:
-        """Refuse a file that is shorter than the witness says.
+        """Refuse a file that is shorter than the rollback guard says.
 
         Raises:
           InvalidInput: it is.
         """
         if not self.reaches(length):
             raise InvalidInput(
-                "journal", "missing or cut off", f"the {length} bytes of {self.path} that the witness knows of",
+                "journal", "missing or cut off", f"the {length} bytes of {self.path} that the rollback guard knows of",
                 "bring the file back: it says what was published and who came; or restore with --policy-only",
             )  # fmt: skip
 
     def reaches(self, length: int) -> bool:
-        """Whether the file is as long as the witness says."""
+        """Whether the file is as long as the rollback guard says."""
         return (self.path.stat().st_size if self.path.exists() else 0) >= length
 
 
 def rewrite_journal(rollback_guard: RollbackGuard, store: Store, secrets: Secrets) -> None:
-    """Write the journal anew from a store that has everything the witness has seen, as after a change of its layout.
+    """Write the journal anew from a store that has everything the rollback guard has seen, as after a change of its layout.
 
-    The store is read while no other process writes the journal: what was witnessed before is in it.
+    The store is read while no other process writes the journal: what was recorded before is in it.
     """
 
     def write(_: Seen) -> tuple[int, int]:

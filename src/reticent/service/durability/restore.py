@@ -7,16 +7,16 @@ rounds that were not released start again from nothing (or, pan-privately, from 
 open are waited for no longer. It is one transaction: killed before its end it has done nothing but stop learning, and
 can be repeated.
 
-Formal guarantee. Let witness and journal not be rolled back, and let when disks fail and restores are made not depend on
-noise that was never published. Then everything published before and after any number of restores is, as a random
+Formal guarantee. Let rollback guard and journal not be rolled back, and let when disks fail and restores are made not
+depend on noise that was never published. Then everything published before and after any number of restores is, as a random
 variable, what the deployment publishes without them when the contributions that were lost have not come: (ε, δ)-private
 for every user. **A restore costs nothing**: no round is released twice, and no user counts more than ``contributions``
 times in what is published.
 
-Proof. Publication of version n follows the witness's record of n, which follows the journal's entry of n (atomically:
-the record says the journal's length). So all that was ever shown are the versions 0 to J of the journal, which the
-restored store has as they were, with the agent's state after them. Rounds before J are `released` and never released
-again. Rounds from J on were never shown: noise that may have been drawn for them is independent of everything
+Proof. Publication of version n follows the rollback guard's record of n, which follows the journal's entry of n
+(atomically: the record says the journal's length). So all that was ever shown are the versions 0 to J of the journal,
+which the restored store has as they were, with the agent's state after them. Rounds before J are `released` and never
+released again. Rounds from J on were never shown: noise that may have been drawn for them is independent of everything
 published, and what is drawn after the restore is fresh. Their sums restart from nothing, so a contribution of before the
 restore is in one of the releases 0 … J − 1 or in none. Who is in one of those was admitted before they contributed, hence
 before that release was made, hence is listed by its entry or an earlier one; restored, their admission counts. Who is not
@@ -81,8 +81,8 @@ def restore(deployment: Deployment, path: Path | None, *, replace: bool = False,
     """Put a store back; ``deployment`` has its settings and has not been set up. No worker may be running.
 
     ``path`` is a backup; without, the journal must reach back to the beginning. ``replace`` puts it in the place of what
-    the database holds. ``policy_only`` does without the journal, or without the witness: the newest policy of the backup is
-    served, and nothing is learned any more.
+    the database holds. ``policy_only`` does without the journal, or without the rollback guard: the newest policy of
+    the backup is served, and nothing is learned any more.
 
     Raises:
       InvalidInput: something is missing, of another deployment, or in the way; the store was not changed.
@@ -90,7 +90,7 @@ def restore(deployment: Deployment, path: Path | None, *, replace: bool = False,
     context = deployment.context
     rollback_guard = context.rollback_guard
     if rollback_guard is None:
-        raise InvalidInput("witness", "missing", "a file", "name the deployment's witness")
+        raise InvalidInput("rollback_guard", "missing", "a file", "name the deployment's rollback guard")
     header = None if path is None else backup.read_header(path)
     if header is None and policy_only:
         raise InvalidInput(
@@ -102,7 +102,7 @@ def restore(deployment: Deployment, path: Path | None, *, replace: bool = False,
         raise InvalidInput(
             "backup",
             f"of deployment {header.deployment}",
-            f"of {seen.deployment}, as its witness",
+            f"of {seen.deployment}, as its rollback guard",
             "use its own backup",
         )
     own = context.secrets.of(seen.deployment)
@@ -147,17 +147,17 @@ def _require_room(deployment: Deployment, replace: bool) -> None:
 
 
 def _seen(rollback_guard: RollbackGuard, header: backup.Header | None, policy_only: bool) -> Seen:
-    """What the witness holds; without one, for a policy alone, what the backup says of itself.
+    """What the rollback guard holds; without one, for a policy alone, what the backup says of itself.
 
     Raises:
-      InvalidInput: there is no witness, or one that a restore without any has left: it is unknown what was released.
+      InvalidInput: there is no rollback guard, or one that a restore without any has left: it is unknown what was released.
     """
     if policy_only and header is not None and not rollback_guard.path.exists():
         return Seen(header.deployment, restores=header.restores, halted=UNWITNESSED)
     seen = rollback_guard.read()
     if seen.halted == UNWITNESSED and not policy_only:
         raise InvalidInput(
-            "witness", "made after the first one was lost", "the one that has seen every release",
+            "rollback_guard", "made after the first one was lost", "the one that has seen every release",
             "bring it back; without, a restore needs --policy-only",
         )  # fmt: skip
     return seen
@@ -186,7 +186,7 @@ def _drop_beyond_journal(tx: Connection, seen: Seen, *, keep_users: bool) -> Non
 
 
 def _require_whole(tx: Connection, seen: Seen, policy_only: bool) -> Any:
-    """The clock's row of a store that has everything it says and everything that the witness has seen.
+    """The clock's row of a store that has everything it says and everything that the rollback guard has seen.
 
     Raises:
       InvalidInput: it has not.
@@ -207,7 +207,8 @@ def _require_whole(tx: Connection, seen: Seen, policy_only: bool) -> Any:
         )
     if not policy_only and (version < seen.releases or (seen.releases and found[seen.releases - 1] != seen.digest)):
         raise InvalidInput(
-            "backup", f"{version} releases", f"the {seen.releases} that the witness has seen, by itself or with a journal",
+            "backup", f"{version} releases",
+            f"the {seen.releases} that the rollback guard has seen, by itself or with a journal",
             "use a newer backup, or restore with --policy-only: what was published is never released again",
         )  # fmt: skip
     return clock

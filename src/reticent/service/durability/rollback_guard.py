@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The rollback guard (setting ``witness``): it notices a database that is older than it was.
+"""The rollback guard (setting ``rollback_guard``): it notices a database that is older than it was.
 
 A small file outside the database holds which deployment it is, how many releases were published, and the last one's digest.
-It is written after a release is committed and *before* it is published, so that nothing is public which the witness has not
-seen. A store that has fewer releases than its witness, or another one in the last place, was rolled back: what it would
-release next has been shown with other noise already, and two noises on one sum can be averaged.
+It is written after a release is committed and *before* it is published, so that nothing is public which the rollback
+guard has not seen. A store that has fewer releases than its rollback guard, or another one in the last place, was
+rolled back: what it would release next has been shown with other noise already, and two noises on one sum can be averaged.
 
 Beside it is the *journal* (:mod:`reticent.service.durability.journal`): what was published and who had come by then,
 sealed, for `reticent restore`. Its length is in the guard, so that an entry counts from the moment the guard says so.
@@ -38,8 +38,9 @@ class RolledBack(ReticentError):
 
 @dataclasses.dataclass(frozen=True)
 class Seen:
-    """What a witness holds: ``releases`` that were published by ``deployment``, the last one's digest, and why it was
-    halted, if it was; how many ``restores`` there were; and the journal's ``length`` in bytes and ``admitted`` users."""
+    """What a rollback guard holds: ``releases`` that were published by ``deployment``, the last one's digest, and why
+    it was halted, if it was; how many ``restores`` there were; and the journal's ``length`` in bytes and ``admitted``
+    users."""
 
     deployment: str
     releases: int = 0
@@ -51,21 +52,21 @@ class Seen:
 
 
 class RollbackGuard:
-    """The witness at ``path``; see the module docstring."""
+    """The rollback guard at ``path``; see the module docstring."""
 
     def __init__(self, path: Path, secrets: Secrets) -> None:
         self.path, self._secrets = path, secrets
 
     def begin(self, deployment: str) -> None:
-        """Start to bear witness.
+        """Begin to record.
 
         Raises:
-          InvalidInput: there is a witness already.
+          InvalidInput: there is a rollback guard already.
         """
         with self._alone():
             if self.path.exists():
                 raise InvalidInput(
-                    "database", "empty", f"the store that the witness {self.path} knows of",
+                    "database", "empty", f"the store that the rollback guard {self.path} knows of",
                     "bring that store back; never begin again for the same users under the same promise",
                 )  # fmt: skip
             self._write(Seen(deployment))
@@ -82,11 +83,13 @@ class RollbackGuard:
             seen = Seen(**content)
         except (OSError, ValueError, KeyError, TypeError, AttributeError):
             raise InvalidInput(
-                "witness", "missing or unreadable", f"the file {self.path} that `reticent init` made",
+                "rollback_guard", "missing or unreadable", f"the file {self.path} that `reticent init` made",
                 "bring it back: without it there is no record of what this deployment has released",
             ) from None  # fmt: skip
         if not hmac.compare_digest(mark, self._secrets.mark(_bytes(seen))):
-            raise InvalidInput("witness", "of another secret", "of this deployment's", "check RETICENT_USER_SECRET")
+            raise InvalidInput(
+                "rollback_guard", "of another secret", "of this deployment's", "check RETICENT_USER_SECRET"
+            )
         return seen
 
     def require_current(self, deployment: str, releases: int, digest: str | None) -> None:
@@ -186,7 +189,7 @@ def require_same_past(seen: Seen, deployment: str, releases: int, digest: str | 
       RolledBack: the store is older than it was, or has another past.
     """
     if seen.deployment != deployment:
-        raise RolledBack("the witness is of another deployment than the store")
+        raise RolledBack("the rollback guard is of another deployment than the store")
     if seen.halted is not None:
         raise RolledBack(seen.halted)
     if seen.releases > releases:
@@ -196,6 +199,6 @@ def require_same_past(seen: Seen, deployment: str, releases: int, digest: str | 
 
 
 def _bytes(seen: Seen) -> bytes:
-    """What is marked. A witness of before there were journals says nothing of them, and keeps its mark."""
+    """What is marked. A rollback guard of before there were journals says nothing of them, and keeps its mark."""
     content = dataclasses.astuple(seen)
     return json.dumps(content if any(content[4:]) else content[:4]).encode()

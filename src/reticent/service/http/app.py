@@ -130,8 +130,8 @@ def make_context(configuration: C, settings: Settings) -> Context[C]:
     return Context(
         configuration, Store(settings.database, settings.processes), secrets, inline=settings.planning == "inline",
         ticket_lifetime=settings.ticket_lifetime, finish_after=settings.finish_after,
-        rollback_guard=RollbackGuard(settings.witness_file, secrets), canaries=settings.canaries, shadow=settings.shadow,
-        control=None if settings.control is None else settings.control.control,
+        rollback_guard=RollbackGuard(settings.rollback_guard_file, secrets), canaries=settings.canaries,
+        shadow=settings.shadow, control=None if settings.control is None else settings.control.control,
     )  # fmt: skip
 
 

@@ -94,10 +94,10 @@ class Releases:
             return False
         return records.batch_of(tx, number) is None
 
-    def _witnessed(self, version: int, digest: str, board: bytes, entry: dict[str, str]) -> bool:
+    def _recorded(self, version: int, digest: str, board: bytes, entry: dict[str, str]) -> bool:
         """Have a release noted that is about to be published; halts if there was another one in its place.
 
-        Nothing is public that the witness has not seen, and a round that it has seen is not released again.
+        Nothing is public that the rollback guard has not seen, and a round that it has seen is not released again.
         """
         if self.context.rollback_guard is None:
             return True
@@ -195,7 +195,7 @@ class Releases:
         return self.context.plans.billboard(self.context.control.version), controls
 
     def _publish(self, version: int) -> bool:
-        """Publish the plan after ``version`` releases, once it is witnessed; False if it must not be."""
+        """Publish the plan after ``version`` releases, once it is recorded; False if it must not be."""
         with self.context.store.read() as tx:
             current = records.learner(tx)
         if current.version == version:
@@ -204,7 +204,7 @@ class Releases:
                 before = records.chain(tx, version - 1, version)[0].hash
                 release = records.digests(tx, version - 1, version)[version - 1]
             entry, content = self.entry(board, before, release), board.to_bytes()
-            if not self._witnessed(version, release, content, entry):
+            if not self._recorded(version, release, content, entry):
                 return False
             with self.context.store.write() as tx:
                 records.publish(tx, version, content, entry)

@@ -91,9 +91,15 @@ def audit(
         return
     with Telling("trials") as tell:
         result = run_audit(
-            subject, built, adversary=adversary, trials=trials, seed=seed, confidence=confidence,  # type: ignore[arg-type]
-            rollout=rollout, progress=tell,
-        )  # fmt: skip
+            subject,
+            built,
+            adversary=adversary,  # type: ignore[arg-type]
+            trials=trials,
+            seed=seed,
+            confidence=confidence,
+            rollout=rollout,
+            progress=tell,
+        )
     if out is not None:
         write(result, out)
     if as_json:

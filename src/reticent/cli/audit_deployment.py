@@ -30,10 +30,15 @@ def audit_deployment(where: str, *, head: str | None, public_key: str | None, as
     wrong = ledger_chain.examine(told["entries"], public_key or told["public_key"], billboards=billboards, head=earlier)
     last = json.loads(told["entries"][-1]["entry"])
     found = {
-        "verdict": "broken" if wrong else "consistent", "deployment": told["deployment"], "head": told["head"],
-        "public_key": told["public_key"], "versions": len(told["entries"]), "billboards_compared": len(billboards),
-        "epsilon_spent": last["epsilon"], "findings": [one._asdict() for one in wrong],
-    }  # fmt: skip
+        "verdict": "broken" if wrong else "consistent",
+        "deployment": told["deployment"],
+        "head": told["head"],
+        "public_key": told["public_key"],
+        "versions": len(told["entries"]),
+        "billboards_compared": len(billboards),
+        "epsilon_spent": last["epsilon"],
+        "findings": [one._asdict() for one in wrong],
+    }
     if as_json:
         print_json(found)
     else:

@@ -31,9 +31,12 @@ def backup(
         restores = RollbackGuard(settings.rollback_guard_file, secrets).read().restores
         made = back_up(store, secrets, out, restores=restores)
     found = {
-        "file": str(out), "deployment": made.deployment, "releases": made.releases, "admitted": made.admitted,
+        "file": str(out),
+        "deployment": made.deployment,
+        "releases": made.releases,
+        "admitted": made.admitted,
         "bytes": out.stat().st_size,
-    }  # fmt: skip
+    }
     if as_json:
         from reticent.cli.output import print_json
 

@@ -98,11 +98,19 @@ def calibrate(
             raise InvalidInput(field, value, "at least 1", "correct the value")
     sizes = DeclaredSizes(horizon, d1, d2, stationary=pool)
     options = {
-        "trust": trust, "delta": delta, "counter": counter, "calibration": calibration,
-        "adjacency": adjacency or ("zero-out" if calibration == "paper" else "replace"), "alpha": alpha,
-        "final_release": final_release, "span": span, "centred": centred, "split": split, "pool": pool,
+        "trust": trust,
+        "delta": delta,
+        "counter": counter,
+        "calibration": calibration,
+        "adjacency": adjacency or ("zero-out" if calibration == "paper" else "replace"),
+        "alpha": alpha,
+        "final_release": final_release,
+        "span": span,
+        "centred": centred,
+        "split": split,
+        "pool": pool,
         "shift_scale": 1.0,
-    }  # fmt: skip
+    }
     if noise_multiplier is None:
         content = _forward(sizes, episodes, {**options, "epsilon": epsilon})
     else:
@@ -180,9 +188,12 @@ def _reverse(sizes: DeclaredSizes, episodes: int, options: dict[str, Any], multi
 
 def _row(share: CounterShare, sigma: float, largest: float) -> dict[str, Any]:
     return {
-        "name": share.name, "step": share.step, "sensitivity": share.sensitivity, "sigma": sigma,
+        "name": share.name,
+        "step": share.step,
+        "sensitivity": share.sensitivity,
+        "sigma": sigma,
         "release_std_max": sigma * largest,
-    }  # fmt: skip
+    }
 
 
 def _largest_std(plan: PrivacyPlan) -> float:

@@ -61,11 +61,19 @@ def compare(
         enable_compilation_cache()
         directory = out if out is not None else default_directory(f"compare-{world}")
         found = compare_agents(
-            world, epsilon or ((1.0, 0.3, 3.0) if every else (1.0,)),
-            seconds=None if every or agent else 60 * minutes, tell=note,
-            delta=delta, agents=agent, trusts=trust, episodes=episodes, seeds=seeds, out=directory,
-            progress=reporter(), should_stop=interrupt,
-        )  # fmt: skip
+            world,
+            epsilon or ((1.0, 0.3, 3.0) if every else (1.0,)),
+            seconds=None if every or agent else 60 * minutes,
+            tell=note,
+            delta=delta,
+            agents=agent,
+            trusts=trust,
+            episodes=episodes,
+            seeds=seeds,
+            out=directory,
+            progress=reporter(),
+            should_stop=interrupt,
+        )
         if found.result.interrupted:
             note(f"interrupted; add --out {directory} to the same command to go on")
         if found.standings:

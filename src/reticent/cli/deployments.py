@@ -51,13 +51,18 @@ def list_deployments(
         ["deployment", "state", "users", "of", "version", "of", "epsilon"],
         [
             [
-                str(one["where"]), state_of(one), str(one["admitted"]), str(one["episodes"]),
-                str(one["served_version"]), str(one["releases"]), f"{one['epsilon']:g}",
+                str(one["where"]),
+                state_of(one),
+                str(one["admitted"]),
+                str(one["episodes"]),
+                str(one["served_version"]),
+                str(one["releases"]),
+                f"{one['epsilon']:g}",
             ]
             for one in found
         ],
         left=2,
-    )  # fmt: skip
+    )
 
 
 @app.command()

@@ -54,9 +54,13 @@ def running(
     It has a session of its own, so that Ctrl-C reaches the caller alone, which ends things in their order.
     """
     process = subprocess.Popen(
-        [sys.executable, "-m", "reticent", *command], env=dict(environment), cwd=folder, start_new_session=True,
-        stdout=output, stderr=subprocess.STDOUT if output is not None and output is not sys.stdout else None,
-    )  # fmt: skip
+        [sys.executable, "-m", "reticent", *command],
+        env=dict(environment),
+        cwd=folder,
+        start_new_session=True,
+        stdout=output,
+        stderr=subprocess.STDOUT if output is not None and output is not sys.stdout else None,
+    )
     try:
         yield process
     finally:

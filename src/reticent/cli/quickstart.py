@@ -31,24 +31,58 @@ BEFORE_LAUNCH = (
         "Fit candidate models",
         "Estimate kinds of people from the pilot, which must be public (here: simulated): no ε covers what is in it.",
         (
-            "fit", "records/pilot.csv", "--horizon", "3", "--candidates", "2", "--group", "clinic", "--state", "mood",
-            "--action", "message", "--reward", "moved", "--origin", "simulated",
+            "fit",
+            "records/pilot.csv",
+            "--horizon",
+            "3",
+            "--candidates",
+            "2",
+            "--group",
+            "clinic",
+            "--state",
+            "mood",
+            "--action",
+            "message",
+            "--reward",
+            "moved",
+            "--origin",
+            "simulated",
         ),
     ),
     Step(
         "Rehearse",
         "Simulate the deployment over truths drawn from a public prior: how good, after how many users. Costs no privacy.",
-        ("rehearse", "model.npz", "--epsilon", "1", "--users", "20000", "--truths", "50", "--trust", "joint", "--no-floor"),
+        (
+            "rehearse",
+            "model.npz",
+            "--epsilon",
+            "1",
+            "--users",
+            "20000",
+            "--truths",
+            "50",
+            "--trust",
+            "joint",
+            "--no-floor",
+        ),
     ),
     Step(
         "Replay recorded users",
         "The agent as it would be deployed meets the trial's users, with real noise. Compare 'deployed' with the rest.",
         (
-            "replay", "records/trial.csv", "--deployment", "deployment.yaml", "--reward", "moved",
-            "--probability", "probability", "--orders", "1",
+            "replay",
+            "records/trial.csv",
+            "--deployment",
+            "deployment.yaml",
+            "--reward",
+            "moved",
+            "--probability",
+            "probability",
+            "--orders",
+            "1",
         ),
     ),
-)  # fmt: skip
+)
 """What is done before the first user comes."""
 
 
@@ -137,17 +171,23 @@ def serve_users(folder: Path, users: int, port: int, stay: bool, stop: threading
         settings.write(f"port: {port}\npublic_reads: true\nrate_limit: 0\n")
     command = ["serve", "--init", "--config", "deployment.yaml"]
     say(
-        total - 1, total, "Serve", "The deployed agent answers HTTP; noise comes from the operating system.",
+        total - 1,
+        total,
+        "Serve",
+        "The deployed agent answers HTTP; noise comes from the operating system.",
         " ".join(["reticent", *command]),
-    )  # fmt: skip
+    )
     with (folder / "serve.log").open("wb") as log, running(command, environment, folder=folder, output=log) as service:
         wait_until_healthy(service, url, stop)
         print(f"dashboard  {url}/dashboard", flush=True)
         command = ["users", "--url", url, "--model", "model.npz", "--users", str(users), "--seed", "4"]
         say(
-            total, total, "Send simulated users", "They act by the plan in force; the service learns from noisy sums.",
+            total,
+            total,
+            "Send simulated users",
+            "They act by the plan in force; the service learns from noisy sums.",
             " ".join(["reticent", *command]),
-        )  # fmt: skip
+        )
         code = complete(command, environment, folder, stop)
         if stay and code == 0 and not stop.is_set():
             print(f"dashboard  {url}/dashboard\nstill serving; Ctrl-C stops it", flush=True)

@@ -64,10 +64,22 @@ def rehearse(
         known, rewards, where = the_model(model)
         asked = {"trusts": trust, "agents": agent}
         found = rehearse_model(
-            known, users=users, epsilons=epsilon or (1.0, 0.3, 3.0), truths=truths, delta=delta, target=target,
-            concentration=concentration, rewards=rewards, off=off, floor=floor, seed=seed, name=Path(model).name,
-            progress=reporter(), should_stop=interrupt, **{key: value for key, value in asked.items() if value},
-        )  # fmt: skip
+            known,
+            users=users,
+            epsilons=epsilon or (1.0, 0.3, 3.0),
+            truths=truths,
+            delta=delta,
+            target=target,
+            concentration=concentration,
+            rewards=rewards,
+            off=off,
+            floor=floor,
+            seed=seed,
+            name=Path(model).name,
+            progress=reporter(),
+            should_stop=interrupt,
+            **{key: value for key, value in asked.items() if value},
+        )
         text = deployment_text(found, **where) if found.chosen is not None else None
         shown = page if page is not None else out.with_name("rehearsal.html")
         if text is not None:

@@ -72,9 +72,15 @@ def replay(
     coding, horizon = loaded.coding, loaded.model.horizon
     assert coding is not None
     columns = Columns(
-        user, step, tuple(part.column for part in coding.parts), coding.action.column, reward,
-        probability=probability, rewards_of=rewards_of, time=time,
-    )  # fmt: skip
+        user,
+        step,
+        tuple(part.column for part in coding.parts),
+        coding.action.column,
+        reward,
+        probability=probability,
+        rewards_of=rewards_of,
+        time=time,
+    )
     if pilot is not None:
         require_disjoint(pilot, log, user)
     options: Any = {"gaps": gaps, "longer": longer}  # what they may be is checked where they are used

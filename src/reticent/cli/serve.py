@@ -58,11 +58,17 @@ def serve(
     warnings.simplefilter("ignore", DevelopmentSecrets)
     # Access logs would tell who came back when, so there are none.
     common: dict[str, Any] = {
-        "host": settings.host, "port": settings.port, "access_log": False, "server_header": False,
-        "log_config": configuration(settings.logs), "timeout_graceful_shutdown": 5,
-        "http": "reticent.service.http.sockets:PromptProtocol", "ws": "none",
-        "proxy_headers": bool(settings.trusted_proxies), "forwarded_allow_ips": list(settings.trusted_proxies),
-    }  # fmt: skip
+        "host": settings.host,
+        "port": settings.port,
+        "access_log": False,
+        "server_header": False,
+        "log_config": configuration(settings.logs),
+        "timeout_graceful_shutdown": 5,
+        "http": "reticent.service.http.sockets:PromptProtocol",
+        "ws": "none",
+        "proxy_headers": bool(settings.trusted_proxies),
+        "forwarded_allow_ips": list(settings.trusted_proxies),
+    }
     if not check:
         require_free(settings.host, settings.port)
     address = f"http://{settings.host}:{settings.port}"

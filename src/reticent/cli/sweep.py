@@ -60,9 +60,7 @@ def sweep(
         if dry_run:
             show_cells(grid, directory, as_json)
             return
-        result = run_sweep(
-            grid, directory, engine, address=address, progress=Cells(), should_stop=interrupt,
-        )  # fmt: skip
+        result = run_sweep(grid, directory, engine, address=address, progress=Cells(), should_stop=interrupt)
         if result.interrupted:
             note(f"interrupted; {len(result.finished)} of {len(result.cells)} cells are finished; run again to go on")
         if as_json:
@@ -111,9 +109,7 @@ def show_cells(grid: Grid, directory: Path, as_json: bool) -> None:
     def row(cell: Cell) -> tuple[str, ...]:
         label = join(cell.agent, {key: option_in_words(cell.options[key]) for key in varied[cell.agent]})
         state = "finished" if cell.id in done else "to do"
-        return (
-            cell.id, short_world(cell.world), label, seed_words(cell.seeds), f"{cell.learner_episodes:,}", state,
-        )  # fmt: skip
+        return (cell.id, short_world(cell.world), label, seed_words(cell.seeds), f"{cell.learner_episodes:,}", state)
 
     print_table(("cell", "world", "agent", "seeds", "learner-episodes", "state"), [row(cell) for cell in cells], left=3)
     runs = sum(len(cell.seeds) for cell in cells)

@@ -114,13 +114,15 @@ def simulate_kept(
     while not curves or not curves[0].finished:
         due = clock() + every
         part = simulate_settings(
-            agents, world, seeds,
+            agents,
+            world,
+            seeds,
             segments=parts,
             progress=progress,
             should_stop=lambda due=due: stop() or clock() >= due,  # type: ignore[misc]
             resume=[one.carry for one in curves] if curves else None,
             from_episode=curves[0].position if curves else 0,
-        )  # fmt: skip
+        )
         curves = [one.then(more) for one, more in zip(curves, part, strict=True)] if curves else part
         # Also of what is finished, if it took long: the next agents may be interrupted.
         if not curves[0].finished or clock() - started >= every:

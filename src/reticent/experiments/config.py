@@ -97,14 +97,18 @@ class AgentConfig:
         for size in ("states", "actions", "horizon"):
             if getattr(agent.model, size) != getattr(model, size):
                 raise InvalidInput(
-                    f"agent {self.label}: {size}", getattr(agent.model, size), f"{getattr(model, size)}, as the world's",
+                    f"agent {self.label}: {size}",
+                    getattr(agent.model, size),
+                    f"{getattr(model, size)}, as the world's",
                     "make it for world.model",
-                )  # fmt: skip
+                )
         if agent.schedule.episodes != episodes:
             raise InvalidInput(
-                f"agent {self.label}: episodes", agent.schedule.episodes, f"{episodes}, as the run's",
+                f"agent {self.label}: episodes",
+                agent.schedule.episodes,
+                f"{episodes}, as the run's",
                 "make it for as many users, or leave the run's episodes out",
-            )  # fmt: skip
+            )
         return agent
 
 

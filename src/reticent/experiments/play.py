@@ -125,18 +125,22 @@ def _meet(
             )
         if (terminated or truncated) and step + 1 < horizon:
             raise InvalidInput(
-                f"length of episode {number}", step + 1, f"the model's horizon {horizon}",
+                f"length of episode {number}",
+                step + 1,
+                f"the model's horizon {horizon}",
                 "the environment ends earlier: declare a shorter horizon, or stay in an absorbing state until the end",
-            )  # fmt: skip
+            )
         memory = _remember(agent, plan, memory, states[-1], action, float(reward), int(following))
         states.append(int(following))
         actions.append(action)
         rewards.append(float(reward))
     if not (terminated or truncated):
         raise InvalidInput(
-            f"length of episode {number}", f"more than {horizon}", f"the model's horizon {horizon}",
+            f"length of episode {number}",
+            f"more than {horizon}",
+            f"the model's horizon {horizon}",
             "the environment goes on: declare a longer horizon, or use gymnasium.wrappers.TimeLimit",
-        )  # fmt: skip
+        )
     return Episode(np.asarray(states), np.asarray(actions), np.asarray(rewards))  # type: ignore[arg-type]
 
 

@@ -79,9 +79,7 @@ def run(
     'score-vi:bonus=0.5'
     """
     started = time.perf_counter()
-    flags = {
-        "trust": trust, "epsilon": epsilon, "delta": delta, "counter": counter, "calibration": calibration,
-    }  # fmt: skip
+    flags = {"trust": trust, "epsilon": epsilon, "delta": delta, "counter": counter, "calibration": calibration}
     config, built = resolve(
         world, agents, episodes, seeds, flags, companions=agents is None if companions is None else companions
     )
@@ -121,13 +119,21 @@ def run(
                 break
             progress.start(
                 ", ".join(config.agents[number].label for number in numbers),
-                config.episodes, len(numbers) * len(config.seeds),
-            )  # fmt: skip
+                config.episodes,
+                len(numbers) * len(config.seeds),
+            )
             curves = checkpoint.simulate_kept(
-                kept, [f"{number}" for number in numbers], [cast(made[number], precision) for number in numbers],
-                place, config.seeds,
-                every=checkpoint_seconds, parts=parts, clock=time.monotonic, progress=progress.advance, stop=stop,
-            )  # fmt: skip
+                kept,
+                [f"{number}" for number in numbers],
+                [cast(made[number], precision) for number in numbers],
+                place,
+                config.seeds,
+                every=checkpoint_seconds,
+                parts=parts,
+                clock=time.monotonic,
+                progress=progress.advance,
+                stop=stop,
+            )
             progress.finish()
             for number, curve in zip(numbers, curves, strict=True):
                 done[number] = AgentRun(config.agents[number], made[number], curve)

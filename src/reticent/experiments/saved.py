@@ -107,9 +107,11 @@ def save(
     difference = _difference(make_agent(agent.name, agent.model, agent.schedule.episodes), agent)
     if difference:
         raise InvalidInput(
-            "agent", f"not what its name {agent.name!r} makes ({difference})", "made from its name alone",
+            "agent",
+            f"not what its name {agent.name!r} makes ({difference})",
+            "made from its name alone",
             "put the options into the name: make_agent('name:key=value', ...)",
-        )  # fmt: skip
+        )
     kind = "simulation" if isinstance(state, Carry) else "agent"
     trees = {"agent": agent, "state": state}
     arrays = {f"{tree}{key}": leaf for tree, content in trees.items() for key, leaf in _leaves(content).items()}

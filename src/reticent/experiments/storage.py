@@ -24,8 +24,12 @@ from reticent.experiments.config import RunConfig
 from reticent.experiments.result import FRAME_SCHEMA, RunResult
 
 CONFIG, RESULTS, METADATA, PICTURE, REPORT = (
-    "config.yaml", "results.parquet", "metadata.json", "regret.png", "report.html",
-)  # fmt: skip
+    "config.yaml",
+    "results.parquet",
+    "metadata.json",
+    "regret.png",
+    "report.html",
+)
 RESULTS_WITHOUT_POLARS = "results.csv"
 
 

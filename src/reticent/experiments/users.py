@@ -176,10 +176,13 @@ class Meter:
             middle, slow = np.percentile(np.array(seconds) * 1e3, [50, 99])
             found.append(
                 {
-                    "route": route, "requests": len(seconds), "errors": self._errors[route],
-                    "p50_ms": float(middle), "p99_ms": float(slow),
+                    "route": route,
+                    "requests": len(seconds),
+                    "errors": self._errors[route],
+                    "p50_ms": float(middle),
+                    "p99_ms": float(slow),
                 }
-            )  # fmt: skip
+            )
         return found
 
 
@@ -357,9 +360,11 @@ def require_same_sizes(client: Client, truth: Truth) -> None:
     for field in ("horizon", "states", "actions"):
         if board[field] != getattr(truth, field):
             raise InvalidInput(
-                f"world: {field}", getattr(truth, field), f"{board[field]}, as the service says",
+                f"world: {field}",
+                getattr(truth, field),
+                f"{board[field]}, as the service says",
                 "name the world that the service was started for",
-            )  # fmt: skip
+            )
 
 
 def _invert(cumulative: np.ndarray, uniform: float) -> int:

@@ -12,9 +12,17 @@ if TYPE_CHECKING:
     from reticent.experiments.compare.compare import Comparison
 
 HEAD = (
-    "agent", "trust", "who must be trusted", "kind", "ε, δ", "neighbouring data sets", "regret", "± s.e.", "final gap",
+    "agent",
+    "trust",
+    "who must be trusted",
+    "kind",
+    "ε, δ",
+    "neighbouring data sets",
+    "regret",
+    "± s.e.",
+    "final gap",
     "users to 5%",
-)  # fmt: skip
+)
 
 
 def rows(found: Comparison) -> list[tuple[str, ...]]:

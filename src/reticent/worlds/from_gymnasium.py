@@ -72,9 +72,11 @@ def from_gymnasium(
     for number, table in enumerate(tables[1:]):
         if (table.states, table.actions) != (own.states, own.actions):
             raise InvalidInput(
-                f"candidates[{number}]", f"{table.states} states, {table.actions} actions",
-                f"{own.states} states and {own.actions} actions, as the environment", "use the same spaces",
-            )  # fmt: skip
+                f"candidates[{number}]",
+                f"{table.states} states, {table.actions} actions",
+                f"{own.states} states and {own.actions} actions, as the environment",
+                "use the same spaces",
+            )
     span = _range(tables, reward_range)
     # One way to end for all: where one of them needs a state of its own for it, every one gets it.
     added = any(table.added_end for table in tables)
@@ -181,9 +183,11 @@ def read_table(env: gymnasium.Env[Any, Any]) -> Table:
     listed = getattr(env.unwrapped, "P", None)
     if listed is None:
         raise InvalidInput(
-            "env.unwrapped.P", "missing", "the table of transitions",
+            "env.unwrapped.P",
+            "missing",
+            "the table of transitions",
             "estimate one by exploring it: reticent.worlds.blend_from_simulators([env], horizon, seed=0)",
-        )  # fmt: skip
+        )
     entries = np.array(
         [
             (state * actions + action, following, probability, reward, ended)
@@ -204,9 +208,17 @@ def read_table(env: gymnasium.Env[Any, Any]) -> Table:
     source = pair // actions
     passed = _reached(first, source[~ended], following[~ended])
     return Table(
-        states, actions, pair, following, entries[:, 2], entries[:, 3], ended, initial, terminal,
+        states,
+        actions,
+        pair,
+        following,
+        entries[:, 2],
+        entries[:, 3],
+        ended,
+        initial,
+        terminal,
         added_end=bool((terminal & passed).any()),
-    )  # fmt: skip
+    )
 
 
 def _reached(first: np.ndarray, source: np.ndarray, following: np.ndarray) -> np.ndarray:

@@ -117,9 +117,11 @@ class FixedHorizon(gymnasium.Wrapper[int, int, int, int]):
         limit = None if env.spec is None else env.spec.max_episode_steps
         if horizon < 1 or (limit is not None and limit < horizon):
             raise InvalidInput(
-                "horizon", horizon, f"from 1 to {limit}, the environment's own limit" if limit else "at least 1",
+                "horizon",
+                horizon,
+                f"from 1 to {limit}, the environment's own limit" if limit else "at least 1",
                 "shorten it, or pass max_episode_steps to gymnasium.make",
-            )  # fmt: skip
+            )
         table = read_table(env) if getattr(env.unwrapped, "P", None) is not None else None
         if reward_range is None:
             reward_range = (0.0, 1.0) if table is None else table.reward_range

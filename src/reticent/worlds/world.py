@@ -88,9 +88,11 @@ class World(ShortRepr):
         shape = (model.horizon, model.states, model.actions, model.states)
         if math.prod(shape) > LARGEST_TABLE:
             raise InvalidInput(
-                "entries of transitions", f"{math.prod(shape):.3g}", f"at most {LARGEST_TABLE:.3g}",
+                "entries of transitions",
+                f"{math.prod(shape):.3g}",
+                f"at most {LARGEST_TABLE:.3g}",
                 "use world.rows, which are the probabilities of world.model.successors",
-            )  # fmt: skip
+            )
         table: Array = exact_solutions.dense(self.rows, model.successors, shape)
         return table
 
@@ -229,9 +231,11 @@ def world_from_parameters(
         (theta_r < -1e-9).any() or np.abs(theta_r.sum(axis=1) - model.reward_total).max() > 1e-9 * model.reward_total
     ):
         raise InvalidInput(
-            "reward_theta", f"sum {theta_r.sum(axis=1)[0]:.6g}, least {theta_r.min():.3g}",
-            f"nonnegative, of sum {model.reward_total:.6g}", "declare reward_total=None",
-        )  # fmt: skip
+            "reward_theta",
+            f"sum {theta_r.sum(axis=1)[0]:.6g}, least {theta_r.min():.3g}",
+            f"nonnegative, of sum {model.reward_total:.6g}",
+            "declare reward_total=None",
+        )
     if model.sums_to_one and np.abs(theta_p.sum(axis=1) - 1).max() > 1e-9:
         raise InvalidInput(
             "transition_theta", f"sum {theta_p.sum(axis=1)[0]:.6g}", "of sum 1", "declare sums_to_one=False"
@@ -279,8 +283,10 @@ def checked_truth(rows: np.ndarray, means: np.ndarray) -> dict[str, Any]:
         step, state, action = np.unravel_index(int(np.maximum(means - 1, -means).argmax()), means.shape)
         raise InvalidInput(
             f"mean reward at step {step}, state {state}, action {action}",
-            f"{means[step, state, action]:.6g}", "in [0, 1]", "rescale reward_theta or the reward features",
-        )  # fmt: skip
+            f"{means[step, state, action]:.6g}",
+            "in [0, 1]",
+            "rescale reward_theta or the reward features",
+        )
     rows = np.clip(rows, 0, None)
     rows /= rows.sum(axis=-1, keepdims=True)
     return {

@@ -191,16 +191,26 @@ def compare(
     left_out: list[Absent] = []
     if seconds is not None:
         contestants, left_out = who_fits(
-            contestants, lambda one: pace_of(one, built, users, seeds), started + seconds - time.monotonic(),
-            time.monotonic, tell or (lambda _: None),
-        )  # fmt: skip
+            contestants,
+            lambda one: pace_of(one, built, users, seeds),
+            started + seconds - time.monotonic(),
+            time.monotonic,
+            tell or (lambda _: None),
+        )
         if not contestants:
             raise InvalidInput("seconds", seconds, "enough for one agent", "allow more, or give fewer users or seeds")
     specs = list(dict.fromkeys(spec for one in contestants for spec in one.specs.values()))
     result = run(
-        world, specs, users, seeds, out=None if out is None else out / "runs", companions=False,
-        progress=progress, should_stop=should_stop, parts=PARTS,
-    )  # fmt: skip
+        world,
+        specs,
+        users,
+        seeds,
+        out=None if out is None else out / "runs",
+        companions=False,
+        progress=progress,
+        should_stop=should_stop,
+        parts=PARTS,
+    )
     done = {one.config.label: one for one in result.runs}
     standings = [
         _standing(one, done, epsilons)

@@ -62,10 +62,13 @@ def pace_of(one: Contestant, world: World, episodes: int, seeds: int) -> Pace:
     for numbers in programs.values():
         ends: list[float] = []
         played = simulate_settings(
-            [made[number] for number in numbers], world, range(seeds), segments=PARTS,
+            [made[number] for number in numbers],
+            world,
+            range(seeds),
+            segments=PARTS,
             progress=lambda _, ends=ends: ends.append(time.perf_counter()),  # type: ignore[misc]
             should_stop=lambda ends=ends: len(ends) > 1 and ends[-1] - ends[0] > TRIAL,  # type: ignore[misc]
-        )[0]  # fmt: skip
+        )[0]
         trial += played.compile_seconds + played.seconds
         # The first part wakes up what all others use. A short run may be over with its trial.
         each = (ends[-1] - ends[0]) / (len(ends) - 1) if len(ends) > 1 else played.seconds

@@ -82,10 +82,17 @@ class Outcome:
         # Where acting at random is as good as any policy there is nothing to lose.
         share = np.where(scale > 1e-9, 1 / np.maximum(scale, 1e-9), 0.0)
         return cls(
-            agent, trust, epsilon, sentence, curves.episodes, curves.regret,
-            (optimal[:, None] - curves.value) * share[:, None], curves.tail_regret * share,
-            curves.seconds, curves.compile_seconds,
-        )  # fmt: skip
+            agent,
+            trust,
+            epsilon,
+            sentence,
+            curves.episodes,
+            curves.regret,
+            (optimal[:, None] - curves.value) * share[:, None],
+            curves.tail_regret * share,
+            curves.seconds,
+            curves.compile_seconds,
+        )
 
     @property
     def needs_shuffler(self) -> bool:

@@ -188,9 +188,7 @@ def rehearse(
     optimal = np.asarray(place.optimal_policy_value())
     scale = optimal - np.asarray(place.uniform_value())
     unlearned = optimal - np.asarray(place.policy_value(place.one_plan()))
-    asked = [
-        _spec(agent, trust, epsilon, delta) for epsilon in epsilons for trust in trusts for agent in agents
-    ]  # fmt: skip
+    asked = [_spec(agent, trust, epsilon, delta) for epsilon in epsilons for trust in trusts for agent in agents]
     progress = progress or Silence()
     outcomes: list[Outcome] = []
     absent: list[Absent] = []
@@ -224,8 +222,19 @@ def rehearse(
     finally:
         progress.close()
     return Rehearsal(
-        name, model, users, len(drawn), delta, target, tuple(outcomes), tuple(absent), optimal, scale, unlearned, stopped
-    )  # fmt: skip
+        name,
+        model,
+        users,
+        len(drawn),
+        delta,
+        target,
+        tuple(outcomes),
+        tuple(absent),
+        optimal,
+        scale,
+        unlearned,
+        stopped,
+    )
 
 
 def _simulated(
@@ -240,9 +249,12 @@ def _simulated(
         # The last call is filled up, so that all are one program; what fills it is not read.
         numbers = np.minimum(np.arange(start, start + size), len(drawn) - 1)
         part = simulate(
-            agent, stack_worlds([drawn[number] for number in numbers]), (seed * 1_000_003 + numbers).tolist(),
-            progress=progress.advance, should_stop=stop,
-        )  # fmt: skip
+            agent,
+            stack_worlds([drawn[number] for number in numbers]),
+            (seed * 1_000_003 + numbers).tolist(),
+            progress=progress.advance,
+            should_stop=stop,
+        )
         if not part.finished:
             return None
         parts.append(part)

@@ -124,9 +124,11 @@ def connected(ray: Any, address: str | None) -> Iterator[None]:
     except (OSError, RuntimeError, ValueError) as problem:
         reason = str(problem).strip().partition("\n")[0].partition(". ")[0]
         raise InvalidInput(
-            "--address", f"{chosen} ({reason})", "that of a running Ray cluster",
+            "--address",
+            f"{chosen} ({reason})",
+            "that of a running Ray cluster",
             "start one with `ray start --head`, or say --address local",
-        ) from None  # fmt: skip
+        ) from None
     try:
         yield
     finally:

@@ -35,8 +35,13 @@ if TYPE_CHECKING:
     import polars
 
 GRID, SUMMARY, TABLE, PICTURE, REPORT, METADATA = (
-    "sweep.yaml", "summary.parquet", "summary.csv", "sweep.png", "report.html", "metadata.json",
-)  # fmt: skip
+    "sweep.yaml",
+    "summary.parquet",
+    "summary.csv",
+    "sweep.png",
+    "report.html",
+    "metadata.json",
+)
 CELLS, FAILED = "cells", "failed"
 UNFINISHED = ".unfinished"
 FORGOTTEN_SECONDS = 3600.0

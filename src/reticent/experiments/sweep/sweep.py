@@ -178,7 +178,11 @@ def write_findings(result: SweepResult, directory: Path) -> None:
     storage.write_whole(directory / storage.PICTURE, picture)
     storage.write_whole(directory / storage.REPORT, sweep_html(result, picture).encode("utf-8"))
     facts = {
-        **result.metadata, "cells": len(result.cells), "finished": len(result.finished),
-        "found": result.found, "failed": len(result.failures), "interrupted": result.interrupted,
-    }  # fmt: skip
+        **result.metadata,
+        "cells": len(result.cells),
+        "finished": len(result.finished),
+        "found": result.found,
+        "failed": len(result.failures),
+        "interrupted": result.interrupted,
+    }
     storage.write_json(directory / storage.METADATA, facts)

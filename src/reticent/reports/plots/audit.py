@@ -77,9 +77,15 @@ def _panel(axes: Axes, attack: Attack, result: Audit) -> None:
     axes.set_xlim(edges[0], edges[-1])
     right = threshold < (edges[0] + edges[-1]) / 2
     axes.annotate(
-        "threshold", (threshold, 0.985 * top), xytext=(4 if right else -4, 0), textcoords="offset points",
-        fontsize=8, color=INK, va="top", ha="left" if right else "right",
-    )  # fmt: skip
+        "threshold",
+        (threshold, 0.985 * top),
+        xytext=(4 if right else -4, 0),
+        textcoords="offset points",
+        fontsize=8,
+        color=INK,
+        va="top",
+        ha="left" if right else "right",
+    )
     bound = attack.evidence.lower_bound
     possible = attack.scores.possible
     reach = "without limit"

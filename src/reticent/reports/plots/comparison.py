@@ -32,8 +32,12 @@ from reticent.reports.plots.style import (
 if TYPE_CHECKING:
     from reticent.experiments.compare.compare import Comparison
 
-HEADINGS = {"none": "no privacy", "joint": "joint: the server is trusted", "shuffle": "shuffle: the shuffler is trusted",
-            "local": "local: no server is trusted"}  # fmt: skip
+HEADINGS = {
+    "none": "no privacy",
+    "joint": "joint: the server is trusted",
+    "shuffle": "shuffle: the shuffler is trusted",
+    "local": "local: no server is trusted",
+}
 STYLES: tuple[Any, ...] = ("-", (0, (5, 2)), (0, (1.5, 1.5)))
 """Beyond seven lines colours come again, with another stroke."""
 
@@ -116,9 +120,13 @@ def _panels(count: int) -> tuple[Figure, Sequence[Axes]]:
     made = figure.subplots(rows, columns, squeeze=False).ravel()
     # Room at the right of each panel for the lines' names.
     figure.subplots_adjust(
-        left=0.48 / columns * 0.17 + 0.045, right=1 - 0.26 / columns, wspace=0.72, hspace=0.36,
-        top=1 - 0.85 / height, bottom=0.95 / height,
-    )  # fmt: skip
+        left=0.48 / columns * 0.17 + 0.045,
+        right=1 - 0.26 / columns,
+        wspace=0.72,
+        hspace=0.36,
+        top=1 - 0.85 / height,
+        bottom=0.95 / height,
+    )
     for axes in made:
         clean_axes(axes)
     for spare in made[count:]:

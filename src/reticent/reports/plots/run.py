@@ -146,10 +146,16 @@ def _gap_panel(axes: Axes, result: RunResult) -> None:
     log_shares(axes, floor, 1.5 * highest)
     below = highest > 1.02  # a line above it would run through the words
     axes.annotate(
-        "actions at random", (1, 1.0), xytext=(0.99, -4 if below else 3), textcoords=("axes fraction", "offset points"),
-        color=FAINT, fontsize=8.5, ha="right", va="top" if below else "bottom",
+        "actions at random",
+        (1, 1.0),
+        xytext=(0.99, -4 if below else 3),
+        textcoords=("axes fraction", "offset points"),
+        color=FAINT,
+        fontsize=8.5,
+        ha="right",
+        va="top" if below else "bottom",
         bbox={"facecolor": "white", "alpha": 0.7, "linewidth": 0, "pad": 1},
-    )  # fmt: skip
+    )
 
 
 def _label_ray(axes: Axes, text: str, last: float, uniform: float, ceiling: float) -> None:
@@ -158,9 +164,15 @@ def _label_ray(axes: Axes, text: str, last: float, uniform: float, ceiling: floa
     at = (0.9 * share * last, 0.9 * share * uniform)
     steep = share < 0.35
     axes.annotate(
-        text, at, xytext=(6, -2) if steep else (-6, 4), textcoords="offset points", color=FAINT, fontsize=8.5,
-        ha="left" if steep else "right", va="center" if steep else "bottom",
-    )  # fmt: skip
+        text,
+        at,
+        xytext=(6, -2) if steep else (-6, 4),
+        textcoords="offset points",
+        color=FAINT,
+        fontsize=8.5,
+        ha="left" if steep else "right",
+        va="center" if steep else "bottom",
+    )
 
 
 def _label(config: AgentConfig) -> str:

@@ -124,11 +124,19 @@ def label_ends(axes: Axes, ends: Sequence[tuple[str, float, str]]) -> None:
     for label, height, colour, wanted in places:
         place = wanted - excess
         axes.annotate(
-            label, (1.0, height), xytext=(1.035, place), xycoords="axes fraction",
-            textcoords="axes fraction", color=colour, fontsize=9, fontweight="bold", va="center", ha="left",
-            annotation_clip=False, arrowprops={"arrowstyle": "-", "color": colour, "linewidth": 0.8, "shrinkA": 0,
-                                               "relpos": (0.0, 0.5)},
-        )  # fmt: skip
+            label,
+            (1.0, height),
+            xytext=(1.035, place),
+            xycoords="axes fraction",
+            textcoords="axes fraction",
+            color=colour,
+            fontsize=9,
+            fontweight="bold",
+            va="center",
+            ha="left",
+            annotation_clip=False,
+            arrowprops={"arrowstyle": "-", "color": colour, "linewidth": 0.8, "shrinkA": 0, "relpos": (0.0, 0.5)},
+        )
 
 
 def clean_axes(axes: Axes) -> None:

@@ -93,9 +93,12 @@ def draw_sweep(settings: Sequence[Setting]) -> bytes:
     if axis:
         _legend(figure, looks)
     figure.supxlabel(
-        _caption(settings, len(panels) - len(drawn), None if axis else rows), x=0.012, ha="left", fontsize=8.5,
+        _caption(settings, len(panels) - len(drawn), None if axis else rows),
+        x=0.012,
+        ha="left",
+        fontsize=8.5,
         color=FAINT,
-    )  # fmt: skip
+    )
     return png(figure)
 
 
@@ -112,9 +115,10 @@ def horizontal_axis(settings: Sequence[Setting]) -> str | None:
         values.pop("episodes", None)
     several = [key for key, different in values.items() if len(different) > 1]
     return min(
-        several, key=lambda key: (PREFERRED.index(key) if key in PREFERRED else len(PREFERRED), -len(values[key])),
+        several,
+        key=lambda key: (PREFERRED.index(key) if key in PREFERRED else len(PREFERRED), -len(values[key])),
         default=None,
-    )  # fmt: skip
+    )
 
 
 def _line_of(setting: Setting, axis: str | None) -> str:
@@ -139,9 +143,17 @@ def _lines(axes: Axes, group: Sequence[Setting], measure: Measure, axis: str, lo
             # Bars at one place stand beside each other.
             aside = ScaledTranslation(look.aside / 72, 0, axes.get_figure().dpi_scale_trans)  # type: ignore[union-attr]
             axes.errorbar(
-                [place for place, _ in points], means, yerr=reach, color=look.colour, linestyle=look.style,
-                marker=look.marker, markersize=4.5, capsize=2.5, linewidth=1.7, transform=axes.transData + aside,
-            )  # fmt: skip
+                [place for place, _ in points],
+                means,
+                yerr=reach,
+                color=look.colour,
+                linestyle=look.style,
+                marker=look.marker,
+                markersize=4.5,
+                capsize=2.5,
+                linewidth=1.7,
+                transform=axes.transData + aside,
+            )
         for setting in mine:
             if _at(setting, axis) is None:
                 means, reach = _bars([setting], measure)

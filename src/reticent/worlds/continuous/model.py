@@ -173,9 +173,11 @@ def make_continuous_model(
         bound = found if bound is None else float(bound)
         if not found <= bound * (1 + 1e-9):  # written so that a NaN bound fails
             raise InvalidInput(
-                "largest ‖φ_V(s,a)‖/‖V‖∞", f"up to {found:.6g}", f"at most transition_bound = {bound:.6g}",
+                "largest ‖φ_V(s,a)‖/‖V‖∞",
+                f"up to {found:.6g}",
+                f"at most transition_bound = {bound:.6g}",
                 "declare a larger transition_bound, or none",
-            )  # fmt: skip
+            )
     nodes = jnp.asarray(grid.nodes)
     psi, phi = psi[: grid.size], phi[: grid.size]
     start = np.asarray(jax.vmap(initial)(nodes)) * grid.weights
@@ -247,9 +249,10 @@ def _check_mass(defect: np.ndarray, states: np.ndarray, largest: float) -> None:
         place = ", ".join(f"{coordinate:.4g}" for coordinate in states[state])
         raise InvalidInput(
             f"quadrature mass of candidate {candidate} at state ({place}), action {action}",
-            f"off by {defect[state, action, candidate]:.3g}", f"within {largest:g} of 1",
+            f"off by {defect[state, action, candidate]:.3g}",
+            f"within {largest:g} of 1",
             "use more nodes, or check that the candidate is a density on the box",
-        )  # fmt: skip
+        )
 
 
 def _tables(densities: Partial, rewards: Partial, grid: Grid, states: np.ndarray, actions: int) -> tuple[Array, Array]:

@@ -143,8 +143,9 @@ def check_distributions(array: np.ndarray, field: str, axes: tuple[str, ...]) ->
         raise InvalidInput(
             f"{field} row at {_place(axes, worst)}",
             f"sum {array[worst].sum():.6g}, least entry {array[worst].min():.3g}",
-            "a probability distribution", "normalise it over the next states",
-        )  # fmt: skip
+            "a probability distribution",
+            "normalise it over the next states",
+        )
 
 
 def check_unit_interval(array: np.ndarray, field: str, axes: tuple[str, ...]) -> None:
@@ -163,9 +164,11 @@ def _check_simplex(weights: np.ndarray, field: str) -> None:
     sums = weights.sum(axis=-1)
     if not _on_simplex(weights):
         raise InvalidInput(
-            field, f"sum {float(np.max(sums)):.6g}, least {float(weights.min()):.3g}",
-            "on the simplex (not negative, sum 1)", "normalise the weights or pass simplex=False",
-        )  # fmt: skip
+            field,
+            f"sum {float(np.max(sums)):.6g}, least {float(weights.min()):.3g}",
+            "on the simplex (not negative, sum 1)",
+            "normalise the weights or pass simplex=False",
+        )
 
 
 def _place(axes: tuple[str, ...], index: tuple[Any, ...]) -> str:

@@ -71,9 +71,11 @@ def finite_mdp(
     states, actions = means.shape
     if len(candidates) != len(reward_candidates):
         raise InvalidInput(
-            "reward_candidates", f"{len(reward_candidates)} tables", f"one for each of {len(candidates)} candidates",
+            "reward_candidates",
+            f"{len(reward_candidates)} tables",
+            f"one for each of {len(candidates)} candidates",
             "give the rewards of every candidate",
-        )  # fmt: skip
+        )
     check_unit_interval(means, "rewards", ("state", "action"))
     if not candidates:
         return _without_candidates(transitions, means, horizon, initial, name, reward_kind, names)
@@ -113,16 +115,25 @@ def _without_candidates(
     entries = states**2 * actions
     if entries > LARGEST_DENSE:
         raise InvalidInput(
-            f"size S²A of the table for {states} states and {actions} actions", f"{entries:.3g}",
-            f"at most {LARGEST_DENSE:.3g} without candidates", "give candidates, of which only successors are kept",
-        )  # fmt: skip
+            f"size S²A of the table for {states} states and {actions} actions",
+            f"{entries:.3g}",
+            f"at most {LARGEST_DENSE:.3g} without candidates",
+            "give candidates, of which only successors are kept",
+        )
     table = _sparse(transitions, states, actions).toarray().reshape(states, actions, states)
     check_distributions(table, "transitions", ("state", "action"))
     uniform = np.full((1, states, actions, states), 1 / states)
     world = blend(
-        uniform, np.full((1, states, actions), 0.5), [1.0], [1.0], horizon, initial=initial, name=name,
-        reward_kind=reward_kind, names=names,
-    )  # fmt: skip
+        uniform,
+        np.full((1, states, actions), 0.5),
+        [1.0],
+        [1.0],
+        horizon,
+        initial=initial,
+        name=name,
+        reward_kind=reward_kind,
+        names=names,
+    )
     return dataclasses.replace(world, **checked_truth(table[None], means[None]))
 
 
@@ -136,9 +147,11 @@ def _sparse(table: Any, states: int, actions: int) -> Any:
     dense = np.asarray(table, dtype=np.float64)
     if dense.shape != (states, actions, states):
         raise InvalidInput(
-            "transitions.shape", dense.shape, f"({states}, {actions}, {states}), as the rewards say",
+            "transitions.shape",
+            dense.shape,
+            f"({states}, {actions}, {states}), as the rewards say",
             "put the next state last",
-        )  # fmt: skip
+        )
     return scipy.sparse.csr_array(dense.reshape(states * actions, states))
 
 

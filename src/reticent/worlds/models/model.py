@@ -270,9 +270,11 @@ def make_model(
         reach = _largest_value_feature(psi)
     if not reach <= bound * (1 + 1e-9):  # written so that a NaN bound fails
         raise InvalidInput(
-            "largest ‖φ_V(s,a)‖/‖V‖∞", f"{reach:.6g}", f"at most transition_bound = {bound:.6g}",
+            "largest ‖φ_V(s,a)‖/‖V‖∞",
+            f"{reach:.6g}",
+            f"at most transition_bound = {bound:.6g}",
             "scale the transition features down or declare a larger transition_bound",
-        )  # fmt: skip
+        )
     longest = float(np.sqrt((phi**2).sum(axis=0)).max())
     if longest > 1 + 1e-9:
         raise InvalidInput(

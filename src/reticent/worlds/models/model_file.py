@@ -94,9 +94,11 @@ def save_model(
     names.check_sizes(model.states, model.actions)
     if coding is not None and (coding.states, coding.actions) != (model.states, model.actions):
         raise InvalidInput(
-            "coding", f"of {coding.states} states and {coding.actions} actions",
-            f"of {model.states} and {model.actions}, as the model", "save the coding that the model was made with",
-        )  # fmt: skip
+            "coding",
+            f"of {coding.states} states and {coding.actions} actions",
+            f"of {model.states} and {model.actions}, as the model",
+            "save the coding that the model was made with",
+        )
     arrays = {name: getattr(model, name) for name in _FEATURES if getattr(model, name) is not None}
     if shares is not None:
         shares = np.asarray(shares, dtype=np.float64)

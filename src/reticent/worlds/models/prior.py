@@ -49,14 +49,18 @@ def draw_truths(
         raise InvalidInput("seed", seed, "not negative", "give a seed of at least 0")
     if not model.sums_to_one:
         raise InvalidInput(
-            "model", "whose weights are not declared to sum to one", "a blend of candidate models",
+            "model",
+            "whose weights are not declared to sum to one",
+            "a blend of candidate models",
             "there is no public prior over its truths: simulate worlds of your own",
-        )  # fmt: skip
+        )
     if rewards == "same" and (model.d1 != model.d2 or model.reward_total is None):
         raise InvalidInput(
-            "rewards", "same", "own, unless there are as many reward tables as candidates and their weights sum to one",
+            "rewards",
+            "same",
+            "own, unless there are as many reward tables as candidates and their weights sum to one",
             "draw reward weights of their own",
-        )  # fmt: skip
+        )
     steps = 1 if model.stationary else model.horizon
     return [
         _truth(model, np.random.default_rng([seed, number]), steps, concentration, rewards) for number in range(count)
@@ -84,9 +88,11 @@ def _reward_weights(model: Model, random: np.random.Generator, steps: int, alpha
     features = np.asarray(model.reward_features)
     if features.min() < 0:
         raise InvalidInput(
-            "reward_features", "with negative entries", "nonnegative, or of a declared sum of weights, or known rewards",
+            "reward_features",
+            "with negative entries",
+            "nonnegative, or of a declared sum of weights, or known rewards",
             "there is no public prior over such rewards: simulate worlds of your own",
-        )  # fmt: skip
+        )
     drawn = random.random((steps, model.d2))
     largest = np.einsum("hd,dsa->hsa", drawn, features).max(axis=(1, 2))
     drawn /= np.maximum(largest, 1.0)[:, None]

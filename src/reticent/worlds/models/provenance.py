@@ -48,9 +48,11 @@ class Provenance:
     def __post_init__(self) -> None:
         if self.kind not in get_args(Kind):
             raise InvalidInput(
-                "provenance.kind", self.kind, "'public', 'simulated' or 'released'",
+                "provenance.kind",
+                self.kind,
+                "'public', 'simulated' or 'released'",
                 "protected users' own data are none of these: candidates must not be made from them",
-            )  # fmt: skip
+            )
         if not self.source.strip():
             raise InvalidInput("provenance.source", "empty", "a few words", "say which records or which simulator")
         released = self.kind == "released"

@@ -243,9 +243,11 @@ def read(source: Iterable[Trajectory | Episode], number: int, states: int, actio
         steps = taken.shape[-1] if taken.ndim else 0
         if visited.shape != (*taken.shape[:-1], steps + 1) or paid.shape != taken.shape:
             raise InvalidInput(
-                f"{place}: shapes of states, actions, rewards", f"{visited.shape}, {taken.shape}, {paid.shape}",
-                "(T + 1,), (T,), (T,)", "record one state more than actions",
-            )  # fmt: skip
+                f"{place}: shapes of states, actions, rewards",
+                f"{visited.shape}, {taken.shape}, {paid.shape}",
+                "(T + 1,), (T,), (T,)",
+                "record one state more than actions",
+            )
         for field, array, size in (("states", visited, states), ("actions", taken, actions)):
             if array.size and not (array.min() >= 0 and array.max() < size):
                 found = f"{array.min()} to {array.max()}"
@@ -255,10 +257,14 @@ def read(source: Iterable[Trajectory | Episode], number: int, states: int, actio
             ended[..., -1] = bool(getattr(trajectory, "terminated", False))
         parts.append(
             Sample(
-                visited[..., :-1].ravel(), taken.ravel(), visited[..., 1:].ravel(), paid.ravel(), ended.ravel(),
+                visited[..., :-1].ravel(),
+                taken.ravel(),
+                visited[..., 1:].ravel(),
+                paid.ravel(),
+                ended.ravel(),
                 visited[..., 0].ravel(),
             )
-        )  # fmt: skip
+        )
     if not sum(len(part.states) for part in parts):
         raise InvalidInput(f"transitions of source {number}", 0, "at least 1", "give trajectories with steps in them")
     return Sample(*(np.concatenate(column) for column in zip(*parts, strict=True)))
@@ -292,9 +298,11 @@ def _sizes(sources: Sequence[Source], states: int | None, actions: int | None) -
             space = getattr(source, field)
             if not isinstance(space, gymnasium.spaces.Discrete) or int(space.start) != 0:
                 raise InvalidInput(
-                    f"source {number}: {field}", space, "Discrete, starting at 0",
+                    f"source {number}: {field}",
+                    space,
+                    "Discrete, starting at 0",
                     "discretise it with a Gymnasium wrapper",
-                )  # fmt: skip
+                )
             if sizes[field] not in (None, int(space.n)):
                 raise InvalidInput(
                     f"source {number}: {field}",
@@ -330,10 +338,13 @@ def _check_options(
         ("confidence", confidence, 0 < confidence < 1, "between 0 and 1", "use 0.95 if in doubt"),
         ("outcomes", outcomes, outcomes is None or outcomes >= 1, "at least 1", "leave it out if it is not known"),
         (
-            "reward_range", reward_range, -np.inf < reward_range[0] < reward_range[1] < np.inf,
-            "(least, most), finite and in this order", "give the range of a single reward",
+            "reward_range",
+            reward_range,
+            -np.inf < reward_range[0] < reward_range[1] < np.inf,
+            "(least, most), finite and in this order",
+            "give the range of a single reward",
         ),
-    )  # fmt: skip
+    )
     for field, value, holds, bound, remedy in checks:
         if not holds:
             raise InvalidInput(field, value, bound, remedy)

@@ -72,17 +72,18 @@ def tabular(
     if means.ndim not in (2, 3) or means.shape[-2:] != (states, actions):
         raise InvalidInput(
             "rewards.shape", means.shape, f"({states}, {actions}) or (H, {states}, {actions})", "give one mean per pair"
-        )  # fmt: skip
+        )
     steps = _horizon(horizon, [array.shape[0] for array, axes in ((table, 4), (means, 3)) if array.ndim == axes])
     check_bounds(bounds)
     entries = states**4 * actions**2
     if entries > LARGEST_FEATURES:
         raise InvalidInput(
-            f"size S⁴A² of the one-hot features for {states} states and {actions} actions", f"{entries:.3g}",
+            f"size S⁴A² of the one-hot features for {states} states and {actions} actions",
+            f"{entries:.3g}",
             f"at most {LARGEST_FEATURES:.3g}",
             "make it with reticent.worlds.finite_mdp, which counting agents (ucbvi, private-ucb-vi) and "
             "private-score-vi:residual=on learn, or describe it by candidate models (reticent.worlds.blend)",
-        )  # fmt: skip
+        )
     check_distributions(table, "transitions", ("step", "state", "action")[-table.ndim + 1 :])
     check_unit_interval(means, "rewards", ("step", "state", "action")[-means.ndim :])
 

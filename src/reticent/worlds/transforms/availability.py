@@ -50,9 +50,11 @@ def with_mask(model: Model, allowed: np.ndarray, *, instead: int = 0) -> Model:
     if forbidden.size:
         state = model.names.states[forbidden[0]]
         raise InvalidInput(
-            "instead", model.names.actions[instead], f"allowed in every state; it is not in {state!r}",
+            "instead",
+            model.names.actions[instead],
+            f"allowed in every state; it is not in {state!r}",
             "choose an action that is possible everywhere, such as doing nothing",
-        )  # fmt: skip
+        )
     taken = on_device(np.where(allowed, np.arange(model.actions), instead))
 
     def followed(table: Array, axis: int) -> Array:
@@ -129,9 +131,12 @@ def world_with_availability(world: World, chance: float | np.ndarray, *, instead
 def _with_model(world: World, model: Model, what: str) -> World:
     require_known_start(world)
     return world_from_parameters(
-        model, np.asarray(world.transition_theta), np.asarray(world.reward_theta), name=f"{world.name} {what}",
+        model,
+        np.asarray(world.transition_theta),
+        np.asarray(world.reward_theta),
+        name=f"{world.name} {what}",
         reward_kind=world.reward_kind,
-    )  # fmt: skip
+    )
 
 
 def _require_action(model: Model, action: int) -> None:

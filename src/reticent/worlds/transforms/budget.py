@@ -71,9 +71,12 @@ def world_with_budget(world: World, action: int, m: int, *, null: int = 0) -> Wo
     """The world whose model is :func:`with_budget`, with the truth as it was."""
     require_known_start(world)
     return world_from_parameters(
-        with_budget(world.model, action, m, null=null), np.asarray(world.transition_theta),
-        np.asarray(world.reward_theta), name=f"{world.name} with a budget", reward_kind=world.reward_kind,
-    )  # fmt: skip
+        with_budget(world.model, action, m, null=null),
+        np.asarray(world.transition_theta),
+        np.asarray(world.reward_theta),
+        name=f"{world.name} with a budget",
+        reward_kind=world.reward_kind,
+    )
 
 
 def _without(features: Array, action: int, null: int, *, axis: int) -> Array:

@@ -98,6 +98,5 @@ def riverswim(
     places = np.zeros((2, states, 2))
     places[0, 0, LEFT] = places[1, -1, RIGHT] = 1
     return blend(
-        candidates, places, STRENGTHS, (SMALL_REWARD, LARGE_REWARD), steps, name="riverswim", bounds=bounds,
-        names=names,
-    )  # fmt: skip
+        candidates, places, STRENGTHS, (SMALL_REWARD, LARGE_REWARD), steps, name="riverswim", bounds=bounds, names=names
+    )

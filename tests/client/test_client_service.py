@@ -20,7 +20,7 @@ from running_service import APP_KEY, running_service
 from scipy.stats import chi2
 
 from reticent.errors import InvalidInput
-from reticent_client import Client, EpisodeAbandoned, ServiceError, Unreachable
+from reticent_client import Client, Episode, EpisodeAbandoned, ServiceError, Unreachable
 from reticent_wire import Billboard, Trajectory
 from reticent_wire.arrays import from_json
 
@@ -347,15 +347,21 @@ def test_a_user_s_second_episode_is_served_but_not_sent(proxy) -> None:
         assert len(proxy.posts("/trajectory")) == 1
 
 
-def test_the_version_she_was_served_stays_hers(joint) -> None:
+def opened_before_a_publication(client: Client, others: Client) -> tuple[Episode, int]:
+    """An episode that is open, and the later version that others are served."""
+    early = client.episode(next(names)).open()
+    for _ in range(200):
+        with others.episode(next(names)) as other:
+            play(other)
+        if other.version > early.version:
+            break
+    assert other.version > early.version
+    return early, other.version
+
+
+def test_a_user_keeps_the_version_they_were_served(joint) -> None:
     with Client(joint, APP_KEY) as client:
-        early = client.episode(next(names)).open()
-        for _ in range(200):
-            with client.episode(next(names)) as other:
-                play(other)
-            if other.version > early.version:
-                break
-        assert other.version > early.version
+        early, _ = opened_before_a_publication(client, client)
         seen = play(early)
         board = client.billboard(early.version)
         assert seen.actions.tolist() == [board.policy[step, state] for step, state in enumerate((1, 3, 0))]
@@ -363,22 +369,16 @@ def test_the_version_she_was_served_stays_hers(joint) -> None:
 
 
 def test_a_device_reports_under_the_version_it_was_served(local_proxy, local, monkeypatch) -> None:
-    """She opens early and submits late: her report is made of her own billboard, whatever is in force by then."""
+    """Opened early and submitted late, a report is made of the user's own billboard, whatever is in force by then."""
     monkeypatch.setattr("reticent_client.discrete_gaussian.draw", lambda scale, grid: np.zeros(scale.shape, np.int64))
     with Client(local_proxy.url, APP_KEY) as client, Client(local, APP_KEY) as others:
-        early = client.episode(next(names)).open()
-        for _ in range(200):
-            with others.episode(next(names)) as other:
-                play(other)
-            if other.version > early.version:
-                break
-        assert other.version > early.version
+        early, later = opened_before_a_publication(client, others)
         seen = play(early)
         early.submit()
         sent = local_proxy.posts("/report")[-1].content["report"]
         report = from_json("report", sent, dtype="<i8", shape=client.model.rules.noise_scale.shape)
         np.testing.assert_array_equal(report, client.model.steps(client.billboard(early.version), seen))
-        assert not np.array_equal(report, client.model.steps(client.billboard(other.version), seen))
+        assert not np.array_equal(report, client.model.steps(client.billboard(later), seen))
 
 
 def test_misuse_is_refused_and_changes_nothing(joint) -> None:

@@ -20,20 +20,7 @@ from collections.abc import Callable
 
 import numpy as np
 
-
-@dataclasses.dataclass
-class PlainWorld:
-    """ψ ``(d1, S, A, S)``, ϕ ``(d2, S, A)``, the truth P ``(H, S, A, S)`` and r ``(H, S, A)``, and how s₁ is drawn."""
-
-    psi: np.ndarray
-    varphi: np.ndarray
-    transitions: np.ndarray
-    mean_rewards: np.ndarray
-    initial: np.ndarray
-
-    @property
-    def horizon(self) -> int:
-        return self.transitions.shape[0]
+from numpy_loop import Mixture as PlainWorld
 
 
 @dataclasses.dataclass

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """An agent of no family that the audit knows: one clipped vector per user, whose coordinates follow earlier releases.
 
-Its author brings the sums, the guarantee and the neighbours; matched filter, replay, noise law, atoms and monitor are the
-library's.
+Its author brings the sums, the guarantee and the neighbours; matched filter, replay, noise law, degenerate noise
+and monitor are the library's.
 """
 
 from __future__ import annotations

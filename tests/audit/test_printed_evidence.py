@@ -71,9 +71,9 @@ def test_the_bound_is_printed_everywhere_and_beside_the_claim(bounds, verdict, t
 def test_missing_noise_is_printed_everywhere_and_is_a_violation_by_itself(tmp_path, capsys) -> None:
     result = make_audit(0.123, 0.045)
     count = DegenerateCount("no noise on a whole release", 200_000, 391, 1e-9)
-    atoms = degenerate_noise_evidence([count], guarantee())
+    found = degenerate_noise_evidence([count], guarantee())
     result = dataclasses.replace(
-        result, attacks=(dataclasses.replace(result.attacks[0], atoms=atoms), result.attacks[1])
+        result, attacks=(dataclasses.replace(result.attacks[0], degenerate=found), result.attacks[1])
     )
     assert (result.verdict, result.lower_bound_epsilon) == ("violated", 0.123)
     sentence = "in at least 0.0014 of the runs a release had no noise on a whole release (391 of 200,000)"
@@ -83,4 +83,4 @@ def test_missing_noise_is_printed_everywhere_and_is_a_violation_by_itself(tmp_pa
     write(result, tmp_path)
     stored = json.loads((tmp_path / "audit.json").read_text())
     assert stored["missing_noise"][0].startswith(sentence)
-    assert stored["attacks"][0]["atoms"][0]["hits"] == 391
+    assert stored["attacks"][0]["degenerate_noise"][0]["hits"] == 391

@@ -173,7 +173,9 @@ def searched(name: str = "private-linopt-vi", trials: int = 100_000, users: int 
             scores = hooks.play(hooks.canaries(tiny_world(), 0)[0][1], trials, 3)
         else:
             scores = play_releases(audited, worst_pair(audited, random=1, gradient=False)[0], trials, seed=3)
-        return [atom.sentence() for atom in degenerate_noise_evidence(scores.atoms, audited.guarantee) if atom.violated]
+        return [
+            one.sentence() for one in degenerate_noise_evidence(scores.degenerate, audited.guarantee) if one.violated
+        ]
 
     return _named(examine, "degenerate noise", {"agent": name, "trials": trials, **options})
 

@@ -46,7 +46,7 @@ class Attack:
     origin: str
     scores: Scores
     evidence: Evidence
-    atoms: tuple[DegenerateNoiseEvidence, ...] = ()
+    degenerate: tuple[DegenerateNoiseEvidence, ...] = ()
 
     def to_dict(self) -> dict[str, Any]:
         """Plain values, for JSON."""
@@ -62,7 +62,7 @@ class Attack:
             "lower_bounds": {
                 name: {"epsilon": bound.epsilon, "mu": bound.mu} for name, bound in self.evidence.bounds.items()
             },
-            "atoms": [atom.to_dict() for atom in self.atoms],
+            "degenerate_noise": [one.to_dict() for one in self.degenerate],
         }
 
 
@@ -103,12 +103,12 @@ class Audit:
 
     @property
     def verdict(self) -> Literal["consistent", "violated"]:
-        return "violated" if self.lower_bound_epsilon > self.claimed_epsilon or self.atoms else "consistent"
+        return "violated" if self.lower_bound_epsilon > self.claimed_epsilon or self.degenerate else "consistent"
 
     @property
-    def atoms(self) -> tuple[DegenerateNoiseEvidence, ...]:
+    def degenerate(self) -> tuple[DegenerateNoiseEvidence, ...]:
         """The violations by noise that was missing or repeated."""
-        return tuple(atom for attack in self.attacks for atom in attack.atoms if atom.violated)
+        return tuple(one for attack in self.attacks for one in attack.degenerate if one.violated)
 
     def to_dict(self) -> dict[str, Any]:
         """Plain values, for JSON."""
@@ -119,7 +119,7 @@ class Audit:
             "method": best.best,
             "confidence": self.confidence,
             "verdict": self.verdict,
-            "missing_noise": [atom.sentence() for atom in self.atoms],
+            "missing_noise": [one.sentence() for one in self.degenerate],
             "tightness": self.lower_bound_epsilon / self.claimed_epsilon,
             "delta": self.delta,
             "mu_claimed": self.claimed_mu,
@@ -189,8 +189,8 @@ def audit(
         evidence = lower_bounds(
             scores.without, scores.present, subject.guarantee.delta, each, gaussian=not subject.pure
         )
-        atoms = degenerate_noise_evidence(scores.atoms, subject.guarantee)
-        attacks.append(Attack(name, pair.origin, scores, evidence, atoms))
+        degenerate = degenerate_noise_evidence(scores.degenerate, subject.guarantee)
+        attacks.append(Attack(name, pair.origin, scores, evidence, degenerate))
     return Audit(
         agent=subject.agent.name,
         world=getattr(world, "name", "custom"),

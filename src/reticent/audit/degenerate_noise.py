@@ -3,11 +3,11 @@ r"""What missing or repeated noise proves: a δ that the mechanism has at the le
 
 :mod:`reticent.privacy.degenerate_noise` counts and says why a count is evidence. Here it becomes a verdict: with
 Clopper and Pearson's lower limit p
-on the probability of an atom, and q the largest probability that honest noise gives it, (ε, δ) is refuted
+on the probability of a point mass, and q the largest probability that honest noise gives it, (ε, δ) is refuted
 if :math:`p>\delta+e^\varepsilon q`.
 
 Formal guarantee. A mechanism whose noise is as promised is accused with probability at most :data:`FALSE_ALARM` per kind of
-atom. Noise that is forgotten in one run of a thousand is found in 10⁵ trials at any δ up to 5·10⁻⁴.
+point mass. Noise that is forgotten in one run of a thousand is found in 10⁵ trials at any δ up to 5·10⁻⁴.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ FALSE_ALARM = 1e-9
 
 @dataclasses.dataclass(frozen=True)
 class DegenerateNoiseEvidence:
-    """One kind of atom against a promise.
+    """One kind of point mass against a promise.
 
     Attributes:
       least: lower confidence limit of the probability that a run has one.

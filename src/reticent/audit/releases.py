@@ -125,7 +125,7 @@ def play_releases(
         test = _learned_filter(subject, pair, at_round, jax.random.fold_in(root, 2), min(trials, 20_000), batch)
     program = _program(at_round, batch)
     reader = noise_reader(subject, at_round, subject.noise_scale)
-    sides, atoms = [], []
+    sides, degenerate = [], []
     done = 0
     for arm, seen in enumerate((pair.replacement, pair.canary)):
         keys, silent = jax.random.fold_in(root, arm), noiseless(subject, seen, at_round)
@@ -134,7 +134,7 @@ def play_releases(
             scores, run = program(subject.sums, seen, test, reader, silent, jax.random.fold_in(keys, start))
             kept = min(batch, trials - start)
             parts.append(np.asarray(scores)[:kept])
-            atoms.append(jax.tree.map(lambda leaf, kept=kept: np.asarray(leaf)[:kept], run))
+            degenerate.append(jax.tree.map(lambda leaf, kept=kept: np.asarray(leaf)[:kept], run))
             done += kept
             if tell is not None:
                 tell(done)
@@ -145,7 +145,7 @@ def play_releases(
         return Scores(sides[0], sides[1], possible)
     sums, scale = subject.sums, subject.noise_scale
     honest = HonestNoise.of(sums.law, scale, float(sums.grid), len(reader.inverse))
-    return Scores(sides[0], sides[1], possible, count_degenerate(atoms, honest))
+    return Scores(sides[0], sides[1], possible, count_degenerate(degenerate, honest))
 
 
 def _program(at_round: int, batch: int) -> Callable[..., tuple[Array, DegenerateDraws | None]]:

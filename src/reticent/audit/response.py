@@ -98,15 +98,15 @@ def probe(counter: Counter) -> Response:
     """Measure a counter's response over all its rounds (sizes to some hundreds)."""
     rounds, prefix = counter.rounds, tuple(getattr(counter, "noise_shape_prefix", ()))
     draws = math.prod(prefix)
-    lanes = rounds * (1 + draws)
-    items, noise = np.zeros((rounds, lanes)), np.zeros((rounds, draws, lanes))
+    columns = rounds * (1 + draws)
+    items, noise = np.zeros((rounds, columns)), np.zeros((rounds, draws, columns))
     items[np.arange(rounds), np.arange(rounds)] = 1.0
-    noise.reshape(rounds * draws, lanes)[np.arange(rounds * draws), rounds + np.arange(rounds * draws)] = 1.0
+    noise.reshape(rounds * draws, columns)[np.arange(rounds * draws), rounds + np.arange(rounds * draws)] = 1.0
 
     def a_round(state: Any, at: tuple[Array, Array]) -> tuple[Any, Array]:
-        state = counter.close(state, at[0], at[1].reshape(*prefix, lanes))
+        state = counter.close(state, at[0], at[1].reshape(*prefix, columns))
         return state, counter.release(state)
 
-    start = counter.init((lanes,), jnp.float64)
+    start = counter.init((columns,), jnp.float64)
     seen = np.asarray(jax.lax.scan(a_round, start, (on_device(items), on_device(noise)))[1])
     return Response(seen[:, :rounds], seen[:, rounds:].reshape(rounds, rounds, draws))

@@ -201,8 +201,8 @@ def print_audit(result: Audit, out: Path | None) -> None:
         f"{result.verdict}: claimed epsilon {result.claimed_epsilon:g}, proven at least "
         f"{result.lower_bound_epsilon:.4f} at delta {result.delta:g} (confidence {result.confidence:g})"
     )
-    for atom in result.atoms:
-        print(f"missing noise: {atom.sentence()}")
+    for evidence in result.degenerate:
+        print(f"missing noise: {evidence.sentence()}")
     print_table(
         ("canary", "method used", *result.attacks[0].evidence.bounds),
         [

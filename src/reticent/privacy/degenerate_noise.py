@@ -3,7 +3,7 @@ r"""Noise that is not there, or that was there before: exact zeros and repeats, 
 
 A mechanism that forgets its noise once in a thousand runs looks right in every test of scale or shape, and is
 :math:`\delta=10^{-3}`-private at best: an observer of the exact sum, or of two releases with one noise, knows the canary.
-Such failures are *atoms*: values that have positive probability where the promised law gives them none.
+Such failures are *point masses*: values that have positive probability where the promised law gives them none.
 
 **What counts.** Given all contributions, the noise that explains a run's releases is known. In units of its scale
 it is *missing* where it is 0 up to rounding, and a *repeat* where two of its projections on fixed random directions are
@@ -92,7 +92,7 @@ class NoiseReader(NamedTuple):
         return jnp.tensordot(self.inverse, released - noiseless, axes=1) / self.scale
 
     def read(self, released: Array, noiseless: Array) -> DegenerateDraws:
-        """The atoms of a run that released ``released`` ``(T, H, D)`` and, without noise, would have ``noiseless``."""
+        """The point masses of a run that released ``released`` ``(T, H, D)`` and, without noise, would ``noiseless``."""
         noise = self.noise(released, noiseless)
         zero = jnp.abs(noise) <= tolerance(noise.dtype)
         marks = jnp.einsum("nhd,khd->nk", noise, self.directions)
@@ -134,7 +134,7 @@ def tolerance(dtype: np.dtype[Any]) -> float:
 
 @dataclasses.dataclass(frozen=True)
 class HonestNoise:
-    """How probable atoms are under the promise: ``numbers`` of a release, each 0 with probability at most ``each``.
+    """How probable point masses are under the promise: ``numbers`` of a release, each 0 with probability at most ``each``.
 
     Attributes:
       rounds: releases of a run.

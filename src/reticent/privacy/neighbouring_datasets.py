@@ -68,13 +68,13 @@ class Scores:
 
     Attributes:
       possible: the strength that this canary can show in principle: μ, or ε where the promise has no δ.
-      atoms: how often noise was missing or repeated, where the adversary can see it.
+      degenerate: how often noise was missing or repeated, where the adversary can see it.
     """
 
     without: np.ndarray
     present: np.ndarray
     possible: float
-    atoms: tuple[DegenerateCount, ...] = ()
+    degenerate: tuple[DegenerateCount, ...] = ()
 
 
 class Group(NamedTuple):

@@ -94,14 +94,14 @@ def _exact(
     return list(np.concatenate(kept, axis=1))
 
 
-def _begin(agent: AnyLearner, lanes: int) -> tuple[AgentState, AnyPlan]:
+def _begin(agent: AnyLearner, batch: int) -> tuple[AgentState, AnyPlan]:
     """State and plan before the first user, for every order."""
 
     def one(_: Array) -> tuple[AgentState, AnyPlan]:
         state = agent.init()
         return state, agent.plan(state)
 
-    both: tuple[AgentState, AnyPlan] = jax.jit(jax.vmap(one))(jnp.arange(lanes))
+    both: tuple[AgentState, AnyPlan] = jax.jit(jax.vmap(one))(jnp.arange(batch))
     return both
 
 
@@ -195,15 +195,15 @@ def _randomised(
     seed: int,
     progress: Callable[[int], None] | None,
 ) -> list[np.ndarray]:
-    lanes, lengths = len(orders), np.array([len(order) for order in orders])
-    keys = jax.vmap(streams)(jnp.asarray(seed + np.arange(lanes), jnp.uint32))
-    state, plan = _begin(agent, lanes)
+    batch, lengths = len(orders), np.array([len(order) for order in orders])
+    keys = jax.vmap(streams)(jnp.asarray(seed + np.arange(batch), jnp.uint32))
+    state, plan = _begin(agent, batch)
     columns = (users.states, users.actions, users.rewards, users.coins, users.free)
     likely = 1 / users.probabilities[~users.free].min(initial=1.0) ** users.horizon  # records for one who is met
     kept: list[list[np.ndarray]] = [[] for _ in orders]
-    behind = np.zeros(lanes, np.int64)
+    behind = np.zeros(batch, np.int64)
     for number, size in enumerate(agent.schedule.round_sizes):
-        place = np.zeros(lanes, np.int64)
+        place = np.zeros(batch, np.int64)
         # Orders come to the end of a round after different numbers of records; who is there waits for the others.
         while (open_lanes := (place < size) & (behind < lengths)).any():
             least = likely * np.where(open_lanes, size - place, 0).max()

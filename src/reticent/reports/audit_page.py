@@ -38,7 +38,7 @@ def _values(result: Audit, picture: bytes) -> dict[str, Any]:
         "audit": result,
         "picture": picture,
         "sees": sees,
-        "missing_noise": [evidence.sentence() for evidence in result.atoms],
+        "missing_noise": [evidence.sentence() for evidence in result.degenerate],
         "exposed": guarantee.trust.exposed.rstrip(","),
         "change": CHANGES[guarantee.adjacency],
         "trusted": guarantee.trust.trusted,

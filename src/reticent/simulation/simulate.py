@@ -150,9 +150,9 @@ def simulate_settings(
     table = engine.blocks(together, width)
     done_users = np.cumsum(table.users)
     begin, count = _part(done_users, resume, from_episode, until_episode)
-    lanes = len(agents) * len(seeds)
+    batch = len(agents) * len(seeds)
     length = -(-len(done_users) // min(segments, len(done_users)))
-    length = max(1, min(length, CURVE_BYTES // (16 * lanes)))
+    length = max(1, min(length, CURVE_BYTES // (16 * batch)))
     # Padding keeps one compiled program for all segments of all parts; it is not run.
     padded = Block(*(np.concatenate([column[:count], np.zeros(length, column.dtype)]) for column in table))
 

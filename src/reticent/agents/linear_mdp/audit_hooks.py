@@ -104,7 +104,7 @@ class LinearMdpHooks:
 
             return jax.vmap(run)(jax.random.split(key, batch))
 
-        sides, atoms = [], []
+        sides, degenerate = [], []
         for arm, played in enumerate((reports[1], reports[0])):
             own = jax.random.fold_in(jax.random.key(seed), arm)
             parts = []
@@ -112,14 +112,14 @@ class LinearMdpHooks:
                 score, run = scores(agent, played, jax.random.fold_in(own, start))
                 kept = min(batch, trials - start)
                 parts.append(np.asarray(score)[:kept])
-                atoms.append(jax.tree.map(lambda leaf, kept=kept: np.asarray(leaf)[:kept], run))
+                degenerate.append(jax.tree.map(lambda leaf, kept=kept: np.asarray(leaf)[:kept], run))
                 if tell is not None:
                     tell(arm * trials + min(start + batch, trials))
             sides.append(np.concatenate(parts))
         without, present = sides
         distance = float(np.sqrt(max(0.0, present.mean() - without.mean())))  # of two normal log-likelihood ratios: μ
         honest = HonestNoise.of("gaussian", np.ones((moments.horizon, width)), 0.0, rounds)
-        return Scores(without, present, distance, count_degenerate(atoms, honest))
+        return Scores(without, present, distance, count_degenerate(degenerate, honest))
 
     # -- the replay ---------------------------------------------------------------------------------------------------
 

@@ -28,6 +28,7 @@ from reticent.simulation.engine import program_of
 from reticent.simulation.rollout import episode_uniforms, rollout
 from reticent.simulation.simulate import Curves, simulate
 from reticent.worlds import Episode, World, make_world
+from reticent.worlds.tastes import TasteWorld, random_tastes
 
 EPISODES = 40
 # Every registered agent as it comes, and the options that change which code runs.
@@ -35,6 +36,7 @@ VARIANTS = {
     "ucrl-vtr": ["replan=epoch"],
     "private-linopt-vi": ["trust=local", "trust=shuffle", "calibration=paper,counter=tree"],
     "private-elimination": ["trust=local", "trust=shuffle", "calibration=theorem,oracle=lattice,candidates=30"],
+    "private-factors": ["trust=local", "bonus=0.5"],
     "private-linucb": ["noise=wishart", "trust=shuffle"],
     "ucbvi": ["bonus=bernstein"],
     "private-ucb-vi": ["trust=local", "law=laplace,counter=tree,pool=false"],
@@ -78,11 +80,15 @@ WORLDS = {
     **dict.fromkeys(("linucb", "private-linucb"), "contextual-bandit:contexts=4,actions=3,d=2"),
     **dict.fromkeys(("kinds", "private-kinds"), "random-blend:states=4,actions=3,horizon=3,d=3"),
 }
+TASTES = {"factors", "private-factors"}
 
 
 @functools.cache
-def world_of(spec: str) -> World:
-    return make_world(WORLDS.get(spec.partition(":")[0], "random-blend:states=4,actions=3,horizon=3,d1=3,d2=2"))
+def world_of(spec: str) -> World | TasteWorld:
+    name = spec.partition(":")[0]
+    if name in TASTES:
+        return random_tastes(items=6, factors=2, horizon=3, strength=0.3, shift=1.0)
+    return make_world(WORLDS.get(name, "random-blend:states=4,actions=3,horizon=3,d1=3,d2=2"))
 
 
 @functools.cache
@@ -98,7 +104,9 @@ def a_short_life(agent: LinOptLearner, key: jax.Array) -> Any:
     """One user, a round of her own, and the plan after her."""
     plan = agent.plan(agent.init())
     first, second, third = jax.random.split(key, 3)
-    episode = rollout(agent, world_of(agent.name), plan, episode_uniforms(first, 0, agent.model.horizon))
+    world = world_of(agent.name)
+    uniforms = episode_uniforms(first, 0, agent.model.horizon, world.start_draws, world.step_draws)
+    episode = rollout(agent, world, plan, uniforms)
     user_noise = agent.aggregator.simulate_user_noise(second)
     round_noise = agent.aggregator.simulate_round_noise(third)
     state = agent.update(agent.init(), plan, episode, user_noise, round_noise)
@@ -250,15 +258,15 @@ def test_the_most_one_sided_users_do_no_harm(spec: str) -> None:
 
 def test_act_inverts_the_policy(spec: str) -> None:
     agent = agent_of(spec)
-    plan = life(spec)[1]
+    plan, state = life(spec)[1], min(1, agent.model.states - 1)
     uniforms = np.concatenate([np.arange(0, 1, 1 / 512), [np.nextafter(1.0, 0.0)]])
     act = jax.jit(jax.vmap(agent.act, in_axes=(None, None, None, 0)))
     for step in range(agent.model.horizon):
-        chosen = np.asarray(act(plan, step, 1, uniforms))
+        chosen = np.asarray(act(plan, step, state, uniforms))
         assert chosen.min() >= 0
         assert chosen.max() < agent.model.actions
         shares = np.bincount(chosen, minlength=agent.model.actions) / len(uniforms)
-        np.testing.assert_allclose(shares, plan.probabilities(agent.model.actions)[step, 1], atol=2 / 512)
+        np.testing.assert_allclose(shares, plan.probabilities(agent.model.actions)[step, state], atol=2 / 512)
 
 
 def test_the_schedule_is_respected(spec: str) -> None:

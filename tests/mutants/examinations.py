@@ -40,6 +40,7 @@ from reticent.service import embedded as deployed
 from reticent.service import mechanism
 from reticent.simulation import returning
 from reticent.worlds import Episode, World, make_world
+from reticent.worlds.tastes import TasteWorld, random_tastes
 
 Examination = Callable[[], list[str]]
 
@@ -55,10 +56,16 @@ def tiny_kinds() -> World:
     return make_world("random-blend:states=3,actions=2,horizon=2,d=2")
 
 
+@functools.cache
+def tiny_tastes() -> TasteWorld:
+    """As tiny: four items, two of which are shown to a user of two hidden numbers."""
+    return random_tastes(items=4, factors=2, horizon=2, strength=0.3)
+
+
 def agent_of(name: str, users: int, **options: Any) -> Any:
     """An agent by name in the tiny world that suits it."""
-    world = tiny_kinds() if name == "private-kinds" else tiny_world()
-    return make_agent(name, world.model, users, **options)
+    made = {"private-kinds": tiny_kinds, "private-factors": tiny_tastes}.get(name, tiny_world)()
+    return make_agent(name, made.model, users, **options)
 
 
 def subject(episodes: int = 4, **options: Any) -> Subject:

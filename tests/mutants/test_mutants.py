@@ -8,6 +8,7 @@ from pathlib import Path
 
 import count_mutants  # noqa: F401  (registers its mutants with the others)
 import effects_mutants  # noqa: F401  (likewise)
+import factors_mutants  # noqa: F401  (likewise)
 import held_up_mutants  # noqa: F401  (likewise)
 import kinds_mutants  # noqa: F401  (likewise)
 import option_mutants  # noqa: F401  (likewise)

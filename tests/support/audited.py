@@ -45,6 +45,21 @@ def require_hostile_vectors_within(one: Subject) -> None:
             assert realised_mu(one, pair._replace(replacement=other)) <= one.promised * (1 + 1e-9)
 
 
+def require_the_worst_pair_at_the_promise(one: Subject) -> None:
+    """No pair of users is farther apart than promised, and one pair is as far."""
+    pairs = [*one.neighbours.worst_cases(4, 0), *one.neighbours.random_pairs(4, 0)]
+    strengths = [realised_mu(one, pair) for pair in pairs]
+    assert max(strengths) <= one.guarantee.promised_strength * (1 + 1e-9)
+    assert max(strengths) > 0.99 * one.guarantee.promised_strength
+
+
+def findings_of_random_users(one: Subject, users: int = 12, changed: int = 3) -> tuple[str, ...]:
+    """What a replay of users with random vectors finds, one of whom is replaced by another, or by nothing."""
+    seen = [seen_as(pair.canary) for pair in one.neighbours.random_pairs(users, 1)]
+    other = one.neighbours.nothing() if one.zero_out else one.neighbours.random_pairs(1, 5)[0].canary
+    return tuple(replay(one, seen, changed, seen_as(other)).findings)
+
+
 def require_proof_replayed(one: Subject) -> None:
     """Two users of a world of three states, two actions and two steps, replayed: from the proof's corner, and as users of
     the world whose vectors depend on the plan that they were served."""

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Every agent by name, one folder per family. Importing this package registers them."""
 
-from reticent.agents import bandits, elimination, evaluation, kinds, linear_mdp, linear_mixture, score, tabular
+from reticent.agents import bandits, elimination, evaluation, factors, kinds, linear_mdp, linear_mixture, score, tabular
 from reticent.agents.registry import AGENTS, agent_rows, make_agent
 from reticent.agents.typed import (
     DPUCBVI,
@@ -30,6 +30,7 @@ __all__ = [
     "bandits",
     "elimination",
     "evaluation",
+    "factors",
     "kinds",
     "linear_mdp",
     "linear_mixture",

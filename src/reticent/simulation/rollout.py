@@ -21,8 +21,12 @@ from reticent.worlds import Episode, World
 from reticent.worlds.continuous import ContinuousWorld
 from reticent.worlds.episode import as_stay
 from reticent.worlds.kinds import KindsWorld
+from reticent.worlds.tastes import RecordedTastes, TasteWorld
 
-AnyWorld: TypeAlias = World | ContinuousWorld | KindsWorld
+HiddenWorld: TypeAlias = KindsWorld | TasteWorld | RecordedTastes
+"""Worlds that hide something of every user: a learner sees what ``observed`` leaves of a state."""
+
+AnyWorld: TypeAlias = World | ContinuousWorld | HiddenWorld
 
 
 class Streams(NamedTuple):
@@ -50,7 +54,7 @@ def rollout(agent: AnyLearner, world: AnyWorld, plan: AnyPlan, uniforms: Array) 
     def visit(both: tuple[Array, PyTree], own: Array) -> tuple[tuple[Array, PyTree], Episode]:
         last, memory = both
         first = own[: world.start_draws]
-        start = world.start_again(last, first) if isinstance(world, KindsWorld) else _start(world, own)
+        start = world.start_again(last, first) if isinstance(world, HiddenWorld) else _start(world, own)
         episode, last, memory = _visit(agent, world, plan, start, memory, own)
         return (last, memory), episode
 
@@ -69,7 +73,7 @@ def _visit(
     """One visit from ``start``: what was seen, the world's last state, and what the device remembers after it."""
     draws = uniforms[world.start_draws :].reshape(-1, 1 + world.step_draws)
     steps = draws.shape[0]
-    observed = world.observed if isinstance(world, KindsWorld) else _itself
+    observed = world.observed if isinstance(world, HiddenWorld) else _itself
 
     def step(
         both: tuple[Array, PyTree], at: tuple[Array, Array]

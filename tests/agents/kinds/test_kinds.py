@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import functools
 
+import audited
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -12,7 +13,7 @@ import pytest
 
 from reticent.agents import make_agent
 from reticent.agents.kinds.learner import KindsLearner
-from reticent.audit import Subject, audit, realised_mu, replay, seen_as
+from reticent.audit import Subject
 from reticent.errors import InvalidInput
 from reticent.learning.learner import AgentState
 from reticent.learning.plan import Plan
@@ -159,30 +160,22 @@ def subject(kind: str) -> Subject:
 
 @pytest.mark.parametrize("kind", ["joint", pytest.param("local", marks=[pytest.mark.verify, pytest.mark.guard])])
 def test_no_pair_of_users_is_farther_apart_than_promised(kind: str) -> None:
-    one = subject(kind)
-    promised = guarantee_of(one.agent).promised_strength
-    pairs = [*one.neighbours.worst_cases(4, 0), *one.neighbours.random_pairs(4, 0)]
-    strengths = [realised_mu(one, pair) for pair in pairs]
-    assert max(strengths) <= promised * (1 + 1e-9)
-    assert max(strengths) > 0.99 * promised
+    audited.require_the_worst_pair_at_the_promise(subject(kind))
 
 
 @pytest.mark.verify
 @pytest.mark.guard
 @pytest.mark.parametrize("kind", KINDS)
 def test_releases_and_plans_replayed(kind: str) -> None:
-    one = subject(kind)
-    users = [seen_as(pair.canary) for pair in one.neighbours.random_pairs(12, 1)]
-    other = one.neighbours.nothing() if one.zero_out else one.neighbours.random_pairs(1, 5)[0].canary
-    found = replay(one, users, 3, seen_as(other))
-    assert not found.findings
+    assert audited.findings_of_random_users(subject(kind)) == ()
 
 
 @pytest.mark.verify
 @pytest.mark.guard
 def test_an_attack_proves_nearly_all_of_the_claim_and_no_more() -> None:
-    one = Subject(make_agent("private-kinds:epsilon=2,first=0.5", WORLD.model, 40))
-    found = audit(one, kinds_as_a_blend(), trials=4000)
+    found = audited.attacked(
+        make_agent("private-kinds:epsilon=2,first=0.5", WORLD.model, 40), kinds_as_a_blend(), trials=4000
+    )
     assert found.verdict == "consistent"
     assert found.lower_bound_epsilon > 0.7 * found.claimed_epsilon
 

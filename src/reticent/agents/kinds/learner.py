@@ -38,6 +38,7 @@ from reticent.agents.score.coordinates import Coordinates
 from reticent.agents.score.posterior import nearest_weights
 from reticent.learning.aggregator import Noise
 from reticent.learning.learner import AgentState, Learner
+from reticent.learning.personal_value import simulated_returns
 from reticent.learning.plan import ControlGroup, Plan
 from reticent.worlds import Episode, Model, exact_solutions
 from reticent.worlds.episode import by_visit
@@ -225,34 +226,7 @@ class KindsLearner(Learner[Array, Array, Array, KindsPlan]):
 
     def simulated_returns(self, plan: Plan[KindsPlan], world: Any, users: int) -> Array:
         """Returns ``(users, V)`` of the visits of simulated users, who carry their belief on from visit to visit."""
-        draws = world.start_draws + self.model.horizon * world.step_draws
-        uniforms = jax.random.uniform(jax.random.key(17), (users, self.visits * draws), self.noise_scale.dtype)
-        hidden = hasattr(world, "observed")
-
-        def visit(both: tuple[Array, Array], uniform: Array) -> tuple[tuple[Array, Array], Array]:
-            first, rest = uniform[: world.start_draws], uniform[world.start_draws :]
-
-            def step(both: tuple[Array, Array], at: tuple[Array, Array]) -> tuple[tuple[Array, Array], Array]:
-                (state, memory), (index, draw) = both, at
-                here = world.observed(state) if hidden else state
-                action = self.act_from(plan, memory, index, here, 0.0)
-                following, reward = world.step(index, state, action, draw)
-                there = world.observed(following) if hidden else following
-                earned = world.mean_reward(state, action) if hidden else reward
-                return (following, self.remember(plan, memory, here, action, reward, there)), earned
-
-            last, memory = both
-            start = world.start_again(last, first) if hidden else world.start(first[0])
-            numbered = jnp.arange(self.model.horizon), rest.reshape(self.model.horizon, -1)
-            after, earned = jax.lax.scan(step, (start, memory), numbered)
-            return after, earned.sum()
-
-        def stay(uniform: Array) -> Array:
-            first = uniform[: world.start_draws]
-            person = world.start(first if hidden else first[0])
-            return jax.lax.scan(visit, (person, self.empty_memory(plan)), uniform.reshape(self.visits, -1))[1]
-
-        return jax.vmap(stay)(uniforms)
+        return simulated_returns(self, plan, world, users, self.noise_scale.dtype)
 
     def public_memory(self, state: AgentState) -> SharePosterior:
         """What is known of the shares: a function of releases."""

@@ -13,7 +13,7 @@ from reticent.agents.kinds.belief import Laws
 from reticent.agents.kinds.learner import KindsLearner, optimal_tables
 from reticent.agents.kinds.vectors import KindVectors, PlainKindVectors
 from reticent.agents.registry import register_with_options
-from reticent.agents.score.calibration import calibrate_vectors
+from reticent.agents.score.calibration import VectorNoise, calibrate_vectors
 from reticent.agents.score.coordinates import Coordinates, simplex_coordinates
 from reticent.agents.score.privacy_options import RepeatedVectorPrivacy
 from reticent.errors import InvalidInput
@@ -21,6 +21,7 @@ from reticent.learning.promise import NoPromise, Promise
 from reticent.learning.schedule import Schedule, geometric_sizes
 from reticent.learning.stays import check_visits, of_a_stay
 from reticent.privacy import guarantee
+from reticent.privacy.guarantee import Guarantee
 from reticent.privacy.trust import trust_named
 from reticent.worlds import Model
 from reticent.worlds.kinds import kind_means, require_kinds
@@ -30,24 +31,18 @@ LEAST_FIRST = 10.0
 
 
 @dataclasses.dataclass(frozen=True)
-class KindsOptions:
-    """Every option of ``kinds``.
+class GrowingRounds:
+    """When rounds end.
 
     Attributes:
       first: size of the first round in units of the noise on one coordinate of a sum, in users (at least ten).
       growth: ratio of successive rounds.
-      blended: share of the blend, as one more kind, before the first user.
-      prior: precision of the prior of the shares, in units of a uniform distribution's on the simplex.
       final_release: whether what is learned from all K users will be published too.
-      visits: of one stay, which is one report: a user returns so often, acts on one belief and reports once, at the end.
     """
 
     first: float = 3.0
     growth: float = 1.5
-    blended: float = 0.5
-    prior: float = 0.2
     final_release: bool = True
-    visits: int = 1
 
     def check(self) -> None:
         """Raise if a number is outside its domain."""
@@ -55,6 +50,24 @@ class KindsOptions:
             raise InvalidInput("first", self.first, "a finite number above 0", "leave it at its default")
         if not 1 <= self.growth < math.inf:
             raise InvalidInput("growth", self.growth, "at least 1", "leave it at its default")
+
+
+@dataclasses.dataclass(frozen=True)
+class KindsOptions(GrowingRounds):
+    """Every option of ``kinds``: those of :class:`GrowingRounds`, and its own.
+
+    Attributes:
+      blended: share of the blend, as one more kind, before the first user.
+      prior: precision of the prior of the shares, in units of a uniform distribution's on the simplex.
+      visits: of one stay, which is one report: a user returns so often, acts on one belief and reports once, at the end.
+    """
+
+    blended: float = 0.5
+    prior: float = 0.2
+    visits: int = 1
+
+    def check(self) -> None:
+        super().check()
         if not 0 < self.prior < math.inf:
             raise InvalidInput("prior", self.prior, "a finite number above 0", "leave it at its default")
         if not 0 < self.blended < 1:
@@ -89,7 +102,7 @@ def make_kinds(model: Model, episodes: int, options: KindsOptions) -> KindsLearn
     """The learner without privacy: clipped vectors, no noise."""
     options.check()
     require_kinds(model)
-    schedule = _schedule(episodes, options, 1.0)
+    schedule = growing_rounds(episodes, options, 1.0)
     zero = jnp.zeros(model.d1)
     return _learner(model, schedule, options, PlainKindVectors(zero), 0.0, False, NoPromise())
 
@@ -100,7 +113,7 @@ def make_private_kinds(model: Model, episodes: int, options: PrivateKindsOptions
     require_kinds(model)
     trust = trust_named(options.trust)
     strength = 2.0 / options.round_strength
-    schedule = _schedule(episodes, options, strength**2 if trust.noised_reports else strength)
+    schedule = growing_rounds(episodes, options, strength**2 if trust.noised_reports else strength)
     sizes = tuple(schedule.round_sizes[: schedule.releases].tolist())
     noise = calibrate_vectors(
         model.d1, trust, adjacency=options.adjacency, epsilon=options.epsilon, delta=options.delta,
@@ -116,13 +129,7 @@ def make_private_kinds(model: Model, episodes: int, options: PrivateKindsOptions
         trust=noise.trust,
         law=noise.law,
     )
-    promise = dataclasses.replace(
-        noise.guarantee(schedule.ends[: schedule.releases], dataclasses.asdict(options), options.honest),
-        personal=PERSONAL.format(extent="episode" if options.visits == 1 else "stay")
-        + of_a_stay(options.visits)
-        + ("" if trust.wire == "trajectory" else ON_DEVICE),
-        not_covered=NOT_COVERED,
-    )
+    promise = personal_promise(noise, schedule, options, options.visits)
     return _learner(model, schedule, options, sums, noise.scale_in_use, trust.noised_reports, promise)
 
 
@@ -131,9 +138,23 @@ def kinds_of(model: Model) -> Laws:
     return Laws(model.transition_features, kind_means(model))
 
 
-def _schedule(episodes: int, options: KindsOptions, noise: float) -> Schedule:
+def growing_rounds(episodes: int, options: GrowingRounds, noise: float) -> Schedule:
+    """Growing rounds, the first of so many users as the noise on one coordinate asks for."""
     first = max(1, min(episodes, math.ceil(options.first * max(noise, LEAST_FIRST))))
     return Schedule(episodes, geometric_sizes(episodes, first, options.growth), options.final_release)
+
+
+def personal_promise(
+    noise: VectorNoise, schedule: Schedule, options: RepeatedVectorPrivacy, visits: int = 1
+) -> Guarantee:
+    """What a run promises whose devices act on beliefs about their own users, in so many ``visits`` of a stay."""
+    return dataclasses.replace(
+        noise.guarantee(schedule.ends[: schedule.releases], dataclasses.asdict(options), options.honest),
+        personal=PERSONAL.format(extent="episode" if visits == 1 else "stay")
+        + of_a_stay(visits)
+        + ("" if noise.trust.wire == "trajectory" else ON_DEVICE),
+        not_covered=NOT_COVERED,
+    )
 
 
 def _learner(

@@ -8,7 +8,8 @@ Prints one row: the share of the room (blend's plan with the true shares → kno
 ε = 1, 0.3, mean ± standard error over worlds, then median and worst world; where users have no kind, what is lost to the
 blend's plan. Then the value at the end relative to the agent without privacy. Then, for each agent, after how many users
 the gap to the same policy with the true shares stays below 5 % of what it was at first, by the means over worlds, with a
-95 % bootstrap interval over worlds. World seeds start at ``--seed``. One compiled program serves all worlds.
+95 % bootstrap interval over worlds. World seeds start at ``--seed``. One compiled program serves all worlds. With
+``--save FILE`` every world's figures are added to the file, and worlds that are there are not run again.
 """
 
 from __future__ import annotations
@@ -16,6 +17,8 @@ from __future__ import annotations
 import argparse
 import dataclasses
 import functools
+import json
+from pathlib import Path
 from typing import Any
 
 import jax
@@ -118,6 +121,36 @@ def settled_with_interval(at: list[int], gaps: np.ndarray) -> str:
 
 
 @double_precision
+def in_world(seed: int, horizon: int, apart: float, users: int, mixed: bool) -> dict[str, Any]:
+    """The figures of one world: the blend's value and the best, and each agent's rounds, gaps and last value."""
+    world = random_kinds(horizon=horizon, apart=apart, seed=seed, mixed=mixed)
+    found: dict[str, Any] = {"blend": float(world.policy_value(world.blend_plan())), "best": world.optimal_value}
+    for name, spec in AGENTS.items():
+        agent = dataclasses.replace(make_agent(spec, world.model, users), promise=NoPromise())
+        at, values, last = trace(agent, world, seed)
+        top = float(value_of(agent, with_true_shares(agent, world), world, VALUED))
+        found[name] = {"at": at, "gaps": [top - value for value in values], "last": last}
+    return found
+
+
+def all_worlds(chosen: argparse.Namespace) -> list[dict[str, Any]]:
+    """The figures of all worlds, those in the file as they are."""
+    asked = (chosen.horizon, chosen.apart, chosen.users, chosen.mixed)
+    file = None if chosen.save is None else Path(chosen.save)
+    lines = file.read_text().splitlines() if file is not None and file.exists() else []
+    known = {tuple(row["asked"]): row["found"] for row in map(json.loads, lines)}
+    rows = []
+    for seed in range(chosen.seed, chosen.seed + chosen.worlds):
+        found = known.get((seed, *asked))
+        if found is None:
+            found = in_world(seed, *asked)
+            if file is not None:
+                with file.open("a") as written:
+                    written.write(json.dumps({"asked": [seed, *asked], "found": found}) + "\n")
+        rows.append(found)
+    return rows
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--horizon", type=int, default=10, help="H")
@@ -126,34 +159,25 @@ def main() -> None:
     parser.add_argument("--users", type=int, default=2_000, help="K")
     parser.add_argument("--seed", type=int, default=FIRST_SEED, help="of the first world")
     parser.add_argument("--mixed", action="store_true", help="users have no kind")
+    parser.add_argument("--save", help="a file of the worlds that were run")
     chosen = parser.parse_args()
-    rooms, scores, ratios = [], [], []
-    gaps: dict[str, list[Any]] = {name: [] for name in AGENTS}
-    ends: dict[str, list[int]] = {}
-    for number in range(chosen.worlds):
-        world = random_kinds(horizon=chosen.horizon, apart=chosen.apart, seed=chosen.seed + number, mixed=chosen.mixed)
-        blend, best = float(world.policy_value(world.blend_plan())), world.optimal_value
-        rooms.append(100 * (best - blend) / blend)
-        row, reached = [], []
-        for name, spec in AGENTS.items():
-            agent = dataclasses.replace(make_agent(spec, world.model, chosen.users), promise=NoPromise())
-            ends[name], values, last = trace(agent, world, number)
-            top = float(value_of(agent, with_true_shares(agent, world), world, VALUED))
-            gaps[name].append(top - np.array(values))
-            row.append(100 * (last - blend) / (blend if chosen.mixed else best - blend))
-            reached.append(last)
-        scores.append(row)
-        ratios.append(100 * (np.array(reached[1:]) / reached[0] - 1))
-    digits, columns = 2 if chosen.mixed else 0, np.array(scores).T
+    rows = all_worlds(chosen)
+    blend, best = (np.array([row[key] for row in rows]) for key in ("blend", "best"))
+    last = np.array([[row[name]["last"] for row in rows] for name in AGENTS])
+    columns = 100 * (last - blend) / (blend if chosen.mixed else best - blend)
+    digits = 2 if chosen.mixed else 0
     cells = " | ".join(f"{with_error(column, digits)} %" for column in columns)
-    kind = "users have no kind, change of value" if chosen.mixed else f"room {np.mean(rooms):.1f} % of value, closed"
-    print(f"| {chosen.horizon} | {chosen.apart:g} | {chosen.worlds} worlds, {kind} | {cells} |")
+    room = (100 * (best - blend) / blend).mean()
+    kind = "users have no kind, change of value" if chosen.mixed else f"room {room:.1f} % of value, closed"
+    print(f"| {chosen.horizon} | {chosen.apart:g} | {len(rows)} worlds, {kind} | {cells} |")
     rest = zip(AGENTS, np.median(columns, axis=1), columns.min(axis=1), strict=True)
     print("median, worst:", {name: (f"{middle:.{digits}f}", f"{worst:.{digits}f}") for name, middle, worst in rest})
-    private = zip(list(AGENTS)[1:], np.array(ratios).T, strict=True)
+    private = zip(list(AGENTS)[1:], 100 * (last[1:] / last[0] - 1), strict=True)
     print("value against no privacy, %:", {name: f"{with_error(r, 3)}, worst {r.min():.3f}" for name, r in private})
-    found = {name: settled_with_interval(ends[name], np.array(gaps[name])) for name in AGENTS}
-    print("below 5 % of the first gap after:", found)
+    print("below 5 % of the first gap after:", {
+        name: settled_with_interval(rows[0][name]["at"], np.array([row[name]["gaps"] for row in rows]))
+        for name in AGENTS
+    })  # fmt: skip
 
 
 if __name__ == "__main__":

@@ -176,10 +176,11 @@ def _score_reference(model: Model, stretch: float, *, at_random: bool = False, s
 
 def example_trajectory(model: Model, seed: int) -> Trajectory:
     draw = np.random.default_rng(seed)
+    steps = model.visits * model.horizon
     return Trajectory(
-        draw.integers(0, model.states, model.horizon + 1),
-        draw.integers(0, model.actions, model.horizon),
-        draw.random(model.horizon),
+        draw.integers(0, model.states, steps + model.visits),
+        draw.integers(0, model.actions, steps),
+        draw.random(steps),
     )
 
 
@@ -310,11 +311,15 @@ def score_residual() -> Cases:
 
 
 def kinds() -> Cases:
-    """Contributions of the form ``kinds``: short vectors and long ones, and rewards that are no success and no failure."""
+    """Contributions of the form ``kinds``: short vectors and long ones, and rewards that are no success and no failure; the
+    last one of a stay of three visits."""
     cases = []
     for sparse, stretch, seed in ((False, 0.5, 5), (True, 0.5, 6), (False, 50.0, 7), (False, 1e200, 8)):
         model = example_model("kinds", sparse=sparse)
         cases.append(_contribution(model, example_billboard(model, stretch=stretch), seed))
+    once = example_model("kinds")
+    model = dataclasses.replace(once, rules=dataclasses.replace(once.rules, visits=3))
+    cases.append(_contribution(model, example_billboard(model, stretch=0.5), 9))
     return cases
 
 

@@ -3,6 +3,10 @@
 
 from __future__ import annotations
 
+import contextlib
+import dataclasses
+import tempfile
+from pathlib import Path
 from typing import Any
 
 import jax
@@ -19,7 +23,7 @@ from reticent.errors import InvalidInput
 from reticent.runtime import double_precision
 from reticent.worlds import Episode
 from reticent.worlds.kinds import random_kinds
-from reticent_client import Budget, Client, discrete_gaussian
+from reticent_client import Budget, Client, StayFile, Unreachable, discrete_gaussian
 from reticent_wire.billboard import Billboard
 
 KINDS = example_model("kinds")
@@ -114,4 +118,29 @@ def stays() -> list[str]:
     return findings
 
 
-EXAMINATIONS: tuple[Examination, ...] = (fields, requests, clipped, acting, stays)
+@_device("one report of a stay")
+def kept_stays() -> list[str]:
+    """A stay whose app is closed after every visit and dies as it sends: nothing leaves between visits, then one report."""
+    model = dataclasses.replace(KINDS, rules=dataclasses.replace(KINDS.rules, visits=2))
+    findings, reports = [], set()
+    with tempfile.TemporaryDirectory() as folder, serving(admitting(model, changes={"report": None})) as (url, sent):
+        for process in range(4):
+            kept = StayFile(Path(folder) / "stays.json")
+            with Client(url, "key", trust="local", budget=Budget.in_memory(), stays=kept, deadline=0.2) as client:
+                episode = client.resume_stay("ann") or (client.episode("ann").open() if process == 0 else None)
+                asked = len(sent)
+                if episode is None:
+                    continue
+                for step in range(0 if episode.complete else model.horizon):
+                    episode.act(step)
+                    episode.observe(1.0, step + 1)
+                if not episode.complete:
+                    findings += ["a device tells between visits that its user came"] if len(sent) > asked else []
+                    continue
+                with contextlib.suppress(Unreachable):
+                    episode.submit()
+                reports |= {one.body for one in sent if one.kind == "report"}
+    return findings + (["a second report of a stay leaves the device"] if len(reports) > 1 else [])
+
+
+EXAMINATIONS: tuple[Examination, ...] = (fields, requests, clipped, acting, stays, kept_stays)

@@ -21,6 +21,7 @@ from reticent.agents.score.learner import ScoreLearner
 from reticent.worlds.episode import by_visit
 from reticent_client import submission
 from reticent_client.episode import Episode
+from reticent_client.stays import StayFile
 from reticent_wire.forms import kinds as wire_kinds
 from reticent_wire.forms.form import Form
 from reticent_wire.forms.kinds import KindVector
@@ -96,6 +97,31 @@ def stay_clipped_visit_by_visit(patch: Patch) -> None:
 @mutant("score: every visit of a stay is clipped, and not the stay as a whole", examined.stays, "more than two")
 def score_stay_clipped_visit_by_visit(patch: Patch) -> None:
     _visit_by_visit(patch, ScoreLearner)
+
+
+@mutant(
+    "kinds: a stay is kept until its report was sent, so that a report that was lost is formed again",
+    examined.kept_stays,
+    "second report",
+)
+def second_report_of_a_stay(patch: Patch) -> None:
+    patch.setattr(StayFile, "erase", lambda self, user=None: None)
+
+
+@mutant(
+    "kinds: after every visit of a stay the device asks whether the deployment goes on",
+    examined.kept_stays,
+    "between visits",
+)
+def status_after_every_visit(patch: Patch) -> None:
+    real = Episode._keep_visits
+
+    def keeping(self: Episode) -> None:
+        real(self)
+        if self.step:
+            self._client.status()
+
+    patch.setattr(Episode, "_keep_visits", keeping)
 
 
 # -- raw numbers in what is published -------------------------------------------------------------------------------------

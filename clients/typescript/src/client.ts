@@ -10,6 +10,7 @@ import { LARGEST_GROUP, MicroBatcher, type MicroBatching } from "./micro_batchin
 import { type MessageReceiver, requireShuffle } from "./messages.js";
 import { Names } from "./names.js";
 import { ServiceError } from "./problems.js";
+import type { StayMemory } from "./stays.js";
 import {
   type Played, type Receipt, type Submission, type Trust, privateSubmission, trajectorySubmission,
 } from "./submission.js";
@@ -65,6 +66,11 @@ export interface ClientOptions extends ConnectionOptions {
    * the episode. Nothing of it is sent.
    */
   readonly memory?: BeliefMemory;
+  /**
+   * Where a user's visits are reported once, keeps finished visits on this device until then, so that the app may be closed
+   * in between; see {@link Client.resumeStay}.
+   */
+  readonly stays?: StayMemory;
   /** How often one user may report from this device, whatever a service says; 1 by default. */
   readonly contributions?: number;
   /** How many of them for one round; any number by default. */
@@ -84,6 +90,7 @@ export class Client {
   readonly connection: Connection;
   readonly budget: Budget;
   readonly memory: BeliefMemory | null;
+  readonly stays: StayMemory | null;
   private readonly demanded: Trust | null;
   private readonly epsilon: number | null;
   private readonly delta: number;
@@ -109,6 +116,7 @@ export class Client {
     }
     this.act = act;
     this.memory = options.memory ?? null;
+    this.stays = options.stays ?? null;
     this.connection = new Connection(url, key, options);
     this.batcher = options.microBatching === undefined ? null : new MicroBatcher(this.connection, options.microBatching);
     const pattern = { contributions, perRound: options.perRound ?? contributions, gap: options.gap ?? 1 };
@@ -122,15 +130,24 @@ export class Client {
     return new Episode(this, user, id);
   }
 
+  /** The open stay of `user` that this device keeps, after its finished visits; null without one. */
+  async resumeStay(user: string): Promise<Episode | null> {
+    const kept = (await this.stays?.show(user)) ?? null;
+    if (kept === null) return null;
+    await this.requireTrustworthy();
+    return new Episode(this, user, readText(kept.opened, "episode")).resumed(kept);
+  }
+
   /**
    * Open an episode of `user`, let `steps` act and observe, and submit it.
    *
    * If `steps` ends early or throws, nothing of the episode is submitted: in the local and the shuffle model an empty
-   * submission is sent instead, so that the service does not see that they left; in the joint model nothing is, and their place is used up.
-   * `episode.note` then says so, and what `steps` threw is thrown on.
+   * submission is sent instead, so that the service does not see that they left; in the joint model nothing is, and their
+   * place is used up. `episode.note` then says so, and what `steps` threw is thrown on. A stay that is kept on the device (`stays`) goes on:
+   * `steps` is one visit, and the last one submits.
    */
   async play(user: string, steps: (episode: Episode) => Promise<void>): Promise<Episode> {
-    const episode = await this.episode(user).open();
+    const episode = (await this.resumeStay(user)) ?? (await this.episode(user).open());
     try {
       await steps(episode);
     } catch (problem) {
@@ -138,6 +155,7 @@ export class Client {
       throw problem;
     }
     if (episode.status !== "open") return episode;
+    await episode.keepVisits();
     if (episode.complete) await episode.submit();
     else await this.leave(episode);
     return episode;
@@ -363,7 +381,7 @@ export class Client {
 
   /** End an episode early. Whatever goes wrong on the way must not hide why they left. */
   private async leave(episode: Episode): Promise<void> {
-    if (episode.status !== "open") return;
+    if (episode.status !== "open" || episode.goesOn) return;
     let sent = "nothing was submitted";
     try {
       if ((await this.trust()) !== "joint") {
@@ -374,7 +392,7 @@ export class Client {
       sent = `an empty submission failed (${(failure as Error).name}): nothing was submitted`;
     }
     episode.abandon();
-    episode.note = `episode ${episode.id} was left after ${episode.step} of ${episode.horizon} steps; ${sent}`;
+    episode.note = `episode ${episode.id} was left after ${episode.step} of ${episode.horizon * episode.visits} steps; ${sent}`;
   }
 
   /** What `compute` gave, once; a failure is not remembered. */

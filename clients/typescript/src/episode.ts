@@ -14,6 +14,7 @@
 import { Clipped, Raw } from "./boundary.js";
 import { BudgetSpent } from "./budget.js";
 import type { Client } from "./client.js";
+import type { KeptStay } from "./stays.js";
 import type { Receipt, Submission } from "./submission.js";
 import type { Billboard } from "./wire/billboard.js";
 import type { Belief } from "./wire/forms/kinds.js";
@@ -39,8 +40,10 @@ export class Episode {
   status: Status = "new";
   /** The policy version they are served. This and the next four are known once it is open. */
   version = -1;
-  /** Number of steps. */
+  /** Number of steps of one visit. */
   horizon = -1;
+  /** Visits of their stay, all of which are reported once; 1 where every episode is reported. */
+  visits = 1;
   /** Whether they will be learned from, and if not, `reason` why. */
   learning = false;
   reason: string | null = null;
@@ -70,6 +73,7 @@ export class Episode {
   private observed = 0;
   private forming: Promise<Submission> | null = null;
   private empty = false;
+  private admission: Readonly<Record<string, unknown>> = {};
 
   /** Made by `client.episode`. `id` is chosen here, so that opening may be repeated safely. */
   constructor(private readonly client: Client, readonly user: string, readonly id: string = randomName()) {}
@@ -90,7 +94,29 @@ export class Episode {
 
   /** Take the service's answer to the user's admission. */
   async opened(opened: Readonly<Record<string, unknown>>): Promise<this> {
+    await this.admitted(opened);
+    await this.keepVisits();
+    return this;
+  }
+
+  /** Go on with a stay after its finished visits, as they were kept. */
+  async resumed(kept: KeptStay): Promise<this> {
+    await this.admitted(kept.opened);
+    const visits = Math.floor(kept.actions.length / this.horizon);
+    this.states = kept.states.slice(0, visits * (this.horizon + 1)).map((state) => this.clippedState(new Raw(state)));
+    this.actions = kept.actions.slice(0, visits * this.horizon);
+    this.rewards = kept.rewards.slice(0, visits * this.horizon).map((one) => new Raw<Given>(one).clip(clipReward));
+    for (const [step, action] of this.actions.entries()) {
+      const place = step + Math.floor(step / this.horizon);
+      this.learn(this.states[place]!, action, this.rewards[step]!, this.states[place + 1]!);
+    }
+    this.observed = visits * this.horizon;
+    return this;
+  }
+
+  private async admitted(opened: Readonly<Record<string, unknown>>): Promise<void> {
     const { client } = this;
+    this.admission = opened;
     const trust = await client.trust();
     if (opened["trust"] !== trust) {
       const bound = `${trust}, as the service said before`;
@@ -100,6 +126,7 @@ export class Episode {
     if (client.act === "device" || trust !== "joint") {
       this.billboard = await client.billboard(version);
       this.known = await client.belief(this.billboard, this.user);
+      if (this.known !== null) this.visits = (await client.model()).rules.visits;
     }
     this.token = readText(opened, "token");
     this.version = version;
@@ -111,7 +138,6 @@ export class Episode {
     if (readFlag(opened, "learning")) await this.enter(opened);
     else this.reason = String(opened["reason"]);
     this.status = "open";
-    return this;
   }
 
   /**
@@ -127,24 +153,38 @@ export class Episode {
     return this.observed;
   }
 
-  /** Whether all H steps have been observed. */
+  /** Whether all H steps of all visits have been observed. */
   get complete(): boolean {
-    return this.observed === this.horizon;
+    return this.observed === this.horizon * this.visits;
   }
 
-  /** The action in `state`, by the policy version they are served. Asked again in the same step, it is the same. */
+  /** The 0-based visit that the next step belongs to. */
+  get visit(): number {
+    return Math.floor(this.observed / this.horizon);
+  }
+
+  /** Whether this is a stay that is kept on the device and has visits to come. */
+  get goesOn(): boolean {
+    return this.client.stays !== null && this.visits > 1 && !this.complete;
+  }
+
+  /**
+   * The action in `state`, by the policy version they are served. Asked again in the same step, it is the same. In a stay the
+   * first action after H steps begins the next visit, in whatever state that begins.
+   */
   async act(state: Given): Promise<number> {
     this.requireOpen();
     const here = this.clippedState(new Raw(state));
     if (this.complete) {
-      throw new InvalidInput("step", this.step, `below the horizon ${this.horizon}`, "the episode is over");
+      throw new InvalidInput("step", this.step, `below ${this.horizon * this.visits}`, "the episode is over");
     }
     const last = this.states.at(-1);
     // The app's mistake, not the user's: it has told the device both.
-    if (last !== undefined && Clipped.allOf([here, last]).onDevice(([now, before]) => now !== before)) {
+    const begins = this.states.length === this.visit * (this.horizon + 1);
+    if (!begins && last !== undefined && Clipped.allOf([here, last]).onDevice(([now, before]) => now !== before)) {
       throw new InvalidInput("state", "another one", "the one that was observed last", "act where they are");
     }
-    if (this.states.length === 0) this.states.push(here);
+    if (begins) this.states.push(here);
     if (this.actions.length === this.step) {
       const [action, probability] = await here.onDevice((inside) => this.choose(inside));
       if (this.actions.length === this.step) {
@@ -167,12 +207,7 @@ export class Episode {
     }
     const inside = new Raw(reward).clip(this.counted(clipReward));
     const there = this.clippedState(new Raw(nextState));
-    const { known } = this;
-    if (known !== null) {
-      Clipped.allOf([this.states.at(-1)!, inside, there]).onDevice(([here, earned, following]) => {
-        known.observe(here!, this.actions.at(-1)!, earned!, following!);
-      });
-    }
+    this.learn(this.states.at(-1)!, this.actions.at(-1)!, inside, there);
     this.rewards.push(inside);
     this.states.push(there);
     this.observed++;
@@ -194,7 +229,7 @@ export class Episode {
     if (this.over) return this.receipt;
     this.requireOpen();
     if (!this.complete && !this.empty) {
-      throw new InvalidInput("steps", this.step, `${this.horizon}, the horizon`, "observe every step first");
+      throw new InvalidInput("steps", this.step, `${this.horizon * this.visits} in all`, "observe every step first");
     }
     return this.send();
   }
@@ -254,6 +289,7 @@ export class Episode {
   private async form(): Promise<Submission> {
     const { token, version, round, place } = this;
     const seen = this.empty ? null : this.seen();
+    if ((await this.client.trust()) !== "joint") await this.eraseVisits(); // noise is drawn once for a stay
     const played = { episode: this.id, token, version, round, place: place ?? -1, seen, restores: this.restores };
     const formed = await this.client.form(played, this.reference);
     // Nothing has left yet: if the place is gone, what was formed is forgotten.
@@ -283,13 +319,14 @@ export class Episode {
     }
     if (!this.learning) this.status = "served";
     await this.keep();
+    await this.eraseVisits();
     this.forget();
     return this.receipt;
   }
 
   /** An action, and with what probability it was chosen. */
   private async choose(state: number): Promise<[number, number]> {
-    if (this.known !== null) return [this.known.act(this.step, state), 1];
+    if (this.known !== null) return [this.known.act(this.step % this.horizon, state), 1];
     if (this.billboard !== null) {
       const action = this.billboard.choose(this.step, state, this.place);
       return [action, this.billboard.probability(this.step, state, this.place, action)];
@@ -329,6 +366,31 @@ export class Episode {
     const { memory } = this.client;
     if (memory === null || this.known === null || !this.complete) return;
     await memory.keep(this.user, (await this.client.model()).digest, this.known.likelihoods);
+  }
+
+  /** Let the belief take one step, where there is one. */
+  private learn(here: Clipped<number>, action: number, earned: Clipped<number>, there: Clipped<number>): void {
+    const { known } = this;
+    if (known === null) return;
+    Clipped.allOf([here, earned, there]).onDevice(([state, reward, following]) => {
+      known.observe(state!, action, reward!, following!);
+    });
+  }
+
+  /** Keep the finished visits of a stay on this device, if the app asked for that; `client.play` does it after each. */
+  async keepVisits(): Promise<void> {
+    const { stays } = this.client;
+    if (stays === null || this.visits === 1) return;
+    const steps = this.visit * this.horizon;
+    const stay = this.seen().onDevice(({ states, rewards }) => ({
+      opened: this.admission,
+      states: states.slice(0, steps + this.visit), actions: this.actions.slice(0, steps), rewards: rewards.slice(0, steps),
+    }));
+    await stays.keep(this.user, stay);
+  }
+
+  private async eraseVisits(): Promise<void> {
+    if (this.visits > 1) await this.client.stays?.erase(this.user);
   }
 
   /** Raw data are kept no longer than they are needed. */

@@ -2,6 +2,7 @@
 /** The device's side of the service: act by the published policy, send what the trust model allows. No dependencies. */
 
 export { BeliefMemory } from "./belief_memory.js";
+export { type KeptStay, StayMemory } from "./stays.js";
 export { BrowserStore } from "./browser_store.js";
 export { DataEscapes } from "./boundary.js";
 export { Budget, BudgetSpent, MemoryStore, type Store } from "./budget.js";

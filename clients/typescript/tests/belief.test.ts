@@ -8,6 +8,8 @@ import "./only_secure_entropy.js";
 import { BeliefMemory } from "../src/belief_memory.js";
 import { MemoryStore } from "../src/budget.js";
 import { Client } from "../src/client.js";
+import type { Episode } from "../src/episode.js";
+import { StayMemory } from "../src/stays.js";
 import { Billboard, Model, requireBelief } from "../src/wire/index.js";
 import { type Sent, admitting, serving } from "./scripted_service.js";
 import { casesOf, deploymentOf } from "./vectors.js";
@@ -78,4 +80,63 @@ test("a billboard that would fail in the middle of an episode is refused before"
     spoiled.part(name).data.fill(wrong);
     assert.throws(() => requireBelief(known, spoiled), new RegExp(name));
   }
+});
+
+const VISITS = 2;
+const stayModel = { ...model, report: { ...model.report, visits: VISITS } };
+
+/** One visit of a stay in a process of its own. */
+function process(url: string, stays: StayMemory): Client {
+  return new Client(url, "key", { trust: "local", store: new MemoryStore(), stays });
+}
+
+async function oneVisit(episode: Episode): Promise<void> {
+  for (const [step, reward] of [1, 0, 1].entries()) {
+    await episode.act(step);
+    episode.observe(reward, step + 1);
+  }
+}
+
+test("visits of a stay go on from one another in processes of their own, and are reported once", async () => {
+  const stays = new StayMemory(new MemoryStore());
+  await serving(admitting("kinds", { "/v1/model": { body: stayModel } }), async (url: string, sent: Sent[]) => {
+    const first = await process(url, stays).play("ann", oneVisit);
+    assert.equal(first.status, "open");
+    assert.equal(first.visits, VISITS);
+    const after = first.belief!;
+    assert.deepEqual((await stays.show("ann"))!.states, [0, 1, 2, 3]);
+    assert.equal(sent.filter((one) => one.method === "POST").length, 1); // the admission alone
+    const resumed = await process(url, stays).resumeStay("ann");
+    near(resumed!.belief, after);
+    // A visit that is broken off is not kept.
+    await assert.rejects(process(url, stays).play("ann", async (episode) => {
+      await episode.act(3);
+      throw new Error("the app fails");
+    }), /the app fails/);
+    const last = await process(url, stays).play("ann", oneVisit);
+    assert.equal(last.status, "counted");
+    assert.equal(await stays.show("ann"), null);
+    assert.deepEqual(sent.filter((one) => one.method === "POST").map((one) => one.path.split("/").at(-1)), ["episodes", "report"]);
+  });
+});
+
+test("after a crash no second report of a stay leaves the device", async () => {
+  const stays = new StayMemory(new MemoryStore());
+  await serving(admitting("kinds", { "/v1/model": { body: stayModel } }), async (url: string, sent: Sent[]) => {
+    await process(url, stays).play("ann", oneVisit);
+    const client = process(url, stays);
+    client.send = () => Promise.reject(new Error("power failure"));
+    await assert.rejects(client.play("ann", oneVisit), /power failure/);
+    assert.equal(await process(url, stays).resumeStay("ann"), null);
+    assert.ok(!sent.some((one) => one.path.endsWith("report")));
+  });
+});
+
+test("stays of a form that knows none, and numbers of visits that are none, are refused", () => {
+  assert.equal(Model.read(stayModel).rules.visits, VISITS);
+  for (const visits of [0, -1, 1.5, "3", true, 10 ** 6]) {
+    assert.throws(() => Model.read({ ...model, report: { ...model.report, visits } }), /visits/);
+  }
+  const score = deploymentOf("score").model;
+  assert.throws(() => Model.read({ ...score, report: { ...score.report, visits: 2 } }), /visits/);
 });

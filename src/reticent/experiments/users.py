@@ -246,13 +246,14 @@ class Traffic:
     def _visit(self, index: int) -> None:
         """One user: comes, plays, and submits now, later or never."""
         crowd, rng = self._crowd, np.random.default_rng((self._crowd.seed, index))
-        mood, steps = rng.random(), self._truth.horizon
-        if mood < crowd.lost:
-            steps = int(rng.integers(0, steps))
+        mood = rng.random()
         person = crowd.person(index)
         episode = self._client.episode(f"{crowd.prefix}-{person}")
         try:
             episode.open()
+            steps = self._truth.horizon * episode.visits
+            if mood < crowd.lost:
+                steps = int(rng.integers(0, steps))
             total = self._play(self._truth.at(index, person), rng, episode, steps)
         except ServiceError as refusal:
             self._refused(index, episode, refusal)
@@ -268,8 +269,11 @@ class Traffic:
             self._submit(index, episode, total)
 
     def _play(self, truth: Truth, rng: np.random.Generator, episode: Episode, steps: int) -> float:
-        state, total = truth.start(rng), 0.0
-        for step in range(steps):
+        state, total = 0, 0.0
+        for count in range(steps):
+            step = count % truth.horizon
+            if step == 0:  # a visit begins
+                state = truth.start(rng)
             reward, following = truth.step(rng, step, state, episode.act(state))
             episode.observe(reward, following)
             state, total = following, total + reward

@@ -20,6 +20,7 @@ from reticent.privacy.sums import private_sums
 from reticent.worlds import Model
 from reticent.worlds.continuous import ContinuousModel
 from reticent.worlds.tastes import TasteModel
+from reticent_wire.forms import form_named
 
 
 def make_deployable(spec: str, model: Model, episodes: int, factor: float) -> AnyLearner:
@@ -60,9 +61,10 @@ def make_deployable(spec: str, model: Model, episodes: int, factor: float) -> An
     agent = make_agent(join(name, {**chosen, "deployment": True}), model, episodes)
     agent = dataclasses.replace(agent, name=spec)
     guarantee, sums = promise_of(agent), private_sums(agent)
-    if visits_of(agent) > 1:
+    form = form_named(sums.device_rules["form"])
+    if visits_of(agent) > 1 and not form.stays:
         raise InvalidInput(
-            "visits", visits_of(agent), "1 in a deployment", "stays are simulated only; let devices report every visit"
+            "visits", visits_of(agent), f"1 in a deployment of {name}", "deploy private-kinds, or report every visit"
         )
     if guarantee.calibration != "exact":
         raise InvalidInput(

@@ -28,7 +28,7 @@ import numpy as np
 
 from reticent.agents.registry import AGENTS
 from reticent.errors import InvalidInput
-from reticent.learning.capabilities import diagnostics, public_memory, rebase_plan
+from reticent.learning.capabilities import diagnostics, public_memory, rebase_plan, visits_of
 from reticent.learning.control import ControlPlaces
 from reticent.learning.diagnostics import Diagnostics
 from reticent.learning.learner import AgentState, AnyLearner
@@ -91,7 +91,7 @@ class Mechanism(PublicConfiguration):
             "", known.horizon, known.states, known.actions,
             np.asarray(known.transition_features), np.asarray(known.reward_features),
             None if known.successors is None else np.asarray(known.successors),
-            Rules(form_named(rules["form"]), grid, np.asarray(sums.noise_scale), bounds, shuffle),
+            Rules(form_named(rules["form"]), grid, np.asarray(sums.noise_scale), bounds, shuffle, visits_of(agent)),
         )  # fmt: skip
         ledger = guarantee.ledger
         public_guarantee = PublicGuarantee(

@@ -175,7 +175,7 @@ def test_users_who_do_otherwise_move_the_mean_by_at_most_twice_their_share() -> 
 def test_score_vectors_of_a_stay_are_the_sum_of_its_visits_and_have_its_moments() -> None:
     """Score-VI: the sum of the visits' vectors; whitened by the moments of a stay, its mean squared length is about D."""
     agent = make_agent(f"private-score-vi:visits={VISITS}", BLEND.model, 5000)
-    once = make_agent("private-score-vi", BLEND.model, 5000)
+    once = make_agent("private-score-vi:residual=off", BLEND.model, 5000)
     plan = jax.jit(agent.plan)(agent.init())
     key, sizes = jax.random.key(2), draw_sizes(agent, BLEND)
     served = agent.served(plan, 0)
@@ -224,7 +224,8 @@ def test_the_noise_is_that_of_one_visit_and_the_worst_pair_is_at_the_promised_di
     strengths = [realised_mu(one, pair) for pair in one.neighbours.worst_cases(2, 0)]
     assert 0.99 * promised < max(strengths) <= promised * (1 + 1e-9)
     model = WORLD.model if name == "private-kinds" else BLEND.model
-    once = make_agent(f"{name}:epsilon=2,first=0.5", model, 12)
+    blend_alone = "" if name == "private-kinds" else ",residual=off"
+    once = make_agent(f"{name}:epsilon=2,first=0.5{blend_alone}", model, 12)
     np.testing.assert_array_equal(one.agent.aggregator.noise_scale, once.aggregator.noise_scale)
 
 
@@ -279,6 +280,6 @@ def test_one_report_of_a_stay_knows_the_shares_better_than_one_of_a_visit() -> N
 def test_a_stay_of_score_vectors_learns_as_from_more_users() -> None:
     regret = {}
     for visits in (1, 16):
-        agent = make_agent(f"private-score-vi:visits={visits}", BLEND.model, 400)
+        agent = make_agent(f"private-score-vi:residual=off,visits={visits}", BLEND.model, 400)
         regret[visits] = simulate(agent, BLEND, range(12)).regret[:, -1].mean()
     assert regret[16] < regret[1]

@@ -21,6 +21,7 @@ from reticent_client.messages import MessageReceiver, require_shuffle
 from reticent_client.micro_batching import MicroBatcher, MicroBatching
 from reticent_client.names import Names
 from reticent_client.problems import ServiceError
+from reticent_client.stays import StayFile
 from reticent_client.submission import SUBMISSIONS, Receipt, Submission
 from reticent_client.tickets import Ticket
 from reticent_wire.arrays import from_json
@@ -62,6 +63,8 @@ class Client:
         :class:`~reticent_client.decisions.DecisionLog`. Nothing of it is sent.
       memory: where users act on a belief about themselves, keeps it on this device between visits
         (:class:`~reticent_client.memory.BeliefMemory`); by default it is forgotten with the episode. Nothing of it is sent.
+      stays: where a user's visits are reported once, keeps finished visits on this device until then
+        (:class:`~reticent_client.stays.StayFile`), so that the app may be closed in between; see :meth:`resume_stay`.
       deadline, timeout, plain_http, observer: of the connection (:class:`~reticent_client.connection.Connection`).
       micro_batching: have requests that threads make within a moment sent together
         (:class:`~reticent_client.micro_batching.MicroBatching`);
@@ -81,6 +84,7 @@ class Client:
         budget: Budget | None = None,
         decisions: DecisionObserver | None = None,
         memory: BeliefMemory | None = None,
+        stays: StayFile | None = None,
         deadline: float = 30.0,
         timeout: float = 10.0,
         plain_http: bool = False,
@@ -94,7 +98,7 @@ class Client:
         if not 0 < delta < 1:
             raise InvalidInput("delta", delta, "in (0, 1)", "give the δ that was promised")
         self.act: Acting = act
-        self._budget, self.decisions, self.memory = budget, decisions, memory
+        self._budget, self.decisions, self.memory, self.stays = budget, decisions, memory, stays
         self.connection = Connection(
             url, key, deadline=deadline, timeout=timeout, plain_http=plain_http, observer=observer
         )
@@ -112,6 +116,20 @@ class Client:
         ``enrolment`` is the token of the app's backend for the user, where the service asks for one.
         """
         return Episode(self, user, episode, enrolment)
+
+    def resume_stay(self, user: str) -> Episode | None:
+        """The open stay of ``user`` that this device keeps, after its finished visits; None without one.
+
+        Raises:
+          InvalidInput: the service's trust model or noise is not what the client demands, or the file is unreadable.
+        """
+        kept = None if self.stays is None else self.stays.recall(user)
+        if kept is None:
+            return None
+        self.require_trustworthy()
+        episode = Episode(self, user, str(kept["opened"]["episode"]))
+        episode.resumed(kept)
+        return episode
 
     def group(self, users: Sequence[str], *, enrolments: Mapping[str, str] | None = None) -> Group:
         """Episodes of several users, opened and submitted in one request each; for a backend that plays for many.

@@ -22,6 +22,7 @@ from numpy.typing import NDArray
 
 from reticent_client.budget import BudgetSpent
 from reticent_client.decisions import Decision
+from reticent_client.stays import Saved
 from reticent_client.submission import SUBMISSIONS, Played, Receipt, Submission
 from reticent_wire.billboard import Billboard
 from reticent_wire.boundary import Clipped, Raw
@@ -59,8 +60,9 @@ class Episode:
       status: ``new``, ``open``, ``counted`` (learned from), ``sent`` (in the shuffler's hands), ``served`` (finished, but
         not learned from), ``empty`` (an empty submission was sent) or ``abandoned``.
       version: the policy version they are served. place: theirs in their round, 0-based, which may decide what they are
-        served of it; None if they are not learned from. horizon: number of steps. learning: whether they will be
-        learned from, and if not, ``reason`` why. These are known once it is open.
+        served of it; None if they are not learned from. horizon: number of steps of one visit. visits: of their stay, all
+        of which are reported once; 1 where every episode is reported. learning: whether they will be learned from, and
+        if not, ``reason`` why. These are known once it is open.
       clipped: how many states and rewards were out of range so far, and were taken for the nearest that are not. This
         is about the user: it is for tests on the device, and must not leave it.
       probability: with which the last action was chosen. It follows from what is published and from their place.
@@ -72,6 +74,7 @@ class Episode:
         self.id = uuid.uuid4().hex if episode is None else episode
         self.status: Status = "new"
         self.version = self.horizon = -1
+        self.visits = 1
         self.learning = False
         self.reason: str | None = None
         self.clipped = 0
@@ -88,6 +91,7 @@ class Episode:
         self._observed = 0
         self._submission: Submission | None = None
         self._empty = False
+        self._opened: dict[str, Any] = {}
 
     # -- the episode --------------------------------------------------------------------------------------------------
 
@@ -112,7 +116,11 @@ class Episode:
 
     def opened(self, opened: dict[str, Any]) -> None:
         """Take the service's answer to their coming."""
-        client = self._client
+        self._admitted(opened)
+        self._keep_visits()
+
+    def _admitted(self, opened: dict[str, Any]) -> None:
+        client, self._opened = self._client, opened
         if opened["trust"] != client.trust:
             raise InvalidInput(
                 "trust", opened["trust"], f"{client.trust}, as the service said before", "do not send; start again"
@@ -121,6 +129,7 @@ class Episode:
         if client.act == "device" or client.trust != "joint":
             self._billboard = client.billboard(version)
             self._belief = client.belief(self._billboard, self.user)
+            self.visits = 1 if self._belief is None else client.model.visits
         self._token, self.version, self.horizon = str(opened["token"]), version, int(opened["horizon"])
         if self._billboard is not None and self._billboard.horizon != self.horizon:
             raise InvalidInput(
@@ -135,6 +144,18 @@ class Episode:
             self.learning, self.reason = False, SPENT
         self.status = "open"
 
+    def resumed(self, kept: Saved) -> None:
+        """Go on with a stay after its finished visits, as :meth:`_keep_visits` kept them."""
+        self._admitted(kept["opened"])
+        steps = self.horizon * (len(kept["actions"]) // self.horizon)
+        self._states = [self._clipped_state(Raw(state)) for state in kept["states"][: steps + steps // self.horizon]]
+        self._actions = [int(action) for action in kept["actions"][:steps]]
+        self._rewards = [Raw(reward).clip(reward_within) for reward in kept["rewards"][:steps]]
+        for step, (action, reward) in enumerate(zip(self._actions, self._rewards, strict=True)):
+            place = step + step // self.horizon
+            self._learn(self._states[place], action, reward, self._states[place + 1])
+        self._observed = steps
+
     @property
     def belief(self) -> NDArray[np.float64] | None:
         """The probability of each kind, the blend last, that this device gives its own user by now; None where users act by
@@ -148,19 +169,27 @@ class Episode:
 
     @property
     def complete(self) -> bool:
-        """Whether all H steps have been observed."""
-        return self.step == self.horizon
+        """Whether all H steps of all visits have been observed."""
+        return self.step == self.horizon * self.visits
+
+    @property
+    def visit(self) -> int:
+        """The 0-based visit that the next step belongs to."""
+        return self.step // self.horizon
 
     def act(self, state: SupportsIndex | SupportsFloat | None) -> int:
-        """The action in ``state``, by the policy version they are served. Asked again in the same step, it is the same."""
+        """The action in ``state``, by the policy version they are served. Asked again in the same step, it is the same.
+
+        In a stay the first action after H steps begins the next visit, in whatever state that begins.
+        """
         self._require_open()
         here = self._clipped_state(Raw(state))
         if self.complete:
-            raise InvalidInput("step", self.step, f"below the horizon {self.horizon}", "the episode is over")
-        if self._states and here.on_device(int) != self._states[-1].on_device(int):  # the app's mistake, not the user's
-            raise InvalidInput("state", "another one", "the one that was observed last", "act where they are")
-        if not self._states:
+            raise InvalidInput("step", self.step, f"below {self.horizon * self.visits}", "the episode is over")
+        if len(self._states) == self.visit * (self.horizon + 1):  # a visit begins
             self._states.append(here)
+        elif here.on_device(int) != self._states[-1].on_device(int):  # the app's mistake, not the user's
+            raise InvalidInput("state", "another one", "the one that was observed last", "act where they are")
         if len(self._actions) == self.step:
             self._actions.append(here.on_device(self._decide))
         return self._actions[-1]
@@ -175,12 +204,12 @@ class Episode:
             raise InvalidInput("observation", "without an action", "after act()", "call act(state) first")
         inside = Raw(reward).clip(self._counted(reward_within))
         there = self._clipped_state(Raw(next_state))
-        if self._belief is not None:
-            here, earned, following = (one.on_device(lambda value: value) for one in (self._states[-1], inside, there))
-            self._belief.observe(int(here), self._actions[-1], earned, int(following))
+        self._learn(self._states[-1], self._actions[-1], inside, there)
         self._rewards.append(inside)
         self._states.append(there)
         self._observed += 1
+        if self._observed % self.horizon == 0:
+            self._keep_visits()
 
     def abandon(self) -> None:
         """End it without submitting anything, which the service can see; :meth:`submit_empty` does not show it."""
@@ -201,7 +230,7 @@ class Episode:
             return self.receipt
         self._require_open()
         if not self.complete and not self._empty:
-            raise InvalidInput("steps", self.step, f"{self.horizon}, the horizon", "observe every step first")
+            raise InvalidInput("steps", self.step, f"{self.horizon * self.visits} in all", "observe every step first")
         return self._send()
 
     def submit_empty(self) -> Receipt | None:
@@ -233,6 +262,8 @@ class Episode:
                 board = client.reference(self.version, own)
             if client.budget is not None:  # before anything is formed, so that no crash gives it back
                 client.budget.spend(self.user, self._round)
+            if client.trust != "joint":  # likewise: noise is drawn once for a stay
+                self._erase_visits()
             seen = None if self._empty else self.trajectory
             played = Played(self._token, self.version, self._round, place, board, seen, self._restores)
             kind, content = SUBMISSIONS[client.trust](lambda: client.model, played)
@@ -247,12 +278,12 @@ class Episode:
     def __exit__(
         self, kind: type[BaseException] | None, problem: BaseException | None, trace: TracebackType | None
     ) -> None:
-        if self.status != "open":
-            return
+        if self.status != "open" or (self._kept and not self.complete):
+            return  # a stay goes on with the next visit
         if problem is None and self.complete:
             self.submit()
             return
-        said = f"episode {self.id} was left after {self.step} of {self.horizon} steps; {self._leave(problem)}"
+        said = f"episode {self.id} was left after {self.step} of {self.horizon * self.visits} steps; {self._leave(problem)}"
         if problem is None:
             warnings.warn(said, EpisodeAbandoned, stacklevel=2)
         else:
@@ -321,7 +352,7 @@ class Episode:
     def _choose(self, state: int) -> tuple[int, float]:
         """An action, and with what probability it was chosen."""
         if self._belief is not None:
-            return self._belief.act(self.step, state), 1.0
+            return self._belief.act(self.step % self.horizon, state), 1.0
         if self._billboard is not None:
             action = self._billboard.choose(self.step, state, self.place)
             return action, self._billboard.probability(self.step, state, self.place, action)
@@ -355,6 +386,29 @@ class Episode:
         if memory is not None and self._belief is not None and self.complete:
             memory.keep(self.user, self._client.model.digest, self._belief.likelihoods)
 
+    def _learn(self, here: Clipped[int], action: int, earned: Clipped[float], there: Clipped[int]) -> None:
+        """Let the belief take one step, where there is one."""
+        if self._belief is not None:
+            state, reward, following = (one.on_device(lambda value: value) for one in (here, earned, there))
+            self._belief.observe(int(state), action, reward, int(following))
+
+    @property
+    def _kept(self) -> bool:
+        """Whether finished visits are kept on this device until the report."""
+        return self._client.stays is not None and self.visits > 1
+
+    def _keep_visits(self) -> None:
+        """Keep the finished visits of a stay on this device, if the app asked for that."""
+        if self._client.stays is not None and self.visits > 1:
+            seen = self.trajectory
+            parts = {"states": seen.states.tolist(), "actions": seen.actions.tolist(), "rewards": seen.rewards.tolist()}
+            self._client.stays.keep(self.user, {"opened": self._opened, **parts})
+
+    def _erase_visits(self) -> None:
+        if self._client.stays is not None and self.visits > 1:
+            self._client.stays.erase(self.user)
+
     def _forget(self) -> None:
         """Raw data are kept no longer than they are needed."""
+        self._erase_visits()
         self._states, self._actions, self._rewards, self._belief = [], [], [], None

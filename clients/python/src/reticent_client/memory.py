@@ -12,16 +12,14 @@ episodes.
 
 from __future__ import annotations
 
-import json
-import os
 import threading
 from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
 
+from reticent_client.private_file import PrivateFile
 from reticent_wire.boundary import Clipped
-from reticent_wire.errors import InvalidInput
 
 Floats = NDArray[np.float64]
 Content = dict[str, dict[str, list[float]]]
@@ -34,7 +32,7 @@ class BeliefMemory:
     """
 
     def __init__(self, path: str | Path) -> None:
-        self._path, self._lock = Path(path), threading.Lock()
+        self._file, self._lock = PrivateFile(path, "memory"), threading.Lock()
 
     def recall(self, user: str, model: str) -> Floats | None:
         """ℓ after the user's last visit; None at the first, or under another model."""
@@ -46,7 +44,7 @@ class BeliefMemory:
         with self._lock:
             content = self._read()
             content[user] = {model: likelihoods.on_device(lambda values: [float(value) for value in values])}
-            self._write(content)
+            self._file.write(content)
 
     def show(self) -> Content:
         """Everything that is kept: by user and model, the log-likelihood of each kind, the blend last."""
@@ -56,26 +54,13 @@ class BeliefMemory:
         """Forget one user, or all of them; the next visit begins as the first did."""
         with self._lock:
             content = self._read()
-            self._write({} if user is None else {name: kept for name, kept in content.items() if name != user})
+            self._file.write({} if user is None else {name: kept for name, kept in content.items() if name != user})
 
     def _read(self) -> Content:
-        if not self._path.exists():
-            return {}
         try:
-            content = json.loads(self._path.read_text(encoding="utf-8"))
             return {
                 str(user): {str(model): [float(value) for value in values] for model, values in kept.items()}
-                for user, kept in content.items()
+                for user, kept in self._file.read().items()
             }
-        except (OSError, ValueError, TypeError, AttributeError):
-            raise InvalidInput(
-                "memory", "unreadable", f"the file {self._path} as it was written", "delete it: beliefs begin anew"
-            ) from None
-
-    def _write(self, content: Content) -> None:
-        """The old file or the new one, whole, and for its owner alone."""
-        self._path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-        new = self._path.with_name(f"{self._path.name}.new")
-        with os.fdopen(os.open(new, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "w", encoding="utf-8") as file:
-            json.dump(content, file)
-        os.replace(new, self._path)
+        except (ValueError, TypeError, AttributeError):
+            raise self._file.unreadable() from None

@@ -20,6 +20,9 @@ from reticent_wire.grid import quantize, require_grid
 from reticent_wire.shuffle_rules import ShuffleRules
 from reticent_wire.trajectory import Trajectory
 
+MOST_VISITS = 10_000
+"""Visits of one stay at the most."""
+
 Floats = NDArray[np.float64]
 Integers = NDArray[np.integer[Any]]
 
@@ -33,6 +36,11 @@ class Dimensions(NamedTuple):
     d1: int
     d2: int
 
+    @property
+    def visits(self) -> int:
+        """1: these are the sizes of one visit."""
+        return 1
+
 
 @dataclasses.dataclass(frozen=True, eq=False)  # arrays have no single truth value to compare by
 class Rules:
@@ -45,6 +53,7 @@ class Rules:
         round's sum in the others.
       bounds: what the form clips to.
       shuffle: how the messages of the shuffle model are formed; None in the others.
+      visits: V, of one stay, which is one contribution.
     """
 
     form: Form
@@ -52,6 +61,7 @@ class Rules:
     noise_scale: Floats
     bounds: Bounds
     shuffle: ShuffleRules | None = None
+    visits: int = 1
 
     @classmethod
     def read(cls, content: Mapping[str, Any], sizes: Dimensions) -> Rules:
@@ -76,7 +86,7 @@ class Rules:
                 "do not take part; ask the service's operator",
             )  # fmt: skip
         shuffle = ShuffleRules.read(content["shuffle"], shape) if content.get("shuffle") else None
-        return cls(form, grid, noise_scale, bounds, shuffle)
+        return cls(form, grid, noise_scale, bounds, shuffle, _visits(form, content.get("visits", 1)))
 
     def to_json(self) -> dict[str, Any]:
         """What :meth:`read` reads."""
@@ -87,7 +97,20 @@ class Rules:
             "noise_scale": to_json(self.noise_scale),
             **bounds,
             "shuffle": None if self.shuffle is None else self.shuffle.to_json(),
+            **({"visits": self.visits} if self.visits > 1 else {}),
         }
+
+
+def _visits(form: Form, given: Any) -> int:
+    """The number of visits in an answer of the service.
+
+    Raises:
+      InvalidInput: it is none, or the form knows no stays.
+    """
+    most = MOST_VISITS if form.stays else 1
+    if isinstance(given, bool) or not isinstance(given, int) or not 1 <= given <= most:
+        raise InvalidInput("report.visits", given, f"an integer from 1 to {most}", "ask the service's operator")
+    return given
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -142,6 +165,11 @@ class Model:
     @functools.cached_property
     def sizes(self) -> Dimensions:
         return Dimensions(self.horizon, self.states, self.actions, self.d1, self.d2)
+
+    @property
+    def visits(self) -> int:
+        """V: a trajectory is the visits of one stay, one after another."""
+        return self.rules.visits
 
     @property
     def d1(self) -> int:

@@ -23,7 +23,7 @@ LARGEST = 2**63 - 1
 
 
 class Trajectory(NamedTuple):
-    """One episode: ``states`` (H + 1), ``actions`` (H), ``rewards`` (H).
+    """One episode: ``states`` (H + 1), ``actions`` (H), ``rewards`` (H); of a stay those of its visits, one after another.
 
     ``place`` is the user's 0-based place in their round, where what they are served depends on it; it is public.
     """
@@ -41,10 +41,12 @@ def together(seen: Sequence[Trajectory]) -> Trajectory:
 
 
 class Sizes(Protocol):
-    """How many steps, states and actions there are."""
+    """How many steps, visits, states and actions there are."""
 
     @property
     def horizon(self) -> int: ...
+    @property
+    def visits(self) -> int: ...
     @property
     def states(self) -> int: ...
     @property
@@ -161,12 +163,12 @@ def _formed(sizes: Sizes, states: Any, actions: Any, rewards: Any) -> Trajectory
     Raises:
       InvalidInput: its public form is wrong.
     """
-    earned = _numbers("rewards", rewards, "iuf", _reward)
-    if earned.shape != (sizes.horizon,) or earned.dtype.kind not in "iuf":
-        raise InvalidInput("rewards.shape", earned.shape, f"{sizes.horizon} numbers", "send one reward per step")
+    earned, steps = _numbers("rewards", rewards, "iuf", _reward), sizes.visits * sizes.horizon
+    if earned.shape != (steps,) or earned.dtype.kind not in "iuf":
+        raise InvalidInput("rewards.shape", earned.shape, f"{steps} numbers", "send one reward per step")
     return Trajectory(
-        _indices("states", states, sizes.horizon + 1),
-        _indices("actions", actions, sizes.horizon),
+        _indices("states", states, steps + sizes.visits),
+        _indices("actions", actions, steps),
         earned.astype(np.float64),
     )
 

@@ -4,6 +4,7 @@
 import { ANY, type Floats, type Indices, type Integers, readFloats, readIndices } from "./arrays.js";
 import type { Billboard } from "./billboard.js";
 import { readInteger, readNumber, readObject, readText } from "./content.js";
+import { InvalidInput } from "./errors.js";
 import { type Bounds, type Form, readBounds } from "./forms/form.js";
 import { formNamed } from "./forms/index.js";
 import { quantize, requireGrid } from "./grid.js";
@@ -19,6 +20,9 @@ export interface Dimensions {
   readonly d2: number;
 }
 
+/** Visits of one stay at the most. */
+const MOST_VISITS = 10_000;
+
 /** How contributions are formed and noised. */
 export interface Rules {
   /** What they consist of. */
@@ -30,6 +34,8 @@ export interface Rules {
   readonly bounds: Bounds;
   /** How the messages of the shuffle model are formed; null in the others. */
   readonly shuffle: ShuffleRules | null;
+  /** V, of one stay, which is one contribution. */
+  readonly visits: number;
 }
 
 export class Model {
@@ -76,6 +82,15 @@ export class Model {
   }
 }
 
+/** The number of visits in an answer of the service. */
+function readVisits(form: Form, given: unknown): number {
+  const most = form.stays ? MOST_VISITS : 1;
+  if (typeof given !== "number" || !Number.isInteger(given) || given < 1 || given > most) {
+    throw new InvalidInput("report.visits", given, `an integer from 1 to ${most}`, "ask the service's operator");
+  }
+  return given;
+}
+
 function readRules(answer: unknown, sizes: Dimensions): Rules {
   const content = readObject("report", answer);
   const form = formNamed(content["form"]);
@@ -88,5 +103,6 @@ function readRules(answer: unknown, sizes: Dimensions): Rules {
     noiseScale: readFloats("report.noise_scale", content["noise_scale"], shape),
     bounds,
     shuffle: content["shuffle"] ? ShuffleRules.read(content["shuffle"], shape) : null,
+    visits: readVisits(form, content["visits"] ?? 1),
   };
 }

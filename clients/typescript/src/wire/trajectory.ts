@@ -9,7 +9,7 @@
 import { clipInterval } from "./clipping.js";
 import { InvalidInput } from "./errors.js";
 
-/** One episode: `states` (H + 1), `actions` (H), `rewards` (H). */
+/** One episode: `states` (H + 1), `actions` (H), `rewards` (H); of a stay those of its visits, one after another. */
 export interface Trajectory {
   readonly states: readonly number[];
   readonly actions: readonly number[];

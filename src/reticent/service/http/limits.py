@@ -17,12 +17,10 @@ NUMBER = 32
 
 def largest_request(configuration: PublicConfiguration) -> int:
     """Bytes of the largest body that a client of this deployment has a reason to send."""
-    horizon = configuration.published.horizon
+    published = configuration.published
+    stay = published.visits * (3 * published.horizon + 1)
     array = 4 * math.ceil(8 * configuration.noise_scale.size / 3)  # base64
-    return (
-        OVERHEAD
-        + {"trajectory": NUMBER * (3 * horizon + 1), "report": array, "messages": 2 * array}[configuration.wire]
-    )
+    return OVERHEAD + {"trajectory": NUMBER * stay, "report": array, "messages": 2 * array}[configuration.wire]
 
 
 def largest_group(request: int) -> int:

@@ -36,6 +36,7 @@ class Form(abc.ABC):
       flags: which of its bounds are true or false; the others are arrays.
       formed_under: whose billboard a contribution is made of: the one that its user was ``served``, or the *reference* of
         the round that counts it, ``open`` when it is submitted. Either is public, and the bounds hold under each.
+      stays: whether a contribution may be about several visits of one user.
       remembers: whether users act on what has happened to themselves so far (:meth:`belief`), which only their own
         devices may know.
     """
@@ -43,6 +44,7 @@ class Form(abc.ABC):
     name: ClassVar[str]
     flags: ClassVar[tuple[str, ...]] = ()
     formed_under: ClassVar[Literal["served", "open"]] = "served"
+    stays: ClassVar[bool] = False
     remembers: ClassVar[bool] = False
 
     @abc.abstractmethod

@@ -9,7 +9,8 @@ shares and table, a whitening A and a radius R. From the episode so far a device
 .. math:: \ell_z=\sum_h\log p_z(r_h,s_{h+1}\mid s_h,a_h),\qquad b_z\propto w_ze^{\ell_z},
 
 acts by :math:`\arg\max_a\sum_zb_zQ_{z,h}(s,a)` (:class:`Belief`), and at the end sends
-:math:`\mathrm{clip}\big(B^\top L\,A/(R\,\langle w,L\rangle)\big)` with :math:`L=e^\ell`.
+:math:`\mathrm{clip}\big(B^\top L\,A/(R\,\langle w,L\rangle)\big)` with :math:`L=e^\ell`. Where a stay of several visits is
+one contribution, :math:`\ell` is the sum over all of them, and the clip is of the whole.
 
 Sums in different coordinates do not add up: as in the form ``score`` a vector is formed under the reference of the round
 that counts it.
@@ -157,6 +158,7 @@ class KindVector(Form):
 
     name = "kinds"
     formed_under = "open"
+    stays = True
     remembers = True
 
     def shape(self, sizes: Dimensions) -> tuple[int, int]:
@@ -223,7 +225,8 @@ class KindVector(Form):
     def _vectors(self, model: Model, billboard: Billboard, seen: Trajectory) -> Floats:
         """The clipped vector of an episode ``(k,)``, or those of several on a leading axis."""
         report, bounds = billboard.report, model.rules.bounds
-        here, there = seen.states[..., :-1], seen.states[..., 1:]
+        visits = seen.states.reshape(*seen.states.shape[:-1], model.visits, -1)
+        here, there = (part.reshape(seen.actions.shape) for part in (visits[..., :-1], visits[..., 1:]))
         if model.successors is None:
             chances = model.transition_features[:, here, seen.actions, there]
         else:

@@ -28,6 +28,8 @@ export interface Form {
    * counts it, `open` when it is submitted. Either is public, and the bounds hold under each.
    */
   readonly formedUnder: "served" | "open";
+  /** Whether a contribution may be about several visits of one user. */
+  readonly stays?: boolean;
   /** Whether users act on what has happened to themselves so far (`Belief`), which only their own devices may know. */
   readonly remembers?: boolean;
 

@@ -7,7 +7,8 @@
  * basis B, the optimal tables Q_z of the M kinds and the total of reward weights; a billboard carries the shares w, the
  * blend's shares and table, a whitening A and a radius R. A device adds up ℓ_z = Σ log p_z(r, s′ | s, a), believes
  * b_z ∝ w_z e^{ℓ_z}, acts by argmax_a Σ_z b_z Q_z(s, a) ({@link Belief}), and at the end sends clip(BᵀL A / (R ⟨w, L⟩))
- * with L = e^ℓ.
+ * with L = e^ℓ. Where a stay of several visits is one contribution, ℓ is the sum over all of them, and the clip is of the
+ * whole.
  *
  * Formal guarantee. Whatever model, billboard and trajectory are, the contribution has 2-norm at most 1: it is clipped to
  * the unit ball, last. Two users are therefore at most 2 apart, and g√D more after rounding to a grid g. The belief is no
@@ -78,6 +79,7 @@ class KindVector implements Form {
   readonly name = "kinds";
   readonly flags = [];
   readonly formedUnder = "open" as const;
+  readonly stays = true;
   readonly remembers = true;
 
   boundShapes({ horizon, states, actions, d1 }: Dimensions): Record<string, Shape> {
@@ -112,8 +114,9 @@ class KindVector implements Form {
     requireVersion(model, billboard);
     const { d1, horizon } = model.sizes;
     const known = new Float64Array(d1 + 1);
-    for (let step = 0; step < horizon; step++) {
-      const [here, there] = [seen.states[step]!, seen.states[step + 1]!];
+    for (let step = 0; step < horizon * model.rules.visits; step++) {
+      const place = step + Math.floor(step / horizon); // a visit has one state more than steps
+      const [here, there] = [seen.states[place]!, seen.states[place + 1]!];
       addLikelihoods(known, model, billboard, here, seen.actions[step]!, seen.rewards[step]!, there);
     }
     const likelihoods = scaled(known);

@@ -83,10 +83,12 @@ TARGETS = {
         f"{WIRE}/boundary.py", ("tests/client/test_user_value_types.py", *of_service("service_user_values")), "not mypy"
     ),
     "kinds-form": Target(
-        f"{WIRE}/forms/kinds.py", (CONTRIBUTIONS, f"{ON_DEVICES}/test_wire_vectors.py"), NO_DRAWS, most=12
+        f"{WIRE}/forms/kinds.py",
+        (CONTRIBUTIONS, f"{ON_DEVICES}/test_wire_vectors.py", f"{ON_DEVICES}/test_wire_versions.py"), NO_DRAWS, most=12,
     ),
     "residual-form": Target(
-        f"{WIRE}/forms/score_residual.py", (CONTRIBUTIONS, f"{ON_DEVICES}/test_wire_vectors.py"), NO_DRAWS, most=12
+        f"{WIRE}/forms/score_residual.py",
+        (CONTRIBUTIONS, f"{ON_DEVICES}/test_wire_vectors.py", f"{ON_DEVICES}/test_wire_versions.py"), NO_DRAWS, most=12,
     ),
     "client_batching": Target(
         f"{CLIENT}/micro_batching.py",
@@ -194,6 +196,6 @@ TARGETS = {
     ),
     "micro_batching": Target(
         f"{SERVICE}/processes/micro_batching.py", of_service("service_groups", "held_up_reports"),
-        "during_a_call or call_that_fails or join_together or how_long_a_report", most=20,
+        "during_a_call or call_that_fails or join_together or how_long_a_report or crowd_is", most=20,
     ),
 }  # fmt: skip

@@ -181,6 +181,10 @@ def test_a_clock_that_is_set_adds_no_time(tmp_path: Path, clocks: Clocks) -> Non
     clocks.passes(20.0)
     service.is_due()
     assert waited(service) == 40.0
+    clocks.passes(20.0)
+    clocks.set_by(1e6)
+    service.is_due()
+    assert waited(service) == 60.0
 
 
 def test_another_process_counts_what_has_passed_once(tmp_path: Path, clocks: Clocks) -> None:

@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 from reticent_client import Budget, InvalidInput
+from reticent_client import budget as budget_module
 
 fcntl = pytest.importorskip("fcntl")
 
@@ -103,3 +104,25 @@ def test_processes_that_share_the_file_wait_for_each_other(tmp_path: Path) -> No
     budget = Budget(tmp_path / "budget.json")
     with budget._storage.alone(), (tmp_path / "budget.json.lock").open("a") as other, pytest.raises(BlockingIOError):
         fcntl.flock(other, fcntl.LOCK_EX | fcntl.LOCK_NB)
+
+
+def test_the_default_is_one_report_in_a_file_of_its_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(budget_module, "default_path", lambda: tmp_path / "budget.json")
+    Budget.default(scope="study").spend("ann")
+    assert Budget.default(scope="study").left("ann") == 0
+    assert Budget.default(scope="another").left("ann") == 1
+
+
+def test_rounds_next_to_each_other_are_apart_enough_by_default(tmp_path: Path) -> None:
+    for budget in (Budget.in_memory(reports=2), Budget(tmp_path / "budget.json", reports=2)):
+        budget.spend("ann", 4)
+        assert budget.allows("ann", 5)
+        assert budget.allows("ann", 4)
+
+
+def test_a_file_that_cannot_be_read_is_found_before_a_user_is_named(tmp_path: Path) -> None:
+    path = tmp_path / "budget.json"
+    Budget(path).require_usable()
+    path.write_text("{")
+    with pytest.raises(InvalidInput, match="budget"):
+        Budget(path).require_usable()

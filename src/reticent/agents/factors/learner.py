@@ -80,6 +80,11 @@ class FactorsLearner(Learner[Array, Array, Array, FactorsPlan]):
         """The numbers of a vector that tell where users begin: none, as there is one state."""
         return 0
 
+    @property
+    def visits(self) -> int:
+        """Visits that one report is about: one."""
+        return 1
+
     # -- the learner's interface --------------------------------------------------------------------------------------
 
     def init(self) -> AgentState:

@@ -179,7 +179,7 @@ def test_the_same_by_address(tmp_path: Path) -> None:
         assert "version 0" in call("deployments", "fallback", *there, "--version", 0)
         call("deployments", "export", *there, "--out", tmp_path / "policy.json")
         assert json.loads((tmp_path / "policy.json").read_text())["version"] == 0
-        assert "one of the two" in refused("deployments", "show", "--url", url, "--config", "x.yaml")
+        assert "must be named once" in refused("deployments", "show", "--url", url, "--config", "x.yaml")
 
 
 def test_the_service_says_what_it_serves(tmp_path: Path) -> None:

@@ -18,6 +18,7 @@ from jax import Array
 
 from reticent.agents.score.learner import ScoreLearner
 from reticent.agents.score.round_plan import ScorePlan
+from reticent.learning.capabilities import visits_of
 from reticent.learning.plan import Plan, without_ties
 from reticent.privacy.guarantee import guarantee_of
 from reticent.privacy.neighbouring_datasets import Pair, against
@@ -128,9 +129,10 @@ def _silence(agent: ScoreLearner) -> Array | None:
 
 def _random_stay(agent: ScoreLearner, world: World | ContinuousWorld, key: Array) -> Episode:
     """All visits of a user of ``world`` who acts at random."""
-    if agent.visits == 1:
+    visits = visits_of(agent)
+    if visits == 1:
         return _random_user(agent, world, key)
-    return as_stay(jax.vmap(lambda own: _random_user(agent, world, own))(jax.random.split(key, agent.visits)))
+    return as_stay(jax.vmap(lambda own: _random_user(agent, world, own))(jax.random.split(key, visits)))
 
 
 def _random_user(agent: ScoreLearner, world: World | ContinuousWorld, key: Array) -> Episode:

@@ -20,6 +20,7 @@ class Sizes(NamedTuple):
     horizon: int = 3
     states: int = 4
     actions: int = 2
+    visits: int = 1
 
 
 class Sent(NamedTuple):

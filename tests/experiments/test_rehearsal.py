@@ -17,6 +17,7 @@ from reticent.errors import InvalidInput
 from reticent.experiments.rehearsal import Outcome, Rehearsal, Spread, rehearse
 from reticent.experiments.rehearsal import rehearsal as rehearsal_module
 from reticent.experiments.rehearsal.deployment import answer, deployment_text
+from reticent.reports.plots import rehearsal as rehearsal_picture
 from reticent.reports.rehearsal_page import rehearsal_html, rows
 from reticent.service.config import read_settings
 from reticent.worlds import Names, blend, make_world
@@ -109,6 +110,16 @@ def test_the_page_escapes_and_names() -> None:
     assert "tired; &lt;fresh&gt;; ill" in page
     assert "rest; walk" in page
     assert "<fresh>" not in page
+
+
+def test_a_picture_of_one_promise_has_no_panel_of_promises(monkeypatch) -> None:
+    drawn = []
+    monkeypatch.setattr(rehearsal_picture, "_by_epsilon", lambda axes, found: drawn.append(found.private))
+    assert rehearsal_picture.draw_rehearsal(rehearsal(outcome(), outcome(epsilon=None))).startswith(b"\x89PNG")
+    assert drawn == []
+    two = rehearsal(outcome(), outcome(epsilon=3.0))
+    rehearsal_picture.draw_rehearsal(two)
+    assert drawn == [two.private]
 
 
 def test_bad_numbers_are_refused() -> None:

@@ -34,16 +34,15 @@ FLOOR = 1e-4
 
 
 def draw_rehearsal(found: Rehearsal) -> bytes:
-    """Both panels as a PNG."""
+    """Gap against users and, where several promises were rehearsed, against ε; as a PNG."""
     figure = new_figure(5.0)
-    left, right = figure.subplots(1, 2)
+    panels = (_falling, _by_epsilon) if len(found.private) > 1 else (_falling,)
     figure.subplots_adjust(left=0.075, right=0.98, wspace=0.24, top=0.8, bottom=0.2)
-    for axes in (left, right):
+    for draw, axes in zip(panels, figure.subplots(1, len(panels), squeeze=False).flat, strict=True):
         clean_axes(axes)
         log_shares(axes, 0.8 * FLOOR, 2.0)
         axes.axhline(found.target, color=INK, linestyle=":", linewidth=1.2, zorder=1)
-    _falling(left, found)
-    _by_epsilon(right, found)
+        draw(axes, found)
     title = f"What to expect of {found.users:,} users of “{found.name}”"
     words = (
         f"{found.truths:,} truths from a public prior. Lines: median; bands: nine in ten truths. Dashed: acting at random; "

@@ -150,10 +150,17 @@ class ShuffleMachine(RestoredService):
         with contextlib.suppress(InvalidInput):
             self.shuffler(opened.round, opened.place, *tally, opened.restores)
 
-    @rule(first=st.integers(0, NAMES - 1), which=CHOICES)
-    def restore_and_fill(self, first: int, which: int) -> None:
-        """The store is lost while users are on their way; the next ones to come fill a round."""
+    @rule(first=st.integers(0, NAMES - 1), under_way=st.integers(0, SIZE - 1), which=CHOICES, looked=st.booleans())
+    def restore_and_fill(self, first: int, under_way: int, which: int, looked: bool) -> None:
+        """The store is lost while users are on their way and have sent; the next ones to come fill a round.
+
+        The shuffler looks at times of its own: before they come, or only after.
+        """
+        if under_way:
+            self.come(first + 1, under_way, True)
         self.lose_and_restore(which)
+        if looked:
+            self.post()
         self.come(first, SIZE, True)
         self.post()
 

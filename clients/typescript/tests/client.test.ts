@@ -283,7 +283,7 @@ test("what a user sends makes no shuffler look: whether a round is lost is not t
       await shuffler.take(0, 0, ones, messages, restores);
       assert.equal(looks(), before);
       status = { admitted: 4, recorded: 4, restores };
-      assert.deepEqual(await shuffler.postDue(), []); // full at the first look: left alone, whoever has sent
+      assert.deepEqual(await shuffler.postDue(), []); // full at the first look: left alone, whether or not users have sent
       await assert.rejects(shuffler.take(0, 1, ones, messages, restores), /batch is not fixed|as many as/);
     });
   }

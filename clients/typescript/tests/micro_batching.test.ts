@@ -104,7 +104,7 @@ test("strange answers to a group are not believed", async () => {
   }
 });
 
-test("a request leaves at the tick after it was made, whoever else asks", async () => {
+test("a request leaves at the tick after it was made, however many others are made", async () => {
   for (const [before, after] of [[[], []], [[0.35], []], [[], [0.45]], [[0.35], [0.45, 0.45]]]) {
     let now = 10;
     const left: [number, unknown][] = [];

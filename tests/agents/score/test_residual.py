@@ -25,6 +25,7 @@ from reticent.errors import InvalidInput
 from reticent.runtime import double_precision
 from reticent.simulation.simulate import simulate
 from reticent.worlds import Episode, World, make_world
+from reticent.worlds.models.model import Model
 from reticent.worlds.models.tabular import tabular
 from reticent_wire.forms.score_residual import ResidualReference, residual_vector, stacked
 
@@ -230,6 +231,27 @@ def test_a_table_has_no_blend_and_all_of_the_vector_is_residual() -> None:
     assert (agent.score_dimension, agent.dimension) == (0, 6 * 4)
     assert float(agent.plan(agent.init()).extension.residual.reference.share) == 1
     assert agent_with(",residual=off", world=world).score_dimension > 0
+
+
+@pytest.mark.parametrize("name", ["score-vi", "private-score-vi"])
+def test_rounds_of_a_table_without_candidates_grow_by_less(name: str) -> None:
+    table = tabular(np.full((3, 2, 3), 1 / 3), np.full((3, 2), 0.5), 4, stationary=True).model
+
+    def sizes(options: str, model: Model, users: int = 20_000) -> np.ndarray:
+        return make_agent(f"{name}:{options}", model, users).schedule.round_sizes
+
+    def ratio(found: np.ndarray) -> float:
+        return float(found[-2] / found[-3])  # the last round takes what is left
+
+    assert ratio(sizes("residual=auto", table)) == pytest.approx(1.2, abs=0.02)
+    assert ratio(sizes("residual=auto", WORLD.model)) == pytest.approx(1.5, abs=0.02)
+    assert ratio(sizes("residual=off", table)) == pytest.approx(1.5, abs=0.02)
+    assert ratio(sizes("growth=1.3", table)) == pytest.approx(1.3, abs=0.02)
+    many = sizes("residual=auto", table, 10**9)  # at 1.2 there would be more rounds than residuals can read
+    assert len(many) <= MOST_ROUNDS
+    assert ratio(many) == pytest.approx(1.5, abs=0.02)
+    with pytest.raises(InvalidInput, match="growth"):
+        sizes("growth=0.5", table)
 
 
 def test_candidates_that_are_wrong_are_called_so() -> None:

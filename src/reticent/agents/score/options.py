@@ -21,7 +21,14 @@ from reticent.agents.score.off_grid import learner_for
 from reticent.agents.score.privacy_options import RepeatedVectorPrivacy
 from reticent.agents.score.residual_block import ResidualBlock
 from reticent.agents.score.residual_directions import residual_basis
-from reticent.agents.score.residual_rule import MOST_BASIS, Residual, cells_of, why_no_residual, without_table
+from reticent.agents.score.residual_rule import (
+    MOST_BASIS,
+    MOST_ROUNDS,
+    Residual,
+    cells_of,
+    why_no_residual,
+    without_table,
+)
 from reticent.agents.score.unit_ball import PlainVectors, UnitBall
 from reticent.errors import InvalidInput
 from reticent.learning.promise import NoPromise, Promise
@@ -31,6 +38,9 @@ from reticent.privacy.trust import Trust, trust_named
 from reticent.runtime import on_device
 from reticent.worlds import Model
 from reticent.worlds.continuous.model import ContinuousModel
+
+GROWTH, GROWTH_OF_TABLES = 1.5, 1.2
+"""Ratio of successive rounds, and the same where there are no candidates."""
 
 LEAST_FIRST = 10.0
 """Least number of users, before it is multiplied by ``first``, in the first round: learning needs a few people anyway."""
@@ -45,7 +55,8 @@ class ScoreOptions:
       one is
         right).
       first: size of the first round in units of the noise on one coordinate of a sum, in users (at least ten).
-      growth: ratio of successive rounds.
+      growth: ratio of successive rounds; None is 1.5, or 1.2 where there are no candidates: there what is reached grows by
+        a step a round, and many small rounds get further than a few large ones.
       bonus: posterior standard deviations in the explorers' plan.
       explore: β; explorers of a round of n users are β√n over the predicted loss of exploring.
       ridge: κ of the whitening, relative to the mean variance of a coordinate.
@@ -67,7 +78,7 @@ class ScoreOptions:
 
     score: Score = "values"
     first: float = 2.0
-    growth: float = 1.5
+    growth: float | None = None
     bonus: float = 1.0
     explore: float = 0.3
     ridge: float = 0.1
@@ -89,6 +100,8 @@ class ScoreOptions:
             value = getattr(self, field)
             if not (math.isfinite(value) and (value > least or (value == least and field in ("bonus", "explore")))):
                 raise InvalidInput(field, value, "a finite number above 0", "leave it at its default")
+        if self.growth is not None and not 1 <= self.growth < math.inf:
+            raise InvalidInput("growth", self.growth, "a finite number of at least 1", "leave it at its default")
         if self.largest < 0:
             raise InvalidInput("largest", self.largest, "at least 0", "0 is no limit to the size of a round")
         for field in ("residual_bonus", "hope"):
@@ -209,8 +222,10 @@ def make_score(model: Model, episodes: int, options: ScoreOptions) -> ScoreLearn
     options.check()
     options.check_floor(model.actions)
     options.check_stays(model)
-    schedule = _schedule(episodes, options, options.first * LEAST_FIRST)
-    objection = _objection(model, options, trust_named("joint"), schedule.rounds)
+    first, trust = options.first * LEAST_FIRST, trust_named("joint")
+    alone = _objection(model, options, trust) is None and _has_no_blend(without_table(model))
+    schedule = _schedule(episodes, options, first, alone)
+    objection = _objection(model, options, trust, schedule.rounds)
     model = model if objection else without_table(model)
     frame = Frame.of(model, objection)
     block = None if objection else _block(model, frame, options)
@@ -272,7 +287,7 @@ def private_schedule(
     radius = options.clip * math.sqrt(dimension) if dimension else options.residual_clip * math.sqrt(horizon)
     noise = unit_sensitivity(options.adjacency) * radius / strength
     first = options.first * max(noise**2 if trust.noised_reports else noise, LEAST_FIRST)
-    return _schedule(episodes, options, first)
+    return _schedule(episodes, options, first, alone=dimension == 0)
 
 
 def radii(
@@ -285,12 +300,20 @@ def radii(
     return np.asarray(np.maximum.accumulate(wanted))
 
 
-def _schedule(episodes: int, options: ScoreOptions, first: float) -> Schedule:
+def _schedule(episodes: int, options: ScoreOptions, first: float, alone: bool) -> Schedule:
+    """Rounds that grow as ``options`` say; by default by less where residuals ``alone`` are learned, if these allow it."""
+    if options.growth is not None:
+        return _growing(episodes, options, first, options.growth)
+    slow = _growing(episodes, options, first, GROWTH_OF_TABLES if alone else GROWTH)
+    return slow if slow.rounds <= MOST_ROUNDS or not alone else _growing(episodes, options, first, GROWTH)
+
+
+def _growing(episodes: int, options: ScoreOptions, first: float, growth: float) -> Schedule:
     users = max(1, min(episodes, math.ceil(first)))
     if options.endless or options.largest:
-        sizes = endless_sizes(episodes, math.ceil(first), options.growth, options.largest or None)
+        sizes = endless_sizes(episodes, math.ceil(first), growth, options.largest or None)
     else:
-        sizes = geometric_sizes(episodes, users, options.growth)
+        sizes = geometric_sizes(episodes, users, growth)
     return Schedule(episodes, sizes, options.final_release)
 
 

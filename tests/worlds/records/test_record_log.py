@@ -79,7 +79,7 @@ BAD = {
     "no number": (small_table(reward={6: "much"}), r"row 6: reward is much, but must be a number"),
     "reward too large": (small_table(reward={4: 7.0}), r"row 4: reward is 7, but must be in \[0, 1\].*--reward-range 0,7"),
     "reward negative": (small_table(reward={9: -0.5}), r"row 9: reward is -0.5, but must be in \[0, 1\]"),
-    "reward not finite": (small_table(reward={2: float("nan")}), r"row 2: reward is nan, but must be a number"),
+    "reward not a number": (small_table(reward={2: float("nan")}), r"row 2: reward is empty, but must be filled in"),
     "a gap": (small_table(step={6: 3}), r"row 6: step is 3 of user 'bob', but must be 2, as row 5 has 1"),
     "a late start": (small_table(step={7: 1, 8: 2, 9: 3}), r"row 7: step is 1 of user 'cy', but must be 0, the first"),
     "a step twice": (

@@ -23,7 +23,7 @@ from reticent.errors import InvalidInput
 from reticent.worlds.records.coded import UNKNOWN, Log
 from reticent.worlds.records.coding import Bins, Categories, Coding, Part, sorted_values, text_of
 from reticent.worlds.records.remembering import recode
-from reticent.worlds.records.sessions import SESSION, STEP, Gaps, Longer, into_sessions
+from reticent.worlds.records.sessions import ABSENT, SESSION, STEP, Gaps, Longer, in_order, into_sessions
 from reticent.worlds.records.table import (
     ROW,
     Columns,
@@ -31,6 +31,7 @@ from reticent.worlds.records.table import (
     checked_values,
     named_columns,
     read_table,
+    same_as_before,
 )
 
 MOST_NUMBERS = 50
@@ -83,15 +84,23 @@ def read_log(
     name = source or (Path(table).name if isinstance(table, str | Path) else "the table")
     frame = read_table(table, named_columns(columns), columns.rewards_of, plain=(columns.user, columns.time or ""))
     frame, columns, recorded_next = checked_columns(frame, columns, name)
+    _check_bins(bins, columns)
+    rows = frame.height
+    if columns.time is not None and gaps is not None:
+        frame, columns = in_order(frame, columns)
     numbers = {columns.reward, *(bins or {})}
     numbers |= {column for column in (columns.step, columns.probability) if column is not None}
     if columns.rewards_of is not None:
         numbers |= {column for column in frame.columns if column.startswith(columns.rewards_of)}
     if coding is not None:
         numbers |= {part.column for part in coding.parts if isinstance(part, Bins)}
-    frame, incomplete = checked_values(frame, columns, numbers, drop=gaps is not None)
+    frame = checked_values(frame, columns, numbers, drop=gaps is not None)
+    incomplete = rows - frame.height
+    if gaps == "absent":
+        frame = _as_words(frame, columns, numbers)
+    low, _ = reward_range if coding is None else coding.reward_range
     frame, notes = into_sessions(
-        frame, columns, gaps=gaps, longer=longer, horizon=horizon, recorded_next=recorded_next
+        frame, columns, gaps=gaps, longer=longer, horizon=horizon, recorded_next=recorded_next, least=float(low)
     )  # fmt: skip
     if incomplete:
         notes = (f"{incomplete:,} rows with an empty cell were left out", *notes)
@@ -138,6 +147,31 @@ def read_log(
     return log if history is None else recode(log, history)
 
 
+def _check_bins(bins: Mapping[str, Sequence[float] | int] | None, columns: Columns) -> None:
+    for column in bins or {}:
+        if column not in columns.state:
+            raise InvalidInput(
+                f"column of bins {column!r}", "no state column", f"one of {', '.join(columns.state)}",
+                f"correct its name, or name it as a state column too: --state {column}",
+            )  # fmt: skip
+
+
+def _as_words(frame: pl.DataFrame, columns: Columns, numbers: set[str]) -> pl.DataFrame:
+    """State columns as categories, to which ``absent`` can be added; those with cut points cannot have it."""
+    binned = [column for column in columns.state if column in numbers]
+    if binned:
+        raise InvalidInput(
+            "gaps", ABSENT, f"with state columns of categories ({binned[0]!r} has cut points)",
+            f"use --gaps split, or make categories of {binned[0]!r} in the table",
+        )  # fmt: skip
+    found = {}
+    for column in columns.state:
+        distinct = frame[column].unique().to_list()
+        words = {value: text_of(value) for value in distinct}
+        found[column] = pl.col(column).replace_strict(list(words), list(words.values()), return_dtype=pl.String)
+    return frame.with_columns(**found)
+
+
 def _gone(
     frame: pl.DataFrame, columns: Columns, last: np.ndarray, user: np.ndarray, horizon: int | None, recorded: bool
 ) -> np.ndarray:
@@ -155,7 +189,9 @@ def _gone(
         return empty
     if horizon is None:
         return np.zeros(len(last), bool)
-    return np.asarray(last & (np.bincount(user)[user] < horizon))
+    # Rows of the same user go on behind a gap: what came in between is unknown, and the user had not left.
+    goes_on = np.append(same_as_before(frame[columns.user])[1:], False)
+    return np.asarray(last & ~goes_on & (np.bincount(user)[user] < horizon))
 
 
 def _part(
@@ -196,7 +232,8 @@ def _categories(
     if rare > 0:
         counts = frame[column].value_counts()
         often = {text_of(value) for value, count in counts.iter_rows() if count >= rare and value is not None}
-        return Categories(column, (*sorted_values(sorted(often - {OTHER})), OTHER), OTHER)
+        kept = often | ({ABSENT} & seen)  # a missing step is no rare value
+        return Categories(column, (*sorted_values(sorted(kept - {OTHER})), OTHER), OTHER)
     if frame[column].dtype.is_float() and len(seen) > MOST_NUMBERS:
         raise InvalidInput(
             f"different numbers in column {column!r}", f"{len(seen):,}", f"at most {MOST_NUMBERS} without cut points",
@@ -292,10 +329,11 @@ def _rewards(frame: pl.DataFrame, column: str, coding: Coding, row: np.ndarray) 
     paid = np.array(frame[column].to_numpy(), dtype=np.float64)
     wrong = ~((paid >= low) & (paid <= high))
     if wrong.any():
+        met = paid[np.isfinite(paid)]
         at = np.flatnonzero(wrong)[row[wrong].argmin()]
         raise InvalidInput(
             f"row {row[at]}: {column}", f"{paid[at]:g}", f"in [{low:g}, {high:g}]",
-            f"correct it, or declare their public range: --reward-range {min(low, paid.min()):g},{max(high, paid.max()):g}",
+            f"correct it, or declare their public range: --reward-range {min(low, met.min()):g},{max(high, met.max()):g}",
         )  # fmt: skip
     return np.asarray((paid - low) / (high - low))
 

@@ -2,12 +2,14 @@
 """From rows to sessions: their order, what is done about gaps, and about sessions longer than an episode.
 
 The order of a user's rows is a column of whole numbers (``step``), in which a missing number is a gap, or any column that
-can be sorted (``time``: numbers, dates, timestamps), in which there are no gaps. With neither, every user has one row.
+can be sorted (``time``: numbers, dates, timestamps), in which rows with an empty cell are the gaps. With neither, every
+user has one row.
 Whatever is changed is said in a note, and nothing is changed without being asked for.
 """
 
 from __future__ import annotations
 
+import dataclasses
 from typing import Literal
 
 import numpy as np
@@ -21,8 +23,8 @@ Longer = Literal["cut", "split"]
 ABSENT = "absent"
 """What the state at a missing step is called."""
 
-SESSION, STEP = "__session__", "__step__"
-"""Columns that are added: the session's number, and the step within it from 0."""
+SESSION, STEP, ORDER = "__session__", "__step__", "__order__"
+"""Columns that are added: the session's number, the step within it from 0, and a row's place among the user's times."""
 
 
 def into_sessions(
@@ -33,11 +35,13 @@ def into_sessions(
     longer: Longer | None,
     horizon: int | None,
     recorded_next: bool,
+    least: float = 0.0,
 ) -> tuple[pl.DataFrame, tuple[str, ...]]:
     """The rows in order with their session and step, and what was changed.
 
     Args:
       gaps: ``drop`` users who have one, ``split`` their rows there, or fill in a state ``absent``; None refuses gaps.
+      least: what a missing step pays, the least reward.
       longer: ``cut`` sessions after ``horizon`` steps, or ``split`` them into pieces of so many; None keeps them whole.
 
     Raises:
@@ -48,8 +52,6 @@ def into_sessions(
             raise InvalidInput(field, value, " or ".join(known), "see docs/from-records.md")
     notes: list[str] = []
     if columns.time is not None:
-        if gaps is not None:
-            raise InvalidInput("gaps", gaps, "without a column of times", "times have no gaps: use --longer, or --step")
         frame = _by_time(frame, columns)
         frame = _numbered(frame, same_as_before(frame[columns.user]))
     elif columns.step is None:
@@ -69,10 +71,19 @@ def into_sessions(
             check_steps(frame, columns, frame[ROW].to_numpy(), same)
             frame = _numbered(frame, same)
         else:
-            frame = _without_gaps(frame, columns, gaps, recorded_next, notes)
+            frame = _without_gaps(frame, columns, gaps, recorded_next, least, notes)
     if longer is not None:
         frame = _shortened(frame, longer, horizon, notes)
     return frame, tuple(notes)
+
+
+def in_order(frame: pl.DataFrame, columns: Columns) -> tuple[pl.DataFrame, Columns]:
+    """Rows numbered by their times, before rows with an empty cell are left out: those are the gaps of such a log."""
+    assert columns.time is not None
+    frame = _by_time(frame.drop_nulls([columns.user, columns.time]), columns)
+    order = _numbered(frame, same_as_before(frame[columns.user]))[STEP]
+    step = dataclasses.replace(columns, step=ORDER, time=None)
+    return frame.with_columns(order.cast(pl.Int64).alias(ORDER)), step
 
 
 def _numbered(frame: pl.DataFrame, same: np.ndarray) -> pl.DataFrame:
@@ -110,7 +121,7 @@ def _dates(times: pl.Series) -> pl.Series:
 
 
 def _without_gaps(
-    frame: pl.DataFrame, columns: Columns, gaps: Gaps, recorded_next: bool, notes: list[str]
+    frame: pl.DataFrame, columns: Columns, gaps: Gaps, recorded_next: bool, least: float, notes: list[str]
 ) -> pl.DataFrame:
     assert columns.step is not None
     same = same_as_before(frame[columns.user])
@@ -135,7 +146,7 @@ def _without_gaps(
         return _numbered(frame.filter(pl.Series(kept)), same[kept])
     if recorded_next:
         raise InvalidInput("gaps", gaps, "without columns of next states", "leave these out, or use --gaps split")
-    frame = _filled(frame, columns, start)
+    frame = _filled(frame, columns, start, least)
     notes.append(
         f"{frame[ROW].is_null().sum():,} missing steps were filled in with a state {ABSENT!r} that pays nothing"
     )
@@ -143,15 +154,10 @@ def _without_gaps(
     return _numbered(frame.with_columns(pl.col(ROW).fill_null(0)), same)
 
 
-def _filled(frame: pl.DataFrame, columns: Columns, start: int) -> pl.DataFrame:
+def _filled(frame: pl.DataFrame, columns: Columns, start: int, least: float) -> pl.DataFrame:
     """Every user's steps from the first of all to their own last, missing ones absent, with the log's first action."""
     user, step = columns.user, columns.step
     assert step is not None
-    numeric = [column for column in columns.state if frame[column].dtype.is_numeric()]
-    if numeric:
-        raise InvalidInput(
-            "gaps", ABSENT, f"with state columns of words ({numeric[0]!r} has numbers)", "use --gaps split"
-        )
     ends = frame.group_by(user).agg(pl.int_ranges(start, pl.col(step).max() + 1).alias(step)).explode(step)
     whole = (
         ends.with_columns(pl.col(step).cast(frame[step].dtype))
@@ -165,7 +171,7 @@ def _filled(frame: pl.DataFrame, columns: Columns, start: int) -> pl.DataFrame:
     ]
     filled = {
         **{column: pl.lit(ABSENT, dtype=pl.String) for column in columns.state},
-        **{column: pl.lit(0.0) for column in paid},
+        **{column: pl.lit(least) for column in paid},
         columns.action: pl.lit(frame[columns.action].min(), dtype=frame[columns.action].dtype),
     }
     if columns.probability is not None:

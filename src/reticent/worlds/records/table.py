@@ -24,6 +24,9 @@ NUMBER = r"^\s*[-+]?(\d+([.,]\d*)?|[.,]\d+)([eE][-+]?\d+)?\s*$"
 ROW = "__row__"
 """The column of row numbers that is added."""
 
+EMPTY = ("", "NA", "NaN", "nan")
+"""Texts that are an empty cell, whether they come from a file or a frame."""
+
 
 @dataclasses.dataclass(frozen=True)
 class Columns:
@@ -58,7 +61,7 @@ def read_table(
 
     ``wanted`` columns alone are kept, and those that begin with ``prefix``; all if none are named. Texts become categories,
     which take a fifth of the memory, but for columns in ``plain`` (None: all stay texts). In CSV files the
-    separator is found (comma, semicolon, tab), and ``NA`` is an empty cell.
+    separator is found (comma, semicolon, tab). ``NA`` and what is not a number are empty cells, in frames as in files.
 
     Raises:
       InvalidInput: there is no such file, or it is neither, or it cannot be read.
@@ -103,10 +106,27 @@ def _kept(scan: pl.LazyFrame, wanted: Collection[str], prefix: str | None) -> pl
 
 
 def _compact(scan: pl.LazyFrame, plain: Collection[str] | None) -> pl.LazyFrame:
+    """Empty cells as such, and texts as categories."""
     if plain is None:
         return scan
-    texts = [name for name, kind in scan.collect_schema().items() if kind == pl.String and name not in plain]
-    return scan.with_columns(pl.col(texts).cast(pl.Categorical)) if texts else scan
+    kinds = scan.collect_schema()
+    for name, kind in kinds.items():
+        if kind == pl.Object or kind.is_nested():
+            raise InvalidInput(
+                f"column {name!r}",
+                str(kind).lower(),
+                "of numbers, truth values, texts or times",
+                "write one value a cell",
+            )
+    texts = [name for name, kind in kinds.items() if kind in (pl.String, pl.Categorical, pl.Enum)]
+    cells = [pl.col(name).cast(pl.String) for name in texts]
+    filled = [pl.when(~cell.str.strip_chars().is_in(EMPTY)).then(cell) for cell in cells]
+    kept = [
+        (cell if name in plain else cell.cast(pl.Categorical)).alias(name)
+        for name, cell in zip(texts, filled, strict=True)
+    ]
+    floats = [pl.col(name).fill_nan(None) for name, kind in kinds.items() if kind.is_float()]
+    return scan.with_columns(*kept, *floats)
 
 
 def _separator(path: Path) -> str:
@@ -125,16 +145,20 @@ def _frame(table: Any) -> pl.DataFrame:
         return table.collect(engine="streaming")
     if not (hasattr(table, "columns") and hasattr(table, "to_numpy")):
         raise InvalidInput("log", type(table).__name__, "a file, or a frame of polars or pandas", "export the table")
-    columns = {}
-    for name in table.columns:
-        column = table[name]
-        plain = getattr(column.dtype, "kind", "O") in "biufM"
-        columns[str(name)] = column.to_numpy() if plain else [None if _missing(value) else value for value in column]
+    names = [str(name) for name in table.columns]
+    twice = next((name for name in names if names.count(name) > 1), None)
+    if twice is not None:
+        raise InvalidInput(f"column {twice!r}", "there twice", "there once", "rename or remove one of the two")
+    columns = {str(name): _cells(table[name]) for name in table.columns}
     return pl.DataFrame(columns, strict=False, nan_to_null=True)
 
 
-def _missing(value: Any) -> bool:
-    return value is None or value != value  # noqa: PLR0124  (NaN and pandas' missing values differ from themselves)
+def _cells(column: Any) -> Any:
+    """A column of pandas, missing values as None."""
+    if isinstance(column.dtype, np.dtype) and column.dtype.kind in "biufM":
+        return column.to_numpy()
+    filled = column.notna().to_numpy()
+    return [value if there else None for value, there in zip(column.tolist(), filled, strict=True)]
 
 
 def named_columns(columns: Columns) -> list[str]:
@@ -180,15 +204,12 @@ def checked_columns(frame: pl.DataFrame, columns: Columns, name: str) -> tuple[p
     return frame.select(kept), columns, bool(recorded)
 
 
-def checked_values(
-    frame: pl.DataFrame, columns: Columns, numbers: set[str], drop: bool = False
-) -> tuple[pl.DataFrame, int]:
-    """The frame with no holes, and with numbers where there must be some; how many incomplete rows were left out.
+def checked_values(frame: pl.DataFrame, columns: Columns, numbers: set[str], drop: bool = False) -> pl.DataFrame:
+    """The frame with no holes, and with numbers where there must be some.
 
     ``drop``: leave rows with an empty cell out, as moments that were not recorded; else they are refused.
     """
     following = dict(zip(columns.following, columns.state, strict=True))
-    before = frame.height
     required = [
         column
         for column in frame.columns
@@ -211,7 +232,7 @@ def checked_values(
         remedy = "number the steps of a user from 0 or 1, or name a column of times with --time"
         refuse(frame, step != step.round(), columns.step, None, "a whole number", remedy)
         frame = frame.with_columns(step.cast(pl.Int64))
-    return frame, before - frame.height
+    return frame
 
 
 def as_numbers(column: pl.Series) -> pl.Series:

@@ -6,12 +6,15 @@
     python benchmarks/service_load.py --clients 256 --acts device --group 32
     python benchmarks/service_load.py --clients 256 --acts device --gather 64
     python benchmarks/service_load.py --clients 256 --acts device --tickets 64 --against .
+    python benchmarks/service_load.py --clients 256 --workers 2 --parts 20000
     python benchmarks/service_load.py --database sqlite --workers 1 --clients 1 --world large-blend:states=1000
 
 Each client plays one user after another: open, one action per step unless devices act by themselves, submit. With
 ``--group`` so many clients are behind one backend, which opens and submits their episodes in one request each. With
 ``--gather`` every client is a thread of a backend that uses the Python client, which groups requests by itself. With
-``--tickets`` admissions are taken so many at a time and handed to devices, which make one request each. At the end the
+``--tickets`` admissions are taken so many at a time and handed to devices, which make one request each. With
+``--parts`` so many users are first admitted and then report, one by one and in groups of 64, and each of the four is timed
+by itself: what one request instead of two can save at most follows from these. At the end the
 store is added up: every acknowledged episode is counted once. The load is made by this process on the same machine,
 which therefore shares its cores with the service; ``cpu_ms_per_episode`` says what each part of it used, which does not
 depend on who else is at work there. With ``--against`` another checkout is served too, turn by turn in the same run.
@@ -313,6 +316,85 @@ def load(
     }  # fmt: skip
 
 
+def parts(url: str, workers: int, clients: int, users: int, world: str, agent: str = AGENT) -> dict[str, Any]:
+    """Processor time of admissions and of reports, one by one and in groups of 64, in ms of service and database each.
+
+    A user of two requests needs ``open`` and ``submit``, one with a ticket ``open_64`` and ``submit``.
+    """
+    settings = {
+        "world": world, "agent": agent, "episodes": 1_000_000, "database": url, "workers": workers,
+        "connections": 10_000, "rate_limit": 0,
+    }  # fmt: skip
+    spent: dict[str, float] = {}
+    took: dict[str, float] = {}
+    with serving(settings) as service:
+        Clients(service.port, clients, "device").run(2.0)
+        shape, planner = Clients(service.port, clients, "device"), service.processes()["planner"]
+        draw = np.random.default_rng()
+        wrong: list[str] = []
+
+        async def crowd(requests: list[tuple[str, dict[str, Any]]], most: int) -> list[Any]:
+            waiting, answers = iter(requests), []
+
+            async def ask() -> None:
+                _, line = await asyncio.get_running_loop().create_connection(Line, "127.0.0.1", service.port)
+                for path, body in waiting:
+                    while (answer := await line.ask(path, body))[0] == 503:
+                        await asyncio.sleep(0.1 * random.random())
+                    answers.append(answer)
+                line.close()
+
+            await asyncio.gather(*(ask() for _ in range(most)))
+            return answers
+
+        def timed(name: str, requests: list[tuple[str, dict[str, Any]]], most: int) -> list[Any]:
+            before, began = _used(service.group, planner, url), time.monotonic()
+            with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
+                answers = runner.run(crowd(requests, most))
+            took[name] = time.monotonic() - began
+            after = _used(service.group, planner, url)
+            spent[name] = sum(after[part] - before[part] for part in ("service", "database"))
+            wrong.extend(f"{name}: {answer}" for answer in answers if answer[0] not in (200, 201))
+            return [answer[1] for answer in answers if answer[0] in (200, 201)]
+
+        def reports(opened: list[Any]) -> list[dict[str, Any]]:
+            size, steps = len(opened), shape.horizon
+            states = draw.integers(shape.states, size=(size, steps + 1)).tolist()
+            actions = draw.integers(shape.actions, size=(size, steps)).tolist()
+            rewards = draw.random((size, steps)).tolist()
+            return [
+                {"episode": one["episode"], "token": one["token"], "states": s, "actions": a, "rewards": r}
+                for one, s, a, r in zip(opened, states, actions, rewards, strict=True)
+            ]
+
+        def alone(report: dict[str, Any]) -> tuple[str, dict[str, Any]]:
+            body = {name: value for name, value in report.items() if name != "episode"}
+            return f"/v1/episodes/{report['episode']}/trajectory", body
+
+        def grouped(path: str, name: str, members: list[Any]) -> list[tuple[str, dict[str, Any]]]:
+            return [(path, {name: members[at : at + 64]}) for at in range(0, len(members), 64)]
+
+        names = [[uuid.uuid4().hex for _ in range(users)] for _ in range(2)]
+        comers = [[{"user": name, "episode": name} for name in some] for some in names]
+        opened = timed("open", [("/v1/episodes", body) for body in comers[0]], clients)
+        timed("submit", [alone(report) for report in reports(opened)], clients)
+        few = max(1, clients // 64)
+        answers = timed("open_64", grouped("/v1/groups/episodes", "users", comers[1]), few)
+        tickets = [one for answer in answers for one in answer["opened"]]
+        receipts = timed("submit_64", grouped("/v1/groups/trajectories", "trajectories", reports(tickets)), few)
+        counted = sum(one["status"] == "counted" for answer in receipts for one in answer["receipts"])
+        wrong += [] if counted == users else [f"{counted} of {users} counted in groups"]
+    cost = {name: 1e3 * seconds / users for name, seconds in spent.items()}
+    two = cost["open"] + cost["submit"]
+    return {
+        "parts": users, "workers": workers, "clients": clients,
+        "cpu_ms": {name: round(value, 4) for name, value in cost.items()},
+        "users_per_s": {name: round(users / seconds) for name, seconds in took.items()},
+        "gain_of_one_request": round(two / (cost["open_64"] + cost["submit"]), 3),
+        "gain_if_tickets_were_free": round(two / cost["submit"], 3), "wrong": wrong[:5],
+    }  # fmt: skip
+
+
 def _logged(url: str) -> float:
     """Bytes of PostgreSQL's write-ahead log so far; 0 for SQLite."""
     if url.startswith("sqlite"):
@@ -354,6 +436,7 @@ def main() -> None:
     parser.add_argument("--group", type=int, default=1, help="clients behind one backend, in one request")
     parser.add_argument("--gather", type=int, default=0, help="threads of the Python client, in groups up to this")
     parser.add_argument("--tickets", type=int, default=0, help="admissions taken at a time; one request per user")
+    parser.add_argument("--parts", type=int, default=0, help="time admissions and reports apart, of so many users")
     parser.add_argument("--against", type=Path, help="another checkout to serve in the same run")
     parser.add_argument("--turns", type=int, default=1, help="how often each is served")
     chosen = parser.parse_args()
@@ -363,7 +446,9 @@ def main() -> None:
             embedded = chosen.database == "sqlite"
             place: Any = nullcontext(f"sqlite:///{home}/load.db") if embedded else temporary_postgres()
             with place as url:
-                found = load(
+                found = parts(
+                    url, chosen.workers, chosen.clients, chosen.parts, chosen.world, chosen.agent
+                ) if chosen.parts else load(
                     url, chosen.workers, chosen.clients, chosen.seconds, chosen.world, chosen.acts, chosen.agent, checkout,
                     chosen.group if checkout is None else 1, chosen.gather if checkout is None else 0,
                     chosen.tickets if checkout is None else 0,

@@ -80,8 +80,14 @@ def test_what_is_no_model_file_is_refused(tmp_path):
     with pytest.raises(DamagedModel, match="does not exist"):
         load_model(tmp_path / "none.npz")
     (tmp_path / "text.npz").write_text("hello")
-    with pytest.raises(DamagedModel, match="is not a model file, or is damaged"):
+    with pytest.raises(DamagedModel, match=r"text\.npz is not a model file, or its end is missing"):
         load_model(tmp_path / "text.npz")
+    (tmp_path / "log.csv").write_text("user,step,state,action,reward\n1,0,0,1,0.5\n")
+    with pytest.raises(DamagedModel, match=r"log\.csv is not a model file.* expected what reticent fit") as refused:
+        load_model(tmp_path / "log.csv")
+    assert "zip" not in str(refused.value)
+    with pytest.raises(DamagedModel, match="is a folder; give the path of a model file"):
+        load_model(tmp_path)
     path = save(tmp_path / "model.npz", make_world("mobile-health").model)
     path.write_bytes(path.read_bytes()[:-200])
     with pytest.raises(DamagedModel, match="damaged"):

@@ -161,7 +161,14 @@ def load_model(path: str | Path) -> ModelFile:
         raise DamagedModel(
             f"{path} does not exist; give the path of a model file, such as reticent fit writes"
         ) from None
-    except (OSError, zipfile.BadZipFile, KeyError, TypeError, ValueError, EOFError) as problem:
+    except IsADirectoryError:
+        raise DamagedModel(f"{path} is a folder; give the path of a model file, such as reticent fit writes") from None
+    except zipfile.BadZipFile:
+        raise DamagedModel(
+            f"{path} is not a model file, or its end is missing; expected what reticent fit or save_model wrote "
+            "(a model of recorded columns is made by reticent fit; a damaged file must be written again)"
+        ) from None
+    except (OSError, KeyError, TypeError, ValueError, EOFError) as problem:
         if isinstance(problem, DamagedModel):
             raise
         raise DamagedModel(f"{path} is not a model file, or is damaged: {problem}") from None

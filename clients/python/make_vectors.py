@@ -54,6 +54,8 @@ def example_model(
     """Two transition and three reward features on four states, two actions and three steps; the same every time."""
     if form == "kinds":
         return _kinds_model(sparse)
+    if form == "factors":
+        return _factors_model()
     draw = np.random.default_rng(7)
     sizes = Dimensions(horizon=3, states=4, actions=2, d1=2, d2=3)
     entries = 3 if sparse else sizes.states
@@ -120,6 +122,29 @@ def _kinds_model(sparse: bool) -> Model:
     )  # fmt: skip
 
 
+def _factors_model(bonus: float = 0.5) -> Model:
+    """Six items, two factors and three steps; the same every time."""
+    draw = np.random.default_rng(41)
+    sizes = Dimensions(horizon=3, states=1, actions=6, d1=1, d2=3)
+    intercepts, loadings = draw.uniform(0.3, 0.7, 6), draw.normal(0, 0.2, (6, 2))
+    bounds = {
+        "intercepts": intercepts, "loadings": loadings, "noise": draw.uniform(0.02, 0.08, 6), "bonus": np.array(bonus),
+    }  # fmt: skip
+    return Model(
+        "a digest", sizes.horizon, sizes.states, sizes.actions, np.ones((1, 1, 6, 1)),
+        np.concatenate([intercepts[None], loadings.T])[:, None], None,
+        Rules(form_named("factors"), 2.0**-20, np.full((1, 2), 12.5), bounds),
+    )  # fmt: skip
+
+
+def _factors_reference(model: Model, stretch: float) -> dict[str, Any]:
+    """What a billboard of the form ``factors`` carries."""
+    draw, size = np.random.default_rng(43), model.d2 - 1
+    return {
+        "mean": draw.normal(0, 0.5, size), "whiten": stretch * draw.uniform(-1, 1, (size, size)), "radius": np.array(1.5),
+    }  # fmt: skip
+
+
 def _kinds_reference(model: Model, stretch: float) -> dict[str, Any]:
     """What a billboard of the form ``kinds`` carries."""
     draw, sizes = np.random.default_rng(29), model.sizes
@@ -141,6 +166,8 @@ def example_billboard(model: Model, *, greedy: bool = True, stretch: float = 1.0
         report = _score_reference(model, stretch)
     elif form.name == "kinds":
         report = _kinds_reference(model, stretch)
+    elif form.name == "factors":
+        report = _factors_reference(model, stretch)
     else:
         report = {name: stretch * draw.uniform(-1, 1, size) for name, size in form.of_version(model.sizes).items()}
     chosen = chances if policy is None else policy
@@ -323,6 +350,32 @@ def kinds() -> Cases:
     return cases
 
 
+def factors() -> Cases:
+    """Contributions of the form ``factors``: short vectors and long ones."""
+    cases = []
+    for stretch, seed in ((0.5, 5), (50.0, 6), (1e200, 7)):
+        model = example_model("factors")
+        cases.append(_contribution(model, example_billboard(model, stretch=stretch), seed))
+    return cases
+
+
+def tastes() -> Cases:
+    """What a device believes of its own user's tastes, and shows: as in ``beliefs``. Those who came before begin with
+    ``earlier`` items and rewards, by turns."""
+    cases: Cases = []
+    for bonus, earlier in ((0.0, None), (0.5, None), (0.0, [2.0, 1.0, 9.0, 0.25])):
+        model = _factors_model(bonus)
+        board = example_billboard(model)
+        remembered = None if earlier is None else np.array(earlier)
+        draw, known, steps = np.random.default_rng(31), model.rules.form.belief(model, board, remembered), []
+        for step in range(model.horizon):
+            action, reward = known.act(step, 0), float(draw.integers(0, 5)) / 4
+            known.observe(0, action, reward, 0)
+            steps.append({"seen": [0, action, reward, 0], "belief": _plain(known.known)})
+        cases.append({"model": model.to_json(), "billboard": board.to_json(), "earlier": earlier, "steps": steps})
+    return cases
+
+
 def beliefs() -> Cases:
     """What a device believes of its own user, and does: ``steps`` are ``[state, action, reward, following]`` one after
     another, each with the action chosen before it and the belief after it. ``hostile`` laws are none: a device goes on."""
@@ -380,7 +433,7 @@ def promise() -> Cases:
     """What reports reveal at most: ε of so many under a model's rules at δ, with what discrete noise on their grid takes of
     it; and of noise at total variation ``distance`` from a Gaussian mechanism of strength μ."""
     cases: Cases = []
-    for form in ("regressions", "counts", *SCORES, "kinds"):
+    for form in ("regressions", "counts", *SCORES, "kinds", "factors"):
         model = example_model(form)
         content = model.to_json()
         cases += [
@@ -516,7 +569,7 @@ FILES: dict[str, Callable[[], Cases]] = {
     function.__name__: function
     for function in (
         arrays, clipping, grid, trajectory, regressions, counts, score, score_start, score_residual, kinds, beliefs,
-        shuffling, promise, budget, discrete_gaussian, acting, history,
+        factors, tastes, shuffling, promise, budget, discrete_gaussian, acting, history,
     )
 }  # fmt: skip
 

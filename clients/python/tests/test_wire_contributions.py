@@ -172,7 +172,7 @@ def test_whatever_they_did_and_whatever_was_published_a_contribution_is_within_b
     assert contribution.shape == largest.shape
     assert fits(contribution.shape, model.rules.form.shape(model.sizes))
     assert (np.abs(contribution) <= largest * (1 + 1e-12)).all()
-    if form == "kinds" or form.startswith("score"):
+    if form in ("kinds", "factors") or form.startswith("score"):
         assert np.linalg.norm(contribution) <= 1
 
 

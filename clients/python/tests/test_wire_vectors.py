@@ -102,12 +102,13 @@ def check_contribution(case: dict[str, Any]) -> None:
 
 def check_belief(case: dict[str, Any]) -> None:
     model, board = Model.read(case["model"]), Billboard.read(case["billboard"])
-    known = model.rules.form.belief(model, board)
+    earlier = case.get("earlier")
+    known = model.rules.form.belief(model, board, None if earlier is None else numbers(earlier))
     for step, told in enumerate(case["steps"]):
         state, action, reward, following = told["seen"]
         assert known.act(step, state) == action
         known.observe(state, action, reward, following)
-        np.testing.assert_allclose(known.probabilities, numbers(told["belief"]), rtol=1e-12)
+        np.testing.assert_allclose(known.known, numbers(told["belief"]), rtol=1e-12)
 
 
 def check_shuffling(case: dict[str, Any]) -> None:
@@ -186,6 +187,8 @@ CHECKS = {
     "score_residual": check_contribution,
     "kinds": check_contribution,
     "beliefs": check_belief,
+    "factors": check_contribution,
+    "tastes": check_belief,
     "shuffling": check_shuffling,
     "promise": check_promise,
     "budget": check_budget,

@@ -20,7 +20,7 @@ import { Billboard } from "./wire/billboard.js";
 import { readInteger, readText } from "./wire/content.js";
 import { InvalidInput } from "./wire/errors.js";
 import { requireVersion } from "./wire/forms/form.js";
-import { Belief, requireBelief } from "./wire/forms/kinds.js";
+import type { Belief } from "./wire/forms/form.js";
 import { Model } from "./wire/model.js";
 import { requirePromise } from "./wire/promise.js";
 import { randomName } from "./wire/randomness.js";
@@ -255,7 +255,7 @@ export class Client {
     if (!billboard.remembers) return null;
     const model = await this.model();
     const known = user === null ? null : await this.memory?.recall(user, model.digest);
-    return new Belief(model, billboard, known ?? null);
+    return model.rules.form.belief?.(model, billboard, known ?? null) ?? null;
   }
 
   /** Check the service's trust model, and what its rules promise, before a user is named to it. */
@@ -354,7 +354,8 @@ export class Client {
         const remedy = "make a new Client: the model changed";
         throw new InvalidInput("billboard.model", board.model, model.digest, remedy);
       }
-      if (board.remembers) requireBelief(model, board);
+      const { form } = model.rules;
+      if (form.requireBelief !== undefined) form.requireBelief(model, board);
       else requireVersion(model, board);
       board.requireSizes(model.sizes);
     }

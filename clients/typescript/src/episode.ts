@@ -17,7 +17,7 @@ import type { Client } from "./client.js";
 import type { KeptStay } from "./stays.js";
 import type { Receipt, Submission } from "./submission.js";
 import type { Billboard } from "./wire/billboard.js";
-import type { Belief } from "./wire/forms/kinds.js";
+import type { Belief } from "./wire/forms/form.js";
 import { readFlag, readInteger, readNumber, readText } from "./wire/content.js";
 import { InvalidInput } from "./wire/errors.js";
 import { randomName } from "./wire/randomness.js";
@@ -141,11 +141,11 @@ export class Episode {
   }
 
   /**
-   * The probability of each kind, the blend last, that this device gives its own user by now; null where users act by the
-   * policy alone. It is about the user: it is for showing it to them, and must not leave the device.
+   * What this device believes of its own user by now: the probability of each kind, the blend last, or the expected vector
+   * of tastes; null where users act by the policy alone. It is about the user: it is for showing it to them, and must not leave the device.
    */
   get belief(): Float64Array | null {
-    return this.known?.probabilities ?? null;
+    return this.known?.summary ?? null;
   }
 
   /** How many steps have been observed. */

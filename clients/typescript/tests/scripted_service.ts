@@ -49,7 +49,7 @@ export async function serving(
  * A deployment of the local model that admits everybody, as often as they come: what a service that was restored from a
  * backup, or that lies, does. `changes` are its other lies, by path.
  */
-export function admitting(form: "regressions" | "counts" | "score" | "kinds", changes: Record<string, Json> = {}) {
+export function admitting(form: "regressions" | "counts" | "score" | "kinds" | "factors", changes: Record<string, Json> = {}) {
   const { model, billboard } = deploymentOf(form);
   const published: Record<string, Json> = {
     "/v1/status": { trust: "local" },

@@ -9,7 +9,7 @@ import "./only_secure_entropy.js";
 import { Budget, BudgetSpent, MemoryStore } from "../src/budget.js";
 import { DiscreteGaussian } from "../src/discrete_gaussian.js";
 import {
-  Belief, Billboard, History, Model, ShuffleRules, clipIndex, clipInterval, clipNorm, clipReward, epsilonOf, quantize, readFloats, readIndices, readIntegers,
+  Billboard, History, Model, ShuffleRules, clipIndex, clipInterval, clipNorm, clipReward, epsilonOf, quantize, readFloats, readIndices, readIntegers,
   reportEpsilon, roundAt, tallyOf, toJson, wellFormed,
 } from "../src/wire/index.js";
 import { fraction } from "../src/wire/fractions.js";
@@ -72,13 +72,14 @@ function checkContribution({ model, billboard, episode, contribution, steps }: J
   assert.deepEqual([...known.steps(board, episode).data], steps.flat().map(BigInt));
 }
 
-function checkBeliefs({ model, billboard, steps }: Json): void {
-  const known = new Belief(Model.read(model), Billboard.read(billboard));
+function checkBeliefs({ model, billboard, earlier, steps }: Json): void {
+  const read = Model.read(model);
+  const known = read.rules.form.belief!(read, Billboard.read(billboard), earlier ?? null);
   for (const [step, { seen, belief }] of steps.entries()) {
     const [state, action, reward, following] = seen;
     assert.equal(known.act(step, state), action);
     known.observe(state, action, reward, following);
-    assertClose(known.probabilities, numbers(belief));
+    assertClose(known.summary, numbers(belief));
   }
 }
 
@@ -145,7 +146,7 @@ function checkHistory({ history, seen, states }: Json): void {
 const CHECKS: Record<(typeof FILES)[number], (one: Json) => void | Promise<void>> = {
   arrays: checkArrays, clipping: checkClipping, grid: checkGrid, trajectory: checkTrajectory,
   regressions: checkContribution, counts: checkContribution, score: checkContribution,
-  score_start: checkContribution, score_residual: checkContribution, kinds: checkContribution, beliefs: checkBeliefs, shuffling: checkShuffling,
+  score_start: checkContribution, score_residual: checkContribution, kinds: checkContribution, beliefs: checkBeliefs, factors: checkContribution, tastes: checkBeliefs, shuffling: checkShuffling,
   promise: checkPromise, budget: checkBudget, discrete_gaussian: checkDiscreteGaussian, acting: checkActing, history: checkHistory,
 };
 

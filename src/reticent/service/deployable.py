@@ -19,7 +19,6 @@ from reticent.privacy.noise import delta_for_gaussian, touched_draws
 from reticent.privacy.sums import private_sums
 from reticent.worlds import Model
 from reticent.worlds.continuous import ContinuousModel
-from reticent.worlds.tastes import TasteModel
 from reticent_wire.forms import form_named
 
 
@@ -33,11 +32,6 @@ def make_deployable(spec: str, model: Model, episodes: int, factor: float) -> An
 
     if isinstance(model, ContinuousModel):
         raise InvalidInput("model", "one with real states", "one with finitely many", "deploy model.on_nodes()")
-    if isinstance(model, TasteModel):
-        raise InvalidInput(
-            "model", "one of tastes", "one of states, actions and candidates, as private-kinds has",
-            "the service does not serve models of tastes yet: simulate private-factors, or deploy private-kinds",
-        )  # fmt: skip
     name, raw = split(spec)
     entry = AGENTS.find(name)
     if "deployment" not in entry.options:

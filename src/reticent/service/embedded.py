@@ -45,7 +45,7 @@ from reticent.privacy.noise import SecureNoise
 from reticent.service.billboards import Billboard
 from reticent.service.mechanism import make_mechanism
 from reticent.worlds import Episode, Model
-from reticent_wire.forms.kinds import Belief
+from reticent_wire.forms.form import Belief
 
 
 @dataclasses.dataclass(frozen=True, eq=False)  # plans are arrays, which have no single truth value to compare by

@@ -8,6 +8,7 @@ import hashlib
 import numpy as np
 
 from reticent.worlds import Model
+from reticent.worlds.tastes.model import TasteModel
 
 SCALARS = {
     "horizon": int,
@@ -34,4 +35,6 @@ def fingerprint(model: Model) -> str:
         digest.update(np.ascontiguousarray(model.known_rewards).tobytes())
     if model.reward_total is not None:
         digest.update(repr(model.reward_total).encode())
+    if isinstance(model, TasteModel):  # what the features above do not say
+        digest.update(np.ascontiguousarray(model.noise).tobytes())
     return digest.hexdigest()

@@ -20,7 +20,6 @@ from reticent.learning.learner import AgentState
 from reticent.learning.plan import Plan
 from reticent.privacy.guarantee import guarantee_of
 from reticent.runtime import double_precision
-from reticent.service.deployable import make_deployable
 from reticent.simulation.rollout import episode_uniforms, rollout
 from reticent.simulation.simulate import simulate
 from reticent.worlds import Episode, World, make_world, world_from_parameters
@@ -160,15 +159,6 @@ def test_what_it_cannot_learn_is_refused() -> None:
     for option in ("prior=0", "growth=0.5", "bonus=-1", "first=0"):
         with pytest.raises(InvalidInput, match=option.partition("=")[0]):
             make_agent(f"factors:{option}", WORLD.model, 10)
-
-
-def test_a_deployment_is_refused_and_told_what_to_deploy() -> None:
-    for spec in ("private-factors", "private-score-vi"):
-        with pytest.raises(
-            InvalidInput, match=r"private-kinds.*the service does not serve models of tastes"
-        ) as refused:
-            make_deployable(spec, WORLD.model, 100, 1.0)
-        assert "model" in str(refused.value)
 
 
 def test_the_promise_says_what_items_tell_and_to_which_party() -> None:

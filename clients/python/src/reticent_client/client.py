@@ -27,7 +27,7 @@ from reticent_client.tickets import Ticket
 from reticent_wire.arrays import from_json
 from reticent_wire.billboard import Billboard
 from reticent_wire.errors import InvalidInput
-from reticent_wire.forms.kinds import Belief
+from reticent_wire.forms.form import Belief
 from reticent_wire.limits import LARGEST_GROUP
 from reticent_wire.model import Model
 from reticent_wire.promise import require_promise

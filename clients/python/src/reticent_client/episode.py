@@ -27,7 +27,7 @@ from reticent_client.submission import SUBMISSIONS, Played, Receipt, Submission
 from reticent_wire.billboard import Billboard
 from reticent_wire.boundary import Clipped, Raw
 from reticent_wire.errors import InvalidInput
-from reticent_wire.forms.kinds import Belief
+from reticent_wire.forms.form import Belief
 from reticent_wire.trajectory import Trajectory, index_within, number_of, reward_within
 
 if TYPE_CHECKING:
@@ -158,9 +158,10 @@ class Episode:
 
     @property
     def belief(self) -> NDArray[np.float64] | None:
-        """The probability of each kind, the blend last, that this device gives its own user by now; None where users act by
-        the policy alone. It is about the user: it is for showing it to them, and must not leave the device."""
-        return None if self._belief is None else self._belief.probabilities
+        """What this device believes of its own user by now: the probability of each kind, the blend last, or the expected
+        vector of tastes; None where users act by the policy alone. It is for showing it to the user, and must not leave
+        the device."""
+        return None if self._belief is None else self._belief.known
 
     @property
     def step(self) -> int:

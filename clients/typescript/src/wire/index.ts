@@ -7,6 +7,7 @@ export { clipInterval, clipNorm, numberOf } from "./clipping.js";
 export { InvalidInput, ReticentError } from "./errors.js";
 export { FORMS, formNamed } from "./forms/index.js";
 export type { Bounds, Form } from "./forms/form.js";
+export { TasteBelief } from "./forms/factors.js";
 export { Belief, requireBelief } from "./forms/kinds.js";
 export { quantize, requireExact, requireFine, requireGrid, roundAt } from "./grid.js";
 export { History } from "./history.js";

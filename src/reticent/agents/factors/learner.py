@@ -24,13 +24,14 @@ import jax
 import jax.numpy as jnp
 from jax import Array
 
-from reticent.agents.factors.belief import Items, Taste, after_episode, best_item, newcomer, observed
+from reticent.agents.factors.belief import after_episode
 from reticent.agents.factors.rule import MeanPosterior, Rule, learned, make_rule
 from reticent.learning.aggregator import Noise
 from reticent.learning.learner import AgentState, Learner
 from reticent.learning.personal_value import simulated_returns
-from reticent.learning.plan import Plan
+from reticent.learning.plan import ControlGroup, Plan
 from reticent.worlds import Episode
+from reticent_wire.forms.factors import Items, Taste, best_item, newcomer, observed, taste_vector
 
 if TYPE_CHECKING:
     from reticent.agents.factors.audit_hooks import TasteHooks
@@ -43,10 +44,14 @@ VALUED = 4096
 
 
 class FactorsPlan(NamedTuple):
-    """What is published beside the list of a new user: the mean μ ``(m,)`` and how vectors are formed."""
+    """What is published beside the list of a new user: the mean μ ``(m,)`` and how vectors are formed.
+
+    ``number`` is of the rounds closed before.
+    """
 
     mean: Array
     rule: Rule
+    number: Array
 
 
 @jax.tree_util.register_dataclass
@@ -96,7 +101,7 @@ class FactorsLearner(Learner[Array, Array, Array, FactorsPlan]):
     def plan(self, state: AgentState, *, action_values: bool = False) -> Plan[FactorsPlan]:
         posterior: MeanPosterior = state.past
         users = self.sizes[jnp.minimum(state.rounds, self.sizes.shape[0] - 1)]
-        tastes, scores = self._simulate(posterior.mean, state.rounds)
+        tastes, scores = self._simulate(posterior.mean, posterior.mean, state.rounds)
         rule = make_rule(tastes, scores, posterior.precision, self._noise(users), users)
         # The list of a user who is never asked: its values are shown on a dashboard, devices act on beliefs.
         horizon = self.model.horizon
@@ -104,29 +109,58 @@ class FactorsLearner(Learner[Array, Array, Array, FactorsPlan]):
         listed = jnp.argsort(-means)[:horizon, None].astype(jnp.int32)
         values = jnp.append(jnp.cumsum(means[listed[::-1, 0]])[::-1], 0.0)[:, None]
         expected = means + values[1:, :, None]
-        return Plan(listed, values, FactorsPlan(posterior.mean, rule), expected if action_values else None)
+        return Plan(
+            listed, values, FactorsPlan(posterior.mean, rule, state.rounds), expected if action_values else None
+        )
+
+    def rebase_plan(
+        self,
+        served: Plan[FactorsPlan],
+        reference: Plan[FactorsPlan],
+        users: Array | int,
+        control: ControlGroup[FactorsPlan] | None = None,
+    ) -> Plan[FactorsPlan]:
+        """The reference, whose vectors have the means of users who acted by the ``served`` plan or as the control group."""
+        scored = reference.extension
+        groups, shares = [served], [jnp.ones((), self.noise_scale.dtype)]
+        if control is not None:
+            share = control.places.controls / jnp.asarray(users, self.noise_scale.dtype)
+            groups, shares = [served, control.plan], [1 - share, share]
+        simulated = [
+            self._simulate(group.extension.mean, scored.mean, scored.number, index)
+            for index, group in enumerate(groups)
+        ]
+        # Opposite users stay half of all apart.
+        halves = [[part.reshape(2, SIMULATED // 2, -1) for part in one] for one in simulated]
+        tastes, scores = (
+            jnp.concatenate(parts, axis=1).reshape(-1, self.dimension) for parts in zip(*halves, strict=True)
+        )
+        weights = jnp.tile(jnp.repeat(jnp.log(jnp.stack(shares)), SIMULATED // 2), 2)
+        return reference._replace(extension=scored._replace(rule=scored.rule.of(tastes, scores, weights)))
 
     def empty_memory(self, plan: Plan[FactorsPlan]) -> Taste:
         """A newcomer."""
-        return newcomer(plan.extension.mean, self.model.actions)
+        return newcomer(plan.extension.mean, self.model.actions, jnp)
 
     def act_from(
         self, plan: Plan[FactorsPlan], memory: Taste, step: Array | int, state: Array | int, uniform: Array | float
     ) -> Array:
         del plan, step, state, uniform
-        return best_item(self.items, memory, self.bonus)
+        shown: Array = best_item(self.items, memory, self.bonus, jnp)
+        return shown
 
     def remember(
         self, plan: Plan[FactorsPlan], memory: Taste, state: Array, action: Array, reward: Array, following: Array
     ) -> Taste:
         del plan, state, following
-        return observed(self.items, memory, action, reward)
+        return observed(self.items, memory, action, reward, jnp)
 
     def statistic(self, plan: Plan[FactorsPlan], episode: Episode) -> Array:
         """The user's vector in units of the round's radius, without a clip."""
         extension = plan.extension
         known = after_episode(self.items, extension.mean, episode.actions, episode.rewards)
-        return (known.mean - extension.mean) @ extension.rule.whiten / extension.rule.radius
+        vector: Array = taste_vector(known.mean, extension.mean, extension.rule.whiten, extension.rule.radius)
+        return vector
 
     def close(self, state: AgentState, plan: Plan[FactorsPlan], users: Array | int, noise: Noise = None) -> AgentState:
         """End the round: the released sum enters the posterior of the mean."""
@@ -162,21 +196,27 @@ class FactorsLearner(Learner[Array, Array, Array, FactorsPlan]):
         """Variance of the noise on one coordinate of a round's sum."""
         return self.noise_scale**2 * (users if self.noised_reports else 1.0)
 
-    def _simulate(self, mean: Array, number: Array) -> tuple[Array, Array]:
-        """z and x ``(N, m)`` of simulated users of the published ``mean``. The random numbers are public."""
+    def _simulate(self, acting: Array, mean: Array, number: Array, group: int = 0) -> tuple[Array, Array]:
+        """z and x ``(N, m)``, from the published ``mean`` on, of simulated users of that mean who are shown items by a plan
+        that published the mean ``acting``. The random numbers are public."""
         horizon, size = self.model.horizon, self.dimension
-        key = jax.random.fold_in(jax.random.key(self.seed), number)
+        key = jax.random.fold_in(jax.random.key(self.seed + group), number)
         half = jax.random.normal(key, (SIMULATED // 2, size + horizon), self.noise_scale.dtype)
+        same = acting is mean
 
         def user(draws: Array) -> tuple[Array, Array]:
             tastes = mean + draws[:size]
 
-            def step(taste: Taste, scatter: Array) -> tuple[Taste, None]:
-                action = best_item(self.items, taste, self.bonus)
+            def step(known: tuple[Taste, Taste], scatter: Array) -> tuple[tuple[Taste, Taste], None]:
+                action = best_item(self.items, known[0], self.bonus, jnp)
                 reward = self.items.intercepts[action] + self.items.loadings[action] @ tastes
-                return observed(self.items, taste, action, reward + jnp.sqrt(self.items.noise[action]) * scatter), None
+                reward = reward + jnp.sqrt(self.items.noise[action]) * scatter
+                followed = observed(self.items, known[0], action, reward, jnp)
+                return (followed, followed if same else observed(self.items, known[1], action, reward, jnp)), None
 
-            known = jax.lax.scan(step, newcomer(mean, self.items.noise.shape[0]), draws[size:])[0]
-            return draws[:size], known.mean - mean
+            items = self.items.noise.shape[0]
+            begin = newcomer(acting, items, jnp), newcomer(mean, items, jnp)
+            _, counted = jax.lax.scan(step, begin, draws[size:])[0]
+            return draws[:size], counted.mean - mean
 
         return jax.vmap(user)(jnp.concatenate([half, -half]))

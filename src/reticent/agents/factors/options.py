@@ -9,7 +9,6 @@ import math
 import jax.numpy as jnp
 import numpy as np
 
-from reticent.agents.factors.belief import Items
 from reticent.agents.factors.learner import FactorsLearner
 from reticent.agents.factors.vectors import TasteVectors
 from reticent.agents.kinds.options import GrowingRounds, growing_rounds, personal_promise
@@ -23,6 +22,7 @@ from reticent.learning.schedule import Schedule
 from reticent.privacy.trust import trust_named
 from reticent.worlds import Model
 from reticent.worlds.tastes.model import TasteModel, require_tastes
+from reticent_wire.forms.factors import Items
 
 
 @dataclasses.dataclass(frozen=True)
@@ -73,12 +73,19 @@ def make_private_factors(model: Model, episodes: int, options: PrivateFactorsOpt
     sums = TasteVectors(
         noise_scale=jnp.full((1, noise.dimension), noise.scale_in_use),
         grid=jnp.asarray(noise.grid),
+        items=items_of(tastes),
+        bonus=jnp.asarray(float(options.bonus)),
         counter=noise.counter_of(len(sizes)),
         trust=noise.trust,
         law=noise.law,
     )
     promise = personal_promise(noise, schedule, options)
     return _learner(tastes, schedule, options, sums, noise.scale_in_use, trust.noised_reports, promise)
+
+
+def items_of(model: TasteModel) -> Items:
+    """What is public of items."""
+    return Items(model.intercepts, model.loadings, model.noise)
 
 
 def _learner(
@@ -97,7 +104,7 @@ def _learner(
         method="value-iteration",
         name="factors",
         promise=promise,
-        items=Items(model.intercepts, model.loadings, model.noise),
+        items=items_of(model),
         prior=jnp.asarray(float(options.prior)),
         bonus=float(options.bonus),
         noise_scale=jnp.asarray(float(noise_scale)),

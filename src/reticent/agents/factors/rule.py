@@ -45,12 +45,20 @@ class Rule(NamedTuple):
       whiten: A, ``(m, m)``. radius: R.
       tastes: z of the simulated users, ``(N, m)``, opposite ones N/2 apart.
       vectors: u of the simulated users, ``(N, m)``.
+      weights: logarithm of how much each of them counts, ``(N,)``: an A/B share counts as many as it has.
     """
 
     whiten: Array
     radius: Array
     tastes: Array
     vectors: Array
+    weights: Array
+
+    def of(self, tastes: Array, scores: Array, weights: Array) -> Rule:
+        """The same vectors, of other simulated users: z and x, ``(N, m)`` each."""
+        return self._replace(
+            tastes=tastes, vectors=clip_norm(scores @ self.whiten / self.radius, 1.0, jnp), weights=weights
+        )
 
 
 class MeanPosterior(NamedTuple):
@@ -80,7 +88,7 @@ def make_rule(tastes: Array, scores: Array, precision: Array, noise: Array, user
     radii = jnp.quantile(jnp.linalg.norm(whitened, axis=1), jnp.asarray(QUANTILES))
 
     def candidate(radius: Array) -> tuple[Array, Rule]:
-        rule = Rule(whiten, radius, tastes, clip_norm(whitened / radius, 1.0, jnp))
+        rule = Rule(whiten, radius, tastes, clip_norm(whitened / radius, 1.0, jnp), jnp.zeros(len(tastes)))
         found = response(rule, jnp.zeros(len(whiten)), noise, users)
         information = found.slope.T @ jnp.linalg.solve(found.covariance, found.slope)
         return jnp.trace(jnp.linalg.inv(precision + information)), rule
@@ -97,7 +105,7 @@ def response(rule: Rule, shift: Array, noise: Array, users: Array) -> Response:
     ``noise`` is the variance on each coordinate of the round's sum.
     """
     count = len(rule.tastes)
-    weights = jax.nn.softmax(rule.tastes @ shift)
+    weights = jax.nn.softmax(rule.tastes @ shift + rule.weights)
     mean = weights @ rule.vectors
     away = rule.vectors - mean
     slope = (weights[:, None] * away).T @ rule.tastes

@@ -29,6 +29,7 @@ from reticent.worlds.models.names import Names
 from reticent.worlds.models.prior import RewardWeights
 from reticent.worlds.models.provenance import Provenance
 from reticent.worlds.records.coding import Coding
+from reticent.worlds.tastes.model import TasteModel, make_taste_model
 
 FORMAT = 1
 """Version of the file format; files of others are refused."""
@@ -38,6 +39,8 @@ _DECLARED = [
 ]
 """What a model declares; its names and provenance (``about``) are written apart."""
 _FEATURES = [field.name for field in dataclasses.fields(Model) if not field.metadata.get("static")]
+_TASTES = ["intercepts", "loadings", "noise"]
+"""What a model of tastes has besides (:mod:`reticent.worlds.tastes.model`); the rest of it follows from these."""
 _SHARES = "shares"
 _MANIFEST = "manifest.json"
 
@@ -100,6 +103,7 @@ def save_model(
             "save the coding that the model was made with",
         )
     arrays = {name: getattr(model, name) for name in _FEATURES if getattr(model, name) is not None}
+    arrays |= {name: getattr(model, name) for name in _TASTES if isinstance(model, TasteModel)}
     if shares is not None:
         shares = np.asarray(shares, dtype=np.float64)
         if shares.shape != (model.d1,) or not (shares.min() >= 0 and abs(shares.sum() - 1) < 1e-6):
@@ -180,7 +184,11 @@ def load_model(path: str | Path) -> ModelFile:
         shares = arrays.pop(_SHARES, None)
         names, origin = Names.from_dict(manifest["names"]), Provenance.from_dict(manifest["provenance"])
         declared = {name: manifest["declared"][name] for name in _DECLARED}
-        model = make_model(**arrays, **declared, names=names, provenance=origin)
+        tastes = {name: arrays.pop(name) for name in _TASTES if name in arrays}
+        if tastes:
+            model: Model = make_taste_model(**tastes, horizon=declared["horizon"], names=names, provenance=origin)
+        else:
+            model = make_model(**arrays, **declared, names=names, provenance=origin)
         coding = None if manifest["coding"] is None else Coding.from_dict(manifest["coding"])
         return ModelFile(model, names, origin, coding, shares, manifest["report"], manifest["reticent"])
     except (KeyError, TypeError, ValueError) as problem:

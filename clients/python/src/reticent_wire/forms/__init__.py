@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from reticent_wire.errors import InvalidInput
 from reticent_wire.forms.counts import VisitCounts
+from reticent_wire.forms.factors import TasteVector
 from reticent_wire.forms.form import Form
 from reticent_wire.forms.kinds import KindVector
 from reticent_wire.forms.regressions import Regressions
@@ -16,7 +17,15 @@ __all__ = ["FORMS", "Form", "form_named"]
 
 FORMS: dict[str, Form] = {
     form.name: form
-    for form in (Regressions(), VisitCounts(), ScoreVector(), ScoreStart(), ScoreResidual(), KindVector())
+    for form in (
+        Regressions(),
+        VisitCounts(),
+        ScoreVector(),
+        ScoreStart(),
+        ScoreResidual(),
+        KindVector(),
+        TasteVector(),
+    )
 }
 
 

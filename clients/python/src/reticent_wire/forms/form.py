@@ -9,23 +9,41 @@ from __future__ import annotations
 
 import abc
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any, ClassVar, Literal
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
 from reticent_wire.arrays import fits, from_json
+from reticent_wire.boundary import Clipped
 from reticent_wire.errors import InvalidInput
 
 if TYPE_CHECKING:
     from reticent_wire.billboard import Billboard
-    from reticent_wire.forms.kinds import Belief
     from reticent_wire.model import Dimensions, Model, Rules
     from reticent_wire.trajectory import Trajectory
 
 Floats = NDArray[np.float64]
 Bounds = Mapping[str, Any]
 """What a form clips to: arrays and flags by name."""
+
+
+class Belief(Protocol):
+    """What a device knows of its own user, and how it acts on that. It must not leave the device."""
+
+    def act(self, step: int, state: int) -> int:
+        """The action at 0-based ``step`` in ``state``."""
+
+    def observe(self, state: int, action: int, reward: float, following: int) -> None:
+        """Take what followed an action: a reward in [0, 1] and a state, in range as clips leave them."""
+
+    @property
+    def known(self) -> Floats:
+        """What the device believes by now, to show the user there."""
+
+    @property
+    def likelihoods(self) -> Clipped[Floats]:
+        """What the device's own memory keeps between visits."""
 
 
 class Form(abc.ABC):

@@ -22,7 +22,6 @@ is no part of it: it is a function of what is published and of the user's own ep
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -31,12 +30,13 @@ import numpy as np
 from reticent_wire.boundary import Clipped
 from reticent_wire.clipping import Array, Namespace, clip_norm
 from reticent_wire.errors import InvalidInput
-from reticent_wire.forms.form import Bounds, Floats, Form
+from reticent_wire.forms.form import Floats
+from reticent_wire.forms.personal import PersonalVector
 from reticent_wire.trajectory import Trajectory, together
 
 if TYPE_CHECKING:
     from reticent_wire.billboard import Billboard
-    from reticent_wire.model import Dimensions, Model, Rules
+    from reticent_wire.model import Dimensions, Model
 
 LEAST = 1e-9
 """Added to probabilities before their logarithm: what a law calls impossible is very unlikely, and no more."""
@@ -127,6 +127,11 @@ class Belief:
             return self._likelihoods.on_device(self._of)
 
     @property
+    def known(self) -> Floats:
+        """:attr:`probabilities`."""
+        return self.probabilities
+
+    @property
     def likelihoods(self) -> Clipped[Floats]:
         """:math:`\\ell` ``(Z,)``, for the device's own memory. It must not leave the device."""
         return self._likelihoods
@@ -153,16 +158,14 @@ class Belief:
         return told
 
 
-class KindVector(Form):
+class KindVector(PersonalVector):
     """Belief on the device and one clipped vector; see the module docstring."""
 
     name = "kinds"
-    formed_under = "open"
     stays = True
-    remembers = True
 
-    def shape(self, sizes: Dimensions) -> tuple[int, int]:
-        return 1, sizes.d1
+    def numbers(self, sizes: Dimensions) -> int:
+        return sizes.d1
 
     def bounds(self, sizes: Dimensions) -> dict[str, tuple[int, ...]]:
         return {
@@ -199,20 +202,6 @@ class KindVector(Form):
             if not ((given >= 0).all() and given.sum() > 0):
                 raise InvalidInput(f"billboard.report.{name}", "no shares", "at least 0", "ask the service's operator")
 
-    def act(self, billboard: Billboard, step: int, state: int, place: int | None, actions: int, uniform: float) -> int:
-        del billboard, step, state, place, actions, uniform
-        raise InvalidInput(
-            "act", "without the episode so far", "act='device' where users act on a belief about themselves",
-            "let the client act on the device: a server would have to be shown the whole episode for every action",
-        )  # fmt: skip
-
-    def probability(
-        self, billboard: Billboard, step: int, state: int, place: int | None, actions: int, action: int
-    ) -> float:
-        """1: given the user's own episode so far, the action is certain."""
-        del billboard, step, state, place, actions, action
-        return 1.0
-
     def belief(self, model: Model, billboard: Billboard, likelihoods: Floats | None = None) -> Belief:
         return Belief(model, billboard, likelihoods)
 
@@ -240,12 +229,3 @@ class KindVector(Form):
             )
             vector = rule.vector(told.sum(axis=-2))
         return np.asarray(clip_norm(vector, 1.0))
-
-    def largest(self, sizes: Dimensions, bounds: Bounds) -> Floats:
-        del bounds
-        return np.ones((1, sizes.d1))
-
-    def strength(self, sizes: Dimensions, rules: Rules) -> float:
-        """Two users are at most 2 apart, and g√D more after rounding, in every direction."""
-        least = float(rules.noise_scale.min())
-        return (2.0 + rules.grid * math.sqrt(sizes.d1)) / least if least > 0 else math.inf

@@ -18,6 +18,18 @@ export interface Bounds {
   readonly flags: Readonly<Record<string, boolean>>;
 }
 
+/** What a device knows of its own user, and how it acts on that. It must not leave the device. */
+export interface Belief {
+  /** The action at 0-based `step` in `state`. */
+  act(step: number, state: number): number;
+  /** Take what followed an action: a reward in [0, 1] and a state, in range as clips leave them. */
+  observe(state: number, action: number, reward: number, following: number): void;
+  /** What the device believes by now, to show the user there. */
+  readonly summary: Float64Array;
+  /** What the device's own memory keeps between visits. */
+  readonly likelihoods: Float64Array;
+}
+
 /** A form of contributions. Instances hold nothing; there is one of each. */
 export interface Form {
   readonly name: string;
@@ -32,6 +44,10 @@ export interface Form {
   readonly stays?: boolean;
   /** Whether users act on what has happened to themselves so far (`Belief`), which only their own devices may know. */
   readonly remembers?: boolean;
+  /** What a user's device acts on at the beginning of an episode, with what it remembers of earlier visits. */
+  belief?(model: Model, billboard: Billboard, likelihoods: ArrayLike<number> | null): Belief;
+  /** Refuse what could not be acted on, before an episode begins. */
+  requireBelief?(model: Model, billboard: Billboard): void;
 
   /** Names and shapes of the arrays it clips to, which the rules carry. */
   boundShapes(sizes: Dimensions): Readonly<Record<string, Shape>>;

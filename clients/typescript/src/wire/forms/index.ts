@@ -3,6 +3,7 @@
 
 import { InvalidInput } from "../errors.js";
 import { counts } from "./counts.js";
+import { factors } from "./factors.js";
 import type { Form } from "./form.js";
 import { kinds } from "./kinds.js";
 import { regressions } from "./regressions.js";
@@ -11,7 +12,7 @@ import { scoreResidual } from "./score_residual.js";
 import { scoreStart } from "./score_start.js";
 
 export const FORMS: ReadonlyMap<unknown, Form> = new Map(
-  [regressions, counts, score, scoreStart, scoreResidual, kinds].map((form) => [form.name, form]),
+  [regressions, counts, score, scoreStart, scoreResidual, kinds, factors].map((form: Form) => [form.name, form]),
 );
 
 /** The form of this name. */

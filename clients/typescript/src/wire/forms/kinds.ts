@@ -19,15 +19,16 @@ import type { Floats, Shape } from "../arrays.js";
 import type { Billboard } from "../billboard.js";
 import { clipNorm } from "../clipping.js";
 import { InvalidInput } from "../errors.js";
-import type { Dimensions, Model, Rules } from "../model.js";
+import type { Dimensions, Model } from "../model.js";
 import type { Trajectory } from "../trajectory.js";
-import { type Form, inBasis, least, requireVersion } from "./form.js";
+import { type Belief as Known, inBasis, requireVersion } from "./form.js";
+import { PersonalVector } from "./personal.js";
 
 /** Added to probabilities before their logarithm: what a law calls impossible is very unlikely, and no more. */
 const LEAST = 1e-9;
 
 /** What a device knows of its own user: ℓ of the episode so far, and how to act on it. It must not leave the device. */
-export class Belief {
+export class Belief implements Known {
   private readonly shares: Float64Array;
   private readonly known: Float64Array;
 
@@ -69,45 +70,39 @@ export class Belief {
     return weights.map((weight) => weight / total);
   }
 
+  /** {@link probabilities}. */
+  get summary(): Float64Array {
+    return this.probabilities;
+  }
+
   /** ℓ, for the device's own memory. It must not leave the device. */
   get likelihoods(): Float64Array {
     return this.known.slice();
   }
 }
 
-class KindVector implements Form {
+class KindVector extends PersonalVector {
   readonly name = "kinds";
-  readonly flags = [];
-  readonly formedUnder = "open" as const;
   readonly stays = true;
-  readonly remembers = true;
+
+  protected numbers({ d1 }: Dimensions): number {
+    return d1;
+  }
 
   boundShapes({ horizon, states, actions, d1 }: Dimensions): Record<string, Shape> {
     return { basis: [d1 + 1, d1], tables: [horizon, d1, states, actions], reward_total: [] };
-  }
-
-  shape({ d1 }: Dimensions): Shape {
-    return [1, d1];
   }
 
   versionShapes({ horizon, states, actions, d1 }: Dimensions): Record<string, Shape> {
     return { shares: [d1 + 1], blend: [d1], blend_table: [horizon, states, actions], whiten: [d1, d1], radius: [] };
   }
 
-  requirePlan(): void {
-    // Acting takes the model too: `requireBelief` looks at both, before an episode begins.
+  belief(model: Model, billboard: Billboard, likelihoods: ArrayLike<number> | null): Belief {
+    return new Belief(model, billboard, likelihoods);
   }
 
-  act(): number {
-    throw new InvalidInput(
-      "act", "without the episode so far", "act: 'device' where users act on a belief about themselves",
-      "let the client act on the device: a server would have to be shown the whole episode for every action",
-    );
-  }
-
-  /** 1: given the user's own episode so far, the action is certain. */
-  probability(): number {
-    return 1;
+  requireBelief(model: Model, billboard: Billboard): void {
+    requireBelief(model, billboard);
   }
 
   contribution(model: Model, billboard: Billboard, seen: Trajectory): Floats {
@@ -128,16 +123,6 @@ class KindVector implements Form {
     // A hostile billboard may make infinities; the clip makes them nothing.
     const vector = inBasis(directions, billboard.part("whiten"), 1).map((entry) => entry / radius);
     return { shape: [1, d1], data: clipNorm(vector, 1) };
-  }
-
-  largest(sizes: Dimensions): Floats {
-    return { shape: [1, sizes.d1], data: new Float64Array(sizes.d1).fill(1) };
-  }
-
-  /** Two users are at most 2 apart, and g√D more after rounding, in every direction. */
-  strength(sizes: Dimensions, rules: Rules): number {
-    const smallest = least(rules.noiseScale.data);
-    return smallest > 0 ? (2 + rules.grid * Math.sqrt(sizes.d1)) / smallest : Infinity;
   }
 }
 
@@ -203,4 +188,4 @@ function logLikelihood(chance: number, mean: number, reward: number): number {
   return paid + Math.log(chance + LEAST);
 }
 
-export const kinds: Form = new KindVector();
+export const kinds = new KindVector();

@@ -181,7 +181,7 @@ TABLE = {
         ({"state": ["low", "", "low", "low"]}, {}, "row 2: state is empty, but must be filled in"),
         ({"user": ["a", None, "b", "b"]}, {}, "row 2: user is empty"),
         ({"state": [1, 2, 3, 4]}, {"gaps": "absent", "bins": {"state": [2]}}, "'state' has cut points"),
-        ({}, {"bins": {"sate": [2]}}, "column of bins 'sate' is no state column, but must be one of state"),
+        ({}, {"bins": {"stat": [2]}}, "column of bins 'stat' is no state column, but must be one of state"),
         ({}, {"bins": {"state": [2]}}, "row 1: state is low, but must be a number"),
         (
             {},

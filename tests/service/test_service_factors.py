@@ -152,7 +152,7 @@ def test_what_a_version_publishes_is_checked_before_a_user_is_shown_anything() -
 
 def test_a_model_file_has_tastes_in_it(tmp_path: Path) -> None:
     origin = Provenance("public", "simulated")
-    names = Names.numbered(1, MODEL.actions) if hasattr(Names, "numbered") else Names(("here",), tuple("abcdefgh"))
+    names = Names(("here",), tuple("abcdefgh"))
     found = load_model(save_model(tmp_path / "tastes.npz", MODEL, names=names, provenance=origin)).model
     assert isinstance(found, TasteModel)
     assert fingerprint(found) == fingerprint(MODEL)

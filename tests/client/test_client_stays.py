@@ -276,3 +276,26 @@ def test_score_stays_are_not_deployed() -> None:
     with pytest.raises(Refused, match="deploy private-kinds"):
         make_deployable("private-score-vi:visits=2", model, 100, 1.0)
     assert make_deployable("private-kinds:visits=2", model, 100, 1.0).visits == 2
+
+
+def test_a_ticket_that_is_begun_at_every_visit_goes_on_with_its_stay(tmp_path: Path) -> None:
+    """A device that was closed between visits loses none of them, and sends one report of all."""
+    sent: list[Any] = []
+    with serving(tmp_path, "joint") as url:
+        with Client(url, APP_KEY) as backend:
+            (ticket,) = backend.admit(["user 1"])
+        for number in range(VISITS):
+            with Client(url, APP_KEY, stays=StayFile(tmp_path / "stays.json")) as client:
+                post = client.connection.post
+                client.connection.post = lambda path, content, post=post, **given: (  # type: ignore[method-assign]
+                    sent.append((path, content)),
+                    post(path, content, **given),
+                )[1]
+                with client.begin(ticket) as episode:
+                    assert episode.visit == number
+                    visit(episode, 1)
+                    if number == VISITS - 1:
+                        episode.submit()
+                        assert episode.status == "counted"
+        ((_, content),) = sent
+        np.testing.assert_allclose(np.ravel(content["rewards"]), lived(1)[1].ravel())

@@ -179,10 +179,16 @@ export class Client {
     return tickets;
   }
 
-  /** The episode of a ticket, already open. What it needs is published. */
+  /**
+   * The episode of a ticket, already open. What it needs is published. A stay that this device keeps goes on after its finished
+   * visits if it is the ticket's own.
+   */
   async begin(ticket: Ticket): Promise<Episode> {
     await this.requireTrustworthy();
-    return this.episode(ticket.user, readText(ticket.opened, "episode")).opened(ticket.opened);
+    const id = readText(ticket.opened, "episode");
+    const kept = (await this.stays?.show(ticket.user)) ?? null;
+    const episode = this.episode(ticket.user, id);
+    return kept !== null && readText(kept.opened, "episode") === id ? episode.resumed(kept) : episode.opened(ticket.opened);
   }
 
   /** Send what an episode formed, now or after a restart; sending twice counts once. Messages go to the shuffler alone. */

@@ -108,6 +108,10 @@ test("visits of a stay go on from one another in processes of their own, and are
     assert.equal(sent.filter((one) => one.method === "POST").length, 1); // the admission alone
     const resumed = await process(url, stays).resumeStay("ann");
     near(resumed!.belief, after);
+    // Beginning its ticket again goes on with it too, and throws no visit away.
+    const begun = await process(url, stays).begin({ user: "ann", opened: (await stays.show("ann"))!.opened });
+    near(begun.belief, after);
+    assert.deepEqual((await stays.show("ann"))!.states, [0, 1, 2, 3]);
     // A visit that is broken off is not kept.
     await assert.rejects(process(url, stays).play("ann", async (episode) => {
       await episode.act(3);

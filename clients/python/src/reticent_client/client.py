@@ -176,12 +176,18 @@ class Client:
     def begin(self, ticket: Ticket) -> Episode:
         """The episode of a ticket, already open; to be used in a ``with`` statement. What it needs is published.
 
+        A stay that this device keeps goes on after its finished visits if it is the ticket's own.
+
         Raises:
           InvalidInput: the service's trust model or noise is not what the client demands, or the ticket is of another one.
         """
         self.require_trustworthy()
         episode = Episode(self, ticket.user, str(ticket.opened["episode"]))
-        episode.opened(ticket.opened)
+        kept = None if self.stays is None else self.stays.recall(ticket.user)
+        if kept is not None and str(kept["opened"]["episode"]) == episode.id:
+            episode.resumed(kept)
+        else:
+            episode.opened(ticket.opened)
         return episode
 
     def send(self, submission: Submission) -> Receipt:

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import os
+import re
 import subprocess
 import sys
 
@@ -28,7 +29,7 @@ def test_a_folder_in_use_is_refused(reticent, tmp_path) -> None:
 
 
 @pytest.mark.verify
-def test_it_walks_to_users_whose_returns_rose_and_cleans_up(tmp_path) -> None:
+def test_it_walks_to_users_from_whom_it_learned_and_cleans_up(tmp_path) -> None:
     done = subprocess.run(
         [sys.executable, "-m", "reticent", "quickstart"], env=os.environ | {"TMPDIR": str(tmp_path)},
         capture_output=True, text=True, timeout=600, check=False,
@@ -39,6 +40,8 @@ def test_it_walks_to_users_whose_returns_rose_and_cleans_up(tmp_path) -> None:
         "Make up records", "Fit candidate models", "Rehearse", "Replay recorded users", "Serve", "Send simulated users",
     ]  # fmt: skip
     assert "/dashboard" in done.stdout
-    # The first tenth gets about 1.1, the last 1.8, with 0.12 for the standard error of the difference: five of them.
-    assert "returns rose by" in done.stdout
+    # The first plan is worth 0.973; after 900 users, one in 2,000 simulated deployments is below 1.2.
+    first, last = map(float, re.findall(r"worth (\S+) at first, (\S+) at last", done.stdout)[0])
+    assert first == 0.973
+    assert last > 1.2
     assert not list(tmp_path.glob("reticent-quickstart-*"))

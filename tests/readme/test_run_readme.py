@@ -24,10 +24,10 @@ USERS = """
  ──────────────────────────────────────────────────────────
                       {served}     {counted}           0         0
 
+plan      worth 0.973 at first, {last} at last, if no user explored
 return    1.110 in the first tenth, 1.790 in the last (best possible 1.843, at random 0.828)
-          returns {moved} by 0.680 ± 0.240
 """
-ASKED = "reticent users --model model.npz --users 1000    # returns rose by 0.65 ± 0.24"
+ASKED = "reticent users --model model.npz --users 1000    # plan worth 0.973 at first, 1.492 at last"
 
 
 def test_the_page_has_a_command_in_its_first_eighty_words() -> None:
@@ -61,18 +61,19 @@ def test_the_replay_is_held_against_the_page() -> None:
 
 
 @pytest.mark.parametrize(
-    ("served", "counted", "moved", "problem"),
+    ("served", "counted", "last", "problem"),
     [
-        ("0", "0", "rose", "0 users were served"),
-        ("900", "900", "rose", "900 users were served and 900 counted, of 1000"),
-        ("1,000", "0", "rose", "1000 users were served and 0 counted"),
-        ("1,000", "1,000", "fell", "returns did not rise"),
+        ("0", "0", "1.492", "0 users were served"),
+        ("900", "900", "1.492", "900 users were served and 900 counted, of 1000"),
+        ("1,000", "0", "1.492", "1000 users were served and 0 counted"),
+        ("1,000", "1,000", "0.973", "nothing was learned"),
+        ("1,000", "1,000", "1.100", "the page says 0.973 and 1.492"),
     ],
 )
-def test_users_who_were_not_served_are_noticed(served: str, counted: str, moved: str, problem: str) -> None:
-    check_users(ASKED, USERS.format(served="1,000", counted="1,000", moved="rose"))
+def test_users_who_were_not_served_are_noticed(served: str, counted: str, last: str, problem: str) -> None:
+    check_users(ASKED, USERS.format(served="1,000", counted="1,000", last="1.480"))
     with pytest.raises(Failed, match=problem):
-        check_users(ASKED, USERS.format(served=served, counted=counted, moved=moved))
+        check_users(ASKED, USERS.format(served=served, counted=counted, last=last))
 
 
 def test_a_terminal_remembers_and_a_failure_or_a_limit_is_noticed(tmp_path: Path) -> None:

@@ -21,6 +21,7 @@ from fastapi.testclient import TestClient
 from serving import APP, settings
 from temporary_postgres import server_processes, temporary_postgres
 
+from reticent.service import mechanism
 from reticent.service.http import readiness
 from reticent.service.http.app import create_app
 from reticent.service.processes import micro_batching
@@ -282,11 +283,21 @@ def test_a_released_round_clears_a_failure_before_all_have_been_caught_up(
 
 
 def test_ready_means_that_the_next_release_compiles_nothing(database: str) -> None:
-    service = deployment(database, inline=False)
+    """Also where users came faster than plans were made, so that a round was served the plan of one before."""
+    programs = (mechanism._close, mechanism._refer, mechanism._plan)
+    for program in programs:
+        program.clear_cache()
+    service = deployment(database, "private-score-vi:epsilon=1", 400, inline=False)
     service.warm_up()
-    assert service.planner.releases._rehearsed
+    compiled = [program._cache_size() for program in programs]
+    assert min(compiled) > 0
     with service.store.read() as tx:
         assert tx.execute(sa.select(tables.DEPLOYMENT.c.served_version)).scalar_one() == 0
+    for user in range(100):  # three rounds
+        opened = service.admit(f"user {user}")
+        service.submit_trajectory(opened.token, opened.episode, **episode(user))
+    assert service.advance() > 1
+    assert [program._cache_size() for program in programs] == compiled
 
 
 # -- clocks ---------------------------------------------------------------------------------------------------------------

@@ -180,7 +180,7 @@ def serve_users(folder: Path, users: int, port: int, stay: bool, stop: threading
     with (folder / "serve.log").open("wb") as log, running(command, environment, folder=folder, output=log) as service:
         wait_until_healthy(service, url, stop)
         print(f"dashboard  {url}/dashboard", flush=True)
-        command = ["users", "--url", url, "--model", "model.npz", "--users", str(users), "--seed", "4"]
+        command = ["users", "--url", url, "--model", "model.npz", "--users", str(users), "--seed", "3"]
         say(
             total,
             total,

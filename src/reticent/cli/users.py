@@ -222,6 +222,15 @@ def rise_words(rise: float, error: float | None) -> str:
     return f"returns {'rose' if rise > 0 else 'fell'} by {abs(rise):.3f} ± {error:.3f}"
 
 
+def plan_words(first: float, last: float) -> str:
+    """What the plans that the first and the last version publish are worth to these users; no chance in it.
+
+    >>> plan_words(0.97, 1.49)
+    'worth 0.970 at first, 1.490 at last'
+    """
+    return f"worth {first:.3f} at first, {last:.3f} at last"
+
+
 def print_summary(found: dict[str, Any]) -> None:
     """The tables for people."""
     from reticent.cli.output import print_table
@@ -247,7 +256,9 @@ def print_summary(found: dict[str, Any]) -> None:
     if found["versions"]:
         seen = found["versions"]
         print(f"versions  {seen['seen']:,} seen, from {seen['first']:,} to {seen['last']:,}")
-    means = found["mean_return"]
+    worth, means = found["plan_value"], found["mean_return"]
+    if worth is not None and None not in worth.values():
+        print(f"plan      {plan_words(worth['first'], worth['last'])}, if no user explored")
     if means["first_tenth"] is not None:
         print(
             f"return    {means['first_tenth']:.3f} in the first tenth, {means['last_tenth']:.3f} in the last "

@@ -203,6 +203,19 @@ class Traffic:
         """How many people made the visits."""
         return len({self._crowd.person(index) for index in self.visits})
 
+    def plan_value(self, world: World | KindsWorld, version: int) -> float | None:
+        """Exact mean return of a published plan in the users' ``world``, for one who does not explore.
+
+        None where a policy alone does not say what users get: they act on beliefs, or some actions are drawn at random.
+        """
+        if isinstance(world, KindsWorld):
+            return None
+        try:
+            board = self._client.billboard(version)
+        except ReticentError:  # the service went away
+            return None
+        return None if board.remembers or board.floor else float(world.policy_value(board.policy))
+
     def run(self, advance: Callable[[int], None] = lambda _: None, should_stop: Callable[[], bool] = bool) -> None:
         """Send all users; ``advance`` is called with how many are done. Stops on request, or if the service is gone."""
         start = time.monotonic()
@@ -321,6 +334,13 @@ def summary(traffic: Traffic, meter: Meter, world: World | KindsWorld, phases: S
         "requests_per_second": meter.requests / max(traffic.seconds, 1e-9),
         "routes": meter.rows(),
         "versions": {"first": versions[0], "last": versions[-1], "seen": len(versions)} if versions else None,
+        # What a plan is worth changes with the blend; phase by phase, what users got says it.
+        "plan_value": {
+            "first": traffic.plan_value(world, versions[0]),
+            "last": traffic.plan_value(world, versions[-1]),
+        }
+        if versions and not phases
+        else None,
         "mean_return": {
             "first_tenth": float(np.mean(first)) if totals else None,
             "last_tenth": float(np.mean(last)) if totals else None,

@@ -82,9 +82,18 @@ class Releases:
         if number >= self.context.releases or clock.halted is not None:
             return
         self.mechanism.billboard(number, self._state(current))
-        if clock.served_version == number:
-            board = self.context.plans.billboard(number)
-            self._rehearse(number, board, board if self.context.configuration.formed_when_counted else None, None)
+        if clock.served_version != number:
+            return
+        board = self.context.plans.billboard(number)
+        if not self.context.configuration.formed_when_counted:
+            self._rehearse(number, board, None, None)
+            return
+        # Rounds whose users all acted by their own plan, and those of users who came faster than it was made.
+        for reference in (board, dataclasses.replace(board, version=number + 1)):
+            self._rehearse(number, board, reference, None)
+        control = self.context.control_places(number)
+        if control is not None:
+            self._rehearse(number, board, board, (board, control))
 
     def _awaits_batch(self, tx: Connection, number: int, clock: Any) -> bool:
         """Whether a round's batch may still come. ``clock`` was read before, so no batch is taken after a no."""

@@ -30,7 +30,7 @@ from reticent.service.rounds.context import Context
 from reticent.service.rounds.deployment import Deployment
 from reticent.service.rounds.refusals import Refusal
 from reticent.service.secrets import Damaged, Secrets
-from reticent.service.store import records, rows, tables, visits
+from reticent.service.store import migrations, records, rows, tables, visits
 from reticent.service.store.engine import Store
 from reticent.worlds.registry import make_world
 
@@ -111,6 +111,47 @@ def test_restored_after_later_releases_the_store_is_that_of_the_last_publication
     told = public_views.transparency(service)
     assert len(told["entries"]) == 4
     assert ledger_chain.examine(told["entries"], told["public_key"], head=before[0]["head"]) == []
+
+
+def test_users_of_a_past_that_was_given_up_do_not_come_back(tmp_path: Path, database: str) -> None:
+    """A backup of before a restore has users who were admitted after the last publication: in the past that goes on, their
+    admissions are other users'. Those of a backup of the same past are kept."""
+    service = begin(tmp_path, database)
+    serve(service, range(5))  # one publication, of the first four
+    serve(service, range(5, 7))
+    old = copied(service, tmp_path / "old")
+    lose(service)
+    assert put_back(tmp_path, database, None).admitted == 4
+    service = begin(tmp_path, database)
+    serve(service, range(20, 21))
+    new = copied(service, tmp_path / "new")
+    lose(service)
+    assert put_back(tmp_path, database, old).admitted == 4
+    service = begin(tmp_path, database)
+    assert serve(service, range(6, 7))[0].learning
+    lose(service)
+    assert put_back(tmp_path, database, new).admitted == 4  # it is of before yet another restore by now
+
+
+def test_a_journal_of_another_layout_is_refused(tmp_path: Path, database: str) -> None:
+    service = begin(tmp_path, database)
+    with service.store.write() as tx:
+        tx.execute(sa.update(tables.DEPLOYMENT).values(format=migrations.FORMAT + 1))
+    serve(service, range(5))  # written to the journal with what was published
+    lose(service)
+    with pytest.raises(InvalidInput, match=f"of layout {migrations.FORMAT + 1}"):
+        put_back(tmp_path, database, None)
+
+
+def test_nothing_is_lost_of_a_deployment_that_has_ended(tmp_path: Path, database: str) -> None:
+    service = begin(tmp_path, database)
+    serve(service, range(12))
+    service.finish()
+    service.advance()
+    assert public_views.status(service)["served_version"] == 3
+    lose(service)
+    found = put_back(tmp_path, database, None)
+    assert (found.releases, found.admitted, found.rounds_lost) == (3, 12, 0)
 
 
 @pytest.mark.parametrize("copy", ["a backup", "the journal"])
@@ -225,8 +266,11 @@ def test_what_the_witness_saw_is_needed(tmp_path: Path, database: str) -> None:
     journal = Journal(tmp_path / "witness", Secrets(SECRET)).path
     kept = journal.read_bytes()
     journal.write_bytes(kept[:-1])
+    guard = RollbackGuard(tmp_path / "witness", Secrets(SECRET))
+    before = guard.read()
     with pytest.raises(InvalidInput, match="cut off"):
         put_back(tmp_path, database, file, replace=True)
+    assert guard.read() == before
     journal.write_bytes(kept[:-1] + bytes([kept[-1] ^ 1]))
     with pytest.raises(Damaged):
         put_back(tmp_path, database, file, replace=True)

@@ -3,16 +3,18 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import http.client
 import json
 import socket
 import time
-from collections.abc import Iterator
+from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
+from durable import deployment, episode
 from running_service import listening
 from serving import APP, KEYS, settings
 
@@ -127,3 +129,95 @@ def test_all_streams_share_one_look_at_the_store(service: tuple[str, int], monke
             while b"event: status" not in heard:
                 heard += connection.recv(4096)
     assert looks[0] == 1
+
+
+# -- what readers get, without sockets ------------------------------------------------------------------------------------
+
+
+async def _next(stream: AsyncIterator[str]) -> str:
+    return await asyncio.wait_for(anext(stream), 20)
+
+
+def _kinds(events: list[str]) -> list[str]:
+    return [event.splitlines()[0] for event in events]
+
+
+def test_a_later_reader_gets_the_status_of_now_and_all_get_what_follows(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(event_streams, "POLL", 0.01)
+    made = deployment(tmp_path)
+
+    async def read() -> None:
+        streams = event_streams.EventStreams(made, None, 1000)
+        first, second = streams.follow("a"), streams.follow("b")
+        opening = await _next(first)
+        assert await _next(second) == opening
+        assert _kinds([opening]) == ["event: status"]
+        for user in range(5):  # the fifth opens the second round
+            opened = made.admit(f"user {user}")
+            made.submit_trajectory(opened.token, opened.episode, **episode(user))
+        seen: list[list[str]] = [[], []]
+        for mine, stream in zip(seen, (first, second), strict=True):
+            while "event: release" not in _kinds(mine):
+                mine.append(await _next(stream))
+        assert seen[0] == seen[1]
+        assert [event.splitlines()[1] for event in seen[0]] == [f"id: {1 + n}" for n in range(len(seen[0]))]
+        await first.aclose()
+        assert streams._watching is not None  # the other one still reads
+        await second.aclose()
+        assert streams._watching is None
+        again = streams.follow("a")
+        assert _kinds([await _next(again)]) == ["event: status"]
+        await again.aclose()
+
+    asyncio.run(read())
+
+
+def test_silent_streams_show_signs_of_life_and_no_more(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(event_streams, "POLL", 0.01)
+    monkeypatch.setattr(event_streams, "KEEP_ALIVE", 0.3)
+    made = deployment(tmp_path)
+
+    async def read() -> None:
+        stream = event_streams.EventStreams(made, None, 1000).follow("a")
+        await _next(stream)
+        since = time.monotonic()
+        assert await _next(stream) == ": keep-alive\n\n"
+        assert time.monotonic() - since > 0.25
+        await stream.aclose()
+
+    asyncio.run(read())
+
+
+def test_a_reader_who_is_too_far_behind_is_let_go(tmp_path: Path) -> None:
+    ended = []
+    follower = event_streams._Follower("a", lambda: ended.append(True))
+    follower.send(["event"] * event_streams.BEHIND)
+    assert not ended
+    assert event_streams.BEHIND == 256  # documented; memory of a worker is bounded by it
+    follower.send(["one more"])
+    assert ended
+    assert follower.events.get_nowait() is None
+    assert follower.events.empty()
+
+
+@pytest.mark.parametrize(("connections", "in_all", "of_one"), [(1, 1, 1), (4, 1, 1), (32, 8, 2), (64, 16, 4)])
+def test_how_many_streams_there_are_at_most(tmp_path: Path, connections: int, in_all: int, of_one: int) -> None:
+    made = deployment(tmp_path)
+
+    async def crowd() -> None:
+        streams = event_streams.EventStreams(made, None, connections)
+
+        def come(caller: str) -> None:
+            streams._make_room(caller)
+            streams._followers[event_streams._Follower(caller, lambda: None)] = None
+
+        for _ in range(of_one + 2):
+            come("greedy")
+        assert len(streams._followers) == of_one
+        for number in range(in_all + 2):
+            come(f"caller {number}")
+        assert len(streams._followers) == in_all
+
+    asyncio.run(crowd())

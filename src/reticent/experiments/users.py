@@ -18,6 +18,7 @@ import time
 from collections.abc import Callable, Sequence
 from typing import Any, Literal
 
+import jax.numpy as jnp
 import numpy as np
 
 from reticent.errors import InvalidInput, ReticentError
@@ -214,7 +215,7 @@ class Traffic:
             board = self._client.billboard(version)
         except ReticentError:  # the service went away
             return None
-        return None if board.remembers or board.floor else float(world.policy_value(board.policy))
+        return None if board.remembers or board.floor else float(world.policy_value(jnp.asarray(board.policy)))
 
     def run(self, advance: Callable[[int], None] = lambda _: None, should_stop: Callable[[], bool] = bool) -> None:
         """Send all users; ``advance`` is called with how many are done. Stops on request, or if the service is gone."""

@@ -143,15 +143,19 @@ def test_a_journal_of_another_layout_is_refused(tmp_path: Path, database: str) -
         put_back(tmp_path, database, None)
 
 
-def test_nothing_is_lost_of_a_deployment_that_has_ended(tmp_path: Path, database: str) -> None:
-    service = begin(tmp_path, database)
+@pytest.mark.parametrize("last", [True, False])
+def test_nothing_is_lost_of_a_deployment_that_has_ended(tmp_path: Path, database: str, last: bool) -> None:
+    """Also where the last round's users are served and never released."""
+    agent = AGENT + f",final_release={last}"
+    service = begin(tmp_path, database, agent)
     serve(service, range(12))
     service.finish()
     service.advance()
-    assert public_views.status(service)["served_version"] == 3
+    assert public_views.status(service)["served_version"] == 2 + last
+    file = copied(service, tmp_path / "file")
     lose(service)
-    found = put_back(tmp_path, database, None)
-    assert (found.releases, found.admitted, found.rounds_lost) == (3, 12, 0)
+    found = put_back(tmp_path, database, file, agent)
+    assert (found.releases, found.admitted, found.rounds_lost) == (2 + last, 12, 0)
 
 
 @pytest.mark.parametrize("copy", ["a backup", "the journal"])

@@ -359,3 +359,28 @@ def test_erasures_and_submissions_at_once_count_each_episode_once_or_never(tmp_p
     assert 0 <= total(service, 0)[0, 0] <= 8
     assert public_views.status(service)["halted"] is None
     assert {row["state"] for row in rows_of(service, tables.EPISODES)} == {"erased"}
+
+
+def test_without_a_rollback_guard_there_is_no_journal_to_write_to(tmp_path: Path) -> None:
+    service = deployment(f"sqlite:///{tmp_path / 'service.db'}")
+    serve(service, range(2))
+    assert [forget(service, "user 1") for _ in range(2)] == [Erased(1, False), Erased(0, True)]
+    assert not service.admit("user 1").learning
+
+
+@pytest.mark.parametrize("journal", ["not begun", "lost"])
+def test_a_journal_that_is_begun_by_an_erasure_has_all_of_the_store(
+    tmp_path: Path, database: str, journal: str
+) -> None:
+    """Nothing was published yet, or the file is gone: the journal alone must bring the deployment back."""
+    service = begin(tmp_path, database)
+    serve(service, range(3 if journal == "not begun" else 5))
+    if journal == "lost":
+        Journal(tmp_path / "witness", NAMES).path.unlink()
+    forget(service, "user 1")
+    before = shown(service)
+    lose(service)
+    assert put_back(tmp_path, database, None).admitted == (3 if journal == "not begun" else 5)
+    service = begin(tmp_path, database)
+    assert shown(service) == before
+    assert [one.reason for one in serve(service, range(3))] == ["user-already-counted"] * 3

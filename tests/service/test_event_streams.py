@@ -202,7 +202,9 @@ def test_a_reader_who_is_too_far_behind_is_let_go(tmp_path: Path) -> None:
     assert follower.events.empty()
 
 
-@pytest.mark.parametrize(("connections", "in_all", "of_one"), [(1, 1, 1), (4, 1, 1), (32, 8, 2), (64, 16, 4)])
+@pytest.mark.parametrize(
+    ("connections", "in_all", "of_one"), [(1, 1, 1), (4, 1, 1), (24, 6, 1), (32, 8, 2), (64, 16, 4)]
+)
 def test_how_many_streams_there_are_at_most(tmp_path: Path, connections: int, in_all: int, of_one: int) -> None:
     made = deployment(tmp_path)
 

@@ -300,6 +300,21 @@ def test_ready_means_that_the_next_release_compiles_nothing(database: str) -> No
     assert [program._cache_size() for program in programs] == compiled
 
 
+def test_a_look_probes_the_store_now_and_then_and_says_what_is_wrong_with_keys(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    probes: list[threading.Thread] = []
+    monkeypatch.setattr(readiness.records, "probe", lambda *_: probes.append(threading.current_thread()))
+    with TestClient(create_app(settings(tmp_path), begin=True)) as client:
+        service = client.app.state.readiness  # type: ignore[attr-defined]
+        looks = [asyncio.run(service.ask()) for _ in range(5)]
+        assert len(probes) == 1  # good for a while: health that is asked often is no load
+        assert probes[0].daemon  # a store that hangs does not keep the process from ending
+        assert not any(look.problems for look in looks)
+        service._keys.current = False
+        assert asyncio.run(service.ask()).problems == ["the keys file cannot be read; the keys before it are in use"]
+
+
 # -- clocks ---------------------------------------------------------------------------------------------------------------
 
 

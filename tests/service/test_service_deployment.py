@@ -15,6 +15,7 @@ import jax
 import numpy as np
 import pytest
 from durable import AGENT, MODEL, SECRET, deployment, episode, open_sum
+from sqlalchemy.exc import IntegrityError
 
 from reticent.agents import make_agent
 from reticent.agents.linear_mixture.frame import LinOptPlan
@@ -517,3 +518,20 @@ def test_users_are_admitted_while_programs_are_compiled(tmp_path: Path, monkeypa
         service.admit(f"user {user}")
     assert service.advance() == 2
     assert met == [True]  # once for both rounds
+
+
+def test_an_admission_that_collides_again_and_again_is_answered(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Alone as in a group: it is tried once more by itself, and then the caller is told to try again."""
+    service, tries = deployment(tmp_path, inline=False), []
+
+    def collides(group: Any) -> Any:
+        tries.append(len(group))
+        assert len(tries) < 10
+        raise IntegrityError("insert", {}, Exception("taken"))
+
+    monkeypatch.setattr(service.admissions, "_enter", collides)
+    answers = service.admit_all([("one", None), ("another", None)])
+    assert tries == [2, 1, 1]
+    assert [answer.kind for answer in answers if isinstance(answer, Refusal)] == ["unavailable"] * 2

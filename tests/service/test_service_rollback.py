@@ -360,3 +360,15 @@ def test_a_plan_is_served_as_the_version_that_the_chain_names(database: str) -> 
     with service.store.write() as tx:
         tx.execute(sa.update(boards).where(boards.c.version == 1).values(content=content[1]))
     assert again.billboard(1).version == 1
+
+
+def test_a_stopped_deployment_admits_nobody_into_a_round(tmp_path: Path) -> None:
+    """With a planner of its own nobody is asked before the admission itself."""
+    service = deployment(tmp_path, inline=False)
+    service.admit("before")
+    with service.store.write() as tx:
+        records.change_deployment(tx, halted="a rollback was found")
+    opened = service.admit("after")
+    assert (opened.learning, opened.reason) == (False, "learning-stopped")
+    assert [one.learning for one in service.admit_all([("one more", None), ("and another", None)])] == [False, False]
+    assert int(service.clock()[0].admitted) == 1

@@ -194,7 +194,6 @@ def _require_whole(tx: Connection, seen: Seen, policy_only: bool) -> Any:
     clock = records.deployment(tx)
     if clock is None:
         raise InvalidInput("backup", "missing", "given where the journal is empty", "name a file of `reticent backup`")
-    require_layout(clock.format)
     version, found = records.learner_version(tx), records.digests(tx)
     boards = [int(row.version) for row in tx.execute(sa.select(BILLBOARDS.c.version).order_by(BILLBOARDS.c.version))]
     chained = [int(row.version) for row in tx.execute(sa.select(CHAIN.c.version).order_by(CHAIN.c.version))]

@@ -79,6 +79,9 @@ TARGETS = {
     "sampler": Target(f"{CLIENT}/discrete_gaussian.py", (f"{ON_DEVICES}/test_device_noise.py",), most=30),
     "budget": Target(f"{CLIENT}/budget.py", (f"{ON_DEVICES}/test_device_budget.py",)),
     "budget_storage": Target(f"{CLIENT}/budget_storage.py", (f"{ON_DEVICES}/test_device_budget.py",)),
+    "private_file": Target(
+        f"{CLIENT}/private_file.py", (f"{ON_DEVICES}/test_device_files.py", f"{ON_DEVICES}/test_device_budget.py")
+    ),
     "boundary": Target(
         f"{WIRE}/boundary.py", ("tests/client/test_user_value_types.py", *of_service("service_user_values")), "not mypy"
     ),

@@ -7,7 +7,6 @@ The content is one JSON object: a salt of its own, how many reports were charged
 from __future__ import annotations
 
 import contextlib
-import json
 import os
 import secrets
 import sys
@@ -16,12 +15,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, Protocol
 
-from reticent_wire.errors import InvalidInput
-
-try:
-    import fcntl
-except ModuleNotFoundError:  # not on Windows: there, one process at a time must use the file
-    fcntl = None  # type: ignore[assignment]
+from reticent_client.private_file import PrivateFile
 
 Content = dict[str, Any]
 
@@ -59,48 +53,23 @@ class File:
     """A file that processes may share. Its directory is made if it is missing, for its owner alone."""
 
     def __init__(self, path: Path) -> None:
-        self._path, self._lock = path, threading.Lock()
+        self._file = PrivateFile(path, "budget", "do not report: it is unknown what was spent", REMEDY)
 
-    @contextlib.contextmanager
-    def alone(self) -> Iterator[None]:
-        with self._lock, self._opened_lock() as lock:
-            if fcntl is not None:
-                fcntl.flock(lock, fcntl.LOCK_EX)
-            yield
+    def alone(self) -> contextlib.AbstractContextManager[None]:
+        return self._file.alone()
 
     def read(self) -> Content:
-        if not self._path.exists():
+        content = self._file.read()
+        if not self._file.path.exists():
             return empty()
         try:
-            content = json.loads(self._path.read_text(encoding="utf-8"))
             rounds = dict(content.get("rounds", {}))  # a file that was begun before rounds were noted has none
             return {"salt": str(content["salt"]), "spent": dict(content["spent"]), "rounds": rounds}
-        except (OSError, ValueError, KeyError, TypeError):
-            remedy = "do not report: it is unknown what was spent"
-            raise InvalidInput("budget", "unreadable", f"the file {self._path} as it was written", remedy) from None
+        except (ValueError, KeyError, TypeError):
+            raise self._file.unreadable() from None
 
     def write(self, content: Content) -> None:
-        """After a power cut there is the old or the new file, whole; before this returns the new one is safe."""
-        new = self._path.with_name(f"{self._path.name}.new")
-        with new.open("w", encoding="utf-8") as file:
-            json.dump(content, file)
-            file.flush()
-            os.fsync(file.fileno())
-        os.replace(new, self._path)
-        if hasattr(os, "O_DIRECTORY"):
-            directory = os.open(self._path.parent, os.O_RDONLY | os.O_DIRECTORY)
-            try:
-                os.fsync(directory)
-            finally:
-                os.close(directory)
-
-    def _opened_lock(self) -> Any:
-        try:
-            self._path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-            return self._path.with_name(f"{self._path.name}.lock").open("a")
-        except OSError as problem:
-            kind = f"{self._path} ({problem.strerror})"
-            raise InvalidInput("budget", kind, "a file that outlives this process", REMEDY) from problem
+        self._file.write(content)
 
 
 class Memory:

@@ -12,7 +12,6 @@ episodes.
 
 from __future__ import annotations
 
-import threading
 from pathlib import Path
 
 import numpy as np
@@ -32,7 +31,7 @@ class BeliefMemory:
     """
 
     def __init__(self, path: str | Path) -> None:
-        self._file, self._lock = PrivateFile(path, "memory"), threading.Lock()
+        self._file = PrivateFile(path, "memory")
 
     def recall(self, user: str, model: str) -> Floats | None:
         """ℓ after the user's last visit; None at the first, or under another model."""
@@ -41,7 +40,7 @@ class BeliefMemory:
 
     def keep(self, user: str, model: str, likelihoods: Clipped[Floats]) -> None:
         """Remember ℓ after a visit."""
-        with self._lock:
+        with self._file.alone():
             content = self._read()
             content[user] = {model: likelihoods.on_device(lambda values: [float(value) for value in values])}
             self._file.write(content)
@@ -52,7 +51,7 @@ class BeliefMemory:
 
     def erase(self, user: str | None = None) -> None:
         """Forget one user, or all of them; the next visit begins as the first did."""
-        with self._lock:
+        with self._file.alone():
             content = self._read()
             self._file.write({} if user is None else {name: kept for name, kept in content.items() if name != user})
 

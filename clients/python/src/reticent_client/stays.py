@@ -14,7 +14,6 @@ once. Between visits nothing is sent, so that nothing shows whether and how a us
 
 from __future__ import annotations
 
-import threading
 from pathlib import Path
 from typing import Any
 
@@ -31,7 +30,7 @@ class StayFile:
     """
 
     def __init__(self, path: str | Path) -> None:
-        self._file, self._lock = PrivateFile(path, "stays"), threading.Lock()
+        self._file = PrivateFile(path, "stays")
 
     def recall(self, user: str) -> Saved | None:
         """The open stay of ``user``; None without one."""
@@ -42,7 +41,7 @@ class StayFile:
 
     def keep(self, user: str, stay: Saved) -> None:
         """Remember the finished visits of a stay, in the place of what was kept before."""
-        with self._lock:
+        with self._file.alone():
             self._file.write(self._file.read() | {user: stay})
 
     def show(self) -> dict[str, Saved]:
@@ -51,6 +50,6 @@ class StayFile:
 
     def erase(self, user: str | None = None) -> None:
         """Forget one user's stay, or all of them; it is not reported then."""
-        with self._lock:
+        with self._file.alone():
             content = self._file.read()
             self._file.write({} if user is None else {name: kept for name, kept in content.items() if name != user})

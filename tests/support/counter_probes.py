@@ -10,11 +10,14 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from reticent.privacy.counters import BltCounter, EpochCounter, ToeplitzCounter, TreeCounter
+from reticent.privacy.counters import COUNTERS, BltCounter, EpochCounter, ToeplitzCounter, TreeCounter, make_counter
+
+BUILT_IN = ("blt", "epochs", "toeplitz", "tree", "tree-reduced")
 
 
 def all_counters(n: int) -> list:
-    """One of each protecting counter, of n rounds; epoch sizes are neither equal nor sorted."""
+    """One of each protecting counter, of n rounds, and of each that a plugin registered; epoch sizes are neither equal nor
+    sorted."""
     sizes = tuple(1 + (7 * i) % 11 for i in range(n))
     return [
         TreeCounter(n),
@@ -23,6 +26,7 @@ def all_counters(n: int) -> list:
         BltCounter(n),
         BltCounter(n, buffers=3),
         EpochCounter(sizes),
+        *(make_counter(name, sizes) for name in COUNTERS if name not in BUILT_IN),
     ]
 
 

@@ -101,6 +101,8 @@ def test_a_service_that_is_not_there_is_said_so(users) -> None:
         code, out, err = users("--url", f"http://127.0.0.1:{nobody.getsockname()[1]}", "--deadline", 0.3)
     assert (code, out) == (2, "")
     assert "no answer from" in err
+    assert err.splitlines()[0].startswith("note: nothing answers at ")
+    assert "is `reticent serve` running?" in err
 
 
 def test_a_model_file_is_read_before_a_service_is_waited_for(users, tmp_path) -> None:

@@ -140,3 +140,15 @@ def test_a_deployment_that_cannot_be_read_is_named_by_its_option(reticent, tmp_p
     code, out, err = reticent("replay", tmp_path / "log.csv", "--deployment", tmp_path / "missing.yaml")
     assert (code, out) == (2, "")
     assert err.startswith("error: --deployment is ")
+
+
+def test_a_log_in_the_place_of_a_model_is_sent_to_fit(reticent, records) -> None:
+    code, out, err = reticent("rehearse", records / "pilot.csv")
+    assert (code, out) == (2, "")
+    assert "must be a model file (.npz) or the name of a world; make a model of a log first: reticent fit" in err
+
+
+def test_an_origin_that_is_none_is_named_by_its_option(reticent, records) -> None:
+    code, out, err = reticent("fit", records / "pilot.csv", "--horizon", 3, "--origin", "simulatd")
+    assert (code, out) == (2, "")
+    assert err.startswith("error: --origin is simulatd, but must be public, simulated or released")

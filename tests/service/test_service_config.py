@@ -151,6 +151,12 @@ def test_a_model_is_read_from_a_file(tmp_path: Path) -> None:
     np.savez(path, horizon=3)
     with pytest.raises(InvalidInput, match="missing"):
         deployment_model(Settings(model_file=path))
+    for content in (b"mood,message\n1,2\n", b"", b"PK"):
+        path.write_bytes(content)
+        with pytest.raises(InvalidInput, match=r"must be a model file, or an \.npz file .* reticent fit"):
+            deployment_model(Settings(model_file=path))
+    with pytest.raises(InvalidInput, match="which does not exist"):
+        deployment_model(Settings(model_file=tmp_path / "missing.npz"))
 
 
 @pytest.mark.verify

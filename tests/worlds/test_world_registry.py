@@ -34,6 +34,11 @@ def test_wrong_names_are_answered_with_the_right_ones():
         make_world("riverswim:6")
     with pytest.raises(UnknownName, match="unknown world 'river'"):
         default_episodes("river:state=6")
+    for name in ("FrozenLake-v1", "Taxi-v4"):
+        with pytest.raises(InvalidInput, match=rf"reticent\.from_gymnasium\('{name}', horizon="):
+            make_world(name)
+        with pytest.raises(InvalidInput, match=rf"reticent\.from_gymnasium\('{name}', horizon="):
+            default_episodes(name)
 
 
 def test_a_list_makes_no_world_that_says_its_sizes(monkeypatch):

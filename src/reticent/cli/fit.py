@@ -289,6 +289,14 @@ def numbers(option: str, text: str) -> list[float]:
 
 
 def _provenance(kind: str, source: str, epsilon: float | None, delta: float | None) -> Provenance:
-    from reticent.worlds.models.provenance import Provenance
+    from typing import cast, get_args
 
-    return Provenance(kind, source, epsilon, delta)  # type: ignore[arg-type]  # it checks its kind itself
+    from reticent.errors import InvalidInput
+    from reticent.worlds.models.provenance import Kind, Provenance
+
+    if kind not in get_args(Kind):
+        raise InvalidInput(
+            "--origin", kind, "public, simulated or released",
+            "say what the log is; protected users' own data are none of these, and candidates must not be made from them",
+        )  # fmt: skip
+    return Provenance(cast(Kind, kind), source, epsilon, delta)

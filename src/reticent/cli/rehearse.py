@@ -100,8 +100,14 @@ def rehearse(
 
 def the_model(given: str) -> tuple[Model, RewardWeights, dict[str, str]]:
     """The model of a file or of a world, how its reward weights are drawn, and where a service finds it."""
+    from reticent.errors import InvalidInput
     from reticent.worlds import load_model, make_world
 
+    if not given.endswith(".npz") and Path(given).is_file():
+        raise InvalidInput(
+            "model", given, "a model file (.npz) or the name of a world",
+            f"make a model of a log first: reticent fit {given} --help",
+        )  # fmt: skip
     if not given.endswith(".npz"):
         return make_world(given).model, "own", {"world": given}
     loaded = load_model(given)

@@ -5,7 +5,9 @@ from __future__ import annotations
 
 import contextlib
 import secrets
+import socket
 import time
+import urllib.parse
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Annotated, Any
@@ -112,6 +114,20 @@ def users(
             raise typer.Exit(130)
 
 
+def _say_if_silent(url: str, deadline: float) -> None:
+    """A remark before the wait for a service that does not answer yet; what is wrong with an address, the client says."""
+    from reticent.cli.output import note
+
+    parts = urllib.parse.urlsplit(url)
+    try:
+        with socket.create_connection((parts.hostname, parts.port or (443 if parts.scheme == "https" else 80)), 2):
+            return
+    except (ValueError, TypeError):
+        return
+    except OSError:
+        note(f"nothing answers at {url} yet: is `reticent serve` running? waiting up to {deadline:g} s")
+
+
 @contextlib.contextmanager
 def connected(url: str, key: str | None, shuffler_key: str | None, **options: Any) -> Iterator[Any]:
     """A client of the service; in the shuffle model with a shuffler of this process that posts all it got."""
@@ -119,6 +135,7 @@ def connected(url: str, key: str | None, shuffler_key: str | None, **options: An
     from reticent_client import Client, Connection, ReticentError, Shuffler
 
     key = key or "dev-app-key"
+    _say_if_silent(url, float(options.get("deadline", 30.0)))
     with Client(url, key, **options) as client:
         if client.trust != "shuffle":
             yield client

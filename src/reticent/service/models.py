@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import zipfile
 from pathlib import Path
 from typing import Any
 
@@ -37,8 +38,15 @@ def read_model(path: Path) -> Model:
     try:
         with np.load(path, allow_pickle=False) as content:
             arrays = {key: content[key] for key in content.files}
-    except (OSError, ValueError) as problem:
-        raise InvalidInput("model_file", path, "a readable .npz file without objects", str(problem)) from None
+    except FileNotFoundError:
+        raise InvalidInput(
+            "model_file", f"{path}, which does not exist", "a model file", "correct the path; reticent fit writes one"
+        ) from None
+    except (OSError, EOFError, ValueError, zipfile.BadZipFile, AttributeError, TypeError) as problem:
+        remedy = f"make one with reticent fit, or with numpy.savez and without objects ({problem})"
+        raise InvalidInput(
+            "model_file", path, "a model file, or an .npz file of make_model's arguments", remedy
+        ) from None
     unknown = sorted(set(arrays) - set(ARRAYS) - set(SCALARS))
     missing = sorted({"transition_features", "reward_features", "horizon"} - set(arrays))
     if unknown or missing:

@@ -9,11 +9,12 @@ from __future__ import annotations
 
 import dataclasses
 import inspect
+import re
 import typing
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
-from reticent.errors import MissingExtra
+from reticent.errors import InvalidInput, MissingExtra
 from reticent.extras import missing_extra
 from reticent.naming import Registry, join, split
 from reticent.runtime import double_precision
@@ -89,6 +90,7 @@ def make_world(spec: str, **overrides: Any) -> World:
     """
     load_zoo()
     name, raw = split(spec)
+    _no_environment(name)
     try:
         world = WORLDS.make(spec, **overrides)
     except ModuleNotFoundError as missing:
@@ -100,7 +102,17 @@ def make_world(spec: str, **overrides: Any) -> World:
 def default_episodes(spec: str) -> int:
     """How many users a run meets in the world that ``spec`` names, unless it says so."""
     load_zoo()
+    _no_environment(split(spec)[0])
     return _LISTED[WORLDS.find(split(spec)[0]).name].episodes
+
+
+def _no_environment(name: str) -> None:
+    """Say where a Gymnasium environment goes in, if that is what was named."""
+    if name not in WORLDS and re.search(r"-v\d+$", name):
+        raise InvalidInput(
+            "world", name, "a registered world (reticent worlds lists them)",
+            f"a table of Gymnasium becomes one in Python: reticent.from_gymnasium({name!r}, horizon=20); docs/gymnasium.md",
+        )  # fmt: skip
 
 
 def world_rows(*, values: bool = True) -> list[dict[str, Any]]:

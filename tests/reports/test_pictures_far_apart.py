@@ -12,7 +12,7 @@ from matplotlib.text import Text
 
 import reticent
 from reticent.reports.plots.run import _far_apart, _label, _regret_panel
-from reticent.reports.plots.style import HEIGHT, WIDTH, label_ends
+from reticent.reports.plots.style import HEIGHT, WIDTH, label_ends, log_shares
 
 
 def heights(axes, ends) -> list[tuple[float, float]]:
@@ -56,3 +56,17 @@ def test_a_comparator_has_a_short_name() -> None:
     result = reticent.run("riverswim:states=3", ["private-linopt-vi"], episodes=20, seeds=1, companions=True)
     assert _label(result.runs[1].config) == "ucrl-vtr\nno privacy"
     assert _label(result.runs[0].config).startswith("private-linopt-vi\njoint ε = 1")
+
+
+@pytest.mark.parametrize("low", [0.06, 0.15, 0.3])
+def test_ticks_of_a_short_axis_do_not_collide(low: float) -> None:
+    figure = plt.figure(figsize=(WIDTH, HEIGHT))
+    axes = figure.add_axes((0.6, 0.185, 0.35, 0.59))  # as the right panel of a run
+    log_shares(axes, low, 1.5)
+    figure.canvas.draw()
+    ticks = [label for label in axes.get_yticklabels(which="both") if label.get_text()]
+    boxes = [label.get_window_extent() for label in ticks if low <= label.get_position()[1] <= 1.5]
+    within = sorted(box.y0 for box in boxes)
+    assert len(within) >= 2
+    assert min(np.diff(within)) >= boxes[0].height
+    plt.close(figure)

@@ -47,9 +47,10 @@ def draw_run(result: RunResult, path: Path, references: Sequence[Reference] = ()
     # The left panel's labels stand between the panels and get as much room as the longest line needs.
     longest = max(len(line) for run in result.runs for line in _label(run.config).split("\n"))
     labels = 0.03 + 0.0067 * min(longest, 28)
-    panels = 0.985 - 0.075 - labels - 0.075
+    end = 0.976  # half of the last tick's label stands beyond it
+    panels = end - 0.075 - labels - 0.075
     left = figure.add_axes((0.075, 0.185, 0.53 * panels, 0.59))
-    right = figure.add_axes((0.985 - 0.47 * panels, 0.185, 0.47 * panels, 0.59))
+    right = figure.add_axes((end - 0.47 * panels, 0.185, 0.47 * panels, 0.59))
     for axes in (left, right):
         clean_axes(axes)
     _regret_panel(left, result, references)

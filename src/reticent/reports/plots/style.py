@@ -82,8 +82,8 @@ def log_shares(axes: Axes, low: float, high: float) -> None:
     axes.set_ylim(low, high)
     axes.axhline(1.0, color=FAINT, linestyle=DASHED, linewidth=1.3, zorder=1)
     axes.yaxis.set_major_formatter(percent)
-    # Less than a decade and a half: powers of ten alone would leave the axis bare.
-    axes.yaxis.set_minor_formatter(percent if low > 0.05 else lambda *_: "")
+    # Less than a decade and a half: powers of ten alone would leave the axis bare, and all nine between them collide.
+    axes.yaxis.set_minor_formatter(twos_and_fives if low > 0.05 else lambda *_: "")
 
 
 def epsilon_axis(axes: Axes, places: Sequence[float]) -> None:
@@ -156,6 +156,16 @@ def thousands(value: float, position: object = None) -> str:
     """A tick's label with separators."""
     del position
     return f"{value:,.0f}" if abs(value) >= 10 or value == int(value) else f"{value:g}"
+
+
+def twos_and_fives(share: float, position: object = None) -> str:
+    """Per cent at 2 and 5 times a power of ten, nothing elsewhere.
+
+    >>> [twos_and_fives(share) for share in (0.2, 0.3, 0.05)]
+    ['20%', '', '5%']
+    """
+    del position
+    return percent(share) if f"{share:e}"[0] in "25" else ""
 
 
 def percent(share: float, position: object = None) -> str:

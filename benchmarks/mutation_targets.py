@@ -93,6 +93,25 @@ TARGETS = {
         f"{WIRE}/forms/score_residual.py",
         (CONTRIBUTIONS, f"{ON_DEVICES}/test_wire_vectors.py", f"{ON_DEVICES}/test_wire_versions.py"), NO_DRAWS, most=12,
     ),
+    "factors-form": Target(
+        f"{WIRE}/forms/factors.py",
+        (
+            CONTRIBUTIONS, f"{ON_DEVICES}/test_wire_vectors.py", f"{ON_DEVICES}/test_wire_versions.py",
+            *of_service("service_factors"),
+        ),
+        f"{NO_DRAWS} and not means_of_users and not embedded", most=12,
+    ),
+    "history": Target(
+        f"{WIRE}/history.py", (f"{ON_DEVICES}/test_wire_vectors.py", f"{ON_DEVICES}/test_device_names.py"), most=12,
+    ),
+    "stays": Target(
+        f"{CLIENT}/stays.py", (f"{ON_DEVICES}/test_device_stays.py", f"{ON_DEVICES}/test_device_files.py"),
+        "not synced", most=12,
+    ),
+    "shuffler": Target(
+        f"{CLIENT}/shuffler.py", ("tests/client/test_client_shuffle.py",), "not law", most=12,
+    ),
+    "waiting_times": Target(f"{SERVICE}/waiting_times.py", of_service("waiting_times"), "what_is or cut_off", most=12),
     "client_batching": Target(
         f"{CLIENT}/micro_batching.py",
         (

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Tastes and states with a history where they meet what may go wrong: late and repeated reports, groups, a loss of the
-store, an erasure in the middle of an episode. In the joint and the local model, on both databases."""
+"""Tastes, states with a history and stays where they meet what may go wrong: late and repeated reports, groups, a loss of
+the store, an erasure in the middle of an episode. In the joint and the local model, on both databases."""
 
 from __future__ import annotations
 
@@ -19,6 +19,7 @@ from reticent.service.rounds.deployment import Deployment
 from reticent.service.rounds.refusals import Refusal
 from reticent.service.store import records
 from reticent.worlds.records import fit
+from reticent.worlds.registry import make_world
 from reticent.worlds.tastes import random_tastes
 from reticent_wire.boundary import Raw
 from reticent_wire.trajectory import well_formed
@@ -56,13 +57,25 @@ def history() -> Form:
     return Form(found.model, "private-score-vi:first=0.4,growth=1,epsilon=15,residual=off")
 
 
-FORMS = {"tastes": tastes, "history": history}
+@functools.cache
+def stays() -> Form:
+    """Three visits that are reported once; what may go wrong comes between two of them."""
+    return Form(
+        make_world("random-blend:states=4,actions=2,horizon=3,d=3").model,
+        "private-kinds:first=0.4,growth=1,epsilon=15,visits=3",
+    )
+
+
+FORMS = {"tastes": tastes, "history": history, "stays": stays}
+VISITS = {"stays": 3}
 pytestmark = pytest.mark.parametrize(
     ("form", "trust"),
     [
         ("tastes", "joint"),
         ("tastes", "local"),
         ("history", "joint"),
+        ("stays", "local"),
+        pytest.param("stays", "joint", marks=pytest.mark.verify),
         pytest.param("history", "local", marks=pytest.mark.verify),
     ],
 )
@@ -70,13 +83,13 @@ pytestmark = pytest.mark.parametrize(
 
 def life(form: str, seed: int) -> dict[str, Any]:
     """What a user does, some of it out of range."""
-    draw, model = np.random.default_rng(seed), FORMS[form]().model
+    draw, model, visits = np.random.default_rng(seed), FORMS[form]().model, VISITS.get(form, 1)
     return {
-        "states": draw.integers(-1, model.states + 2, model.horizon + 1).tolist(),
+        "states": draw.integers(-1, model.states + 2, visits * (model.horizon + 1)).tolist(),
         "actions": draw.permutation(model.actions + 1)[: model.horizon].tolist()
         if form == "tastes"
-        else draw.integers(0, model.actions + 1, model.horizon).tolist(),
-        "rewards": (2 * draw.random(model.horizon) - 0.5).tolist(),
+        else draw.integers(0, model.actions + 1, visits * model.horizon).tolist(),
+        "rewards": (2 * draw.random(visits * model.horizon) - 0.5).tolist(),
     }
 
 

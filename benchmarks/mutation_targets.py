@@ -102,7 +102,8 @@ TARGETS = {
         f"{NO_DRAWS} and not means_of_users and not embedded", most=12,
     ),
     "history": Target(
-        f"{WIRE}/history.py", (f"{ON_DEVICES}/test_wire_vectors.py", f"{ON_DEVICES}/test_device_names.py"), most=12,
+        f"{WIRE}/history.py", (f"{ON_DEVICES}/test_wire_vectors.py", f"{ON_DEVICES}/test_wire_history.py"), "history",
+        most=12,
     ),
     "stays": Target(
         f"{CLIENT}/stays.py", (f"{ON_DEVICES}/test_device_stays.py", f"{ON_DEVICES}/test_device_files.py"),

@@ -148,7 +148,6 @@ WAYS: dict[str, tuple[Callable[[Path], float], Callable[[Patch], None]]] = {
 
 
 @pytest.mark.verify
-@pytest.mark.guard
 @pytest.mark.parametrize("way", WAYS)
 def test_the_promise_is_kept_with_the_fix_and_broken_without(
     way: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

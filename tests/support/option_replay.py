@@ -101,15 +101,6 @@ OPTIONS: dict[str, Option] = {
 SEEN = "depend on a user"
 """What a finding says."""
 
-GUARDS = (
-    (SEVERAL, "joint"), ("likelihood, contributions", "local"), ("control group", "shuffle"), ("control group", "local"),
-    ("likelihood", "shuffle"), ("residual", "joint"), ("kinds, contributions, control group", "local"),
-    ("kinds, control group", "shuffle"), ("kinds, stays", "joint"),
-    ("tastes, bonus, contributions, control group", "local"),
-    ("tastes, bonus, control group", "shuffle"), ("elimination, lattice", "joint"), ("elimination, unpooled", "local"),
-)  # fmt: skip
-"""What every change is replayed against: each option under one trust model at least. ``make verify`` replays all."""
-
 REPLAYED = [(option, trust) for option, one in OPTIONS.items() for trust in one.trusts]
 
 

@@ -45,12 +45,15 @@ def reports(sent: list[Sent]) -> list[str]:
     return [one.kind for one in sent if one.method == "POST" and one.path != "/v1/episodes"]
 
 
+@pytest.mark.parametrize("until", [-1.0, -1e300])
 @pytest.mark.parametrize("trust", ["local", "joint"])
-def test_a_stay_whose_ticket_has_expired_is_not_reported_and_that_is_said(tmp_path: Path, trust: str) -> None:
+def test_a_stay_whose_ticket_has_expired_is_not_reported_and_that_is_said(
+    tmp_path: Path, trust: str, until: float
+) -> None:
     stays = StayFile(tmp_path / "stays.json")
-    with serving(admitting(MODEL, trust=trust, expires_at=time.time() - 1)) as (url, sent):
+    with serving(admitting(MODEL, trust=trust, expires_at=time.time() + until)) as (url, sent):
         for status in ("open", "served"):
-            with pytest.warns(StayExpired, match=r"expired at 20.*nothing of it is reported.*`ticket_lifetime`"):
+            with pytest.warns(StayExpired, match=r"expired at (20|1970).*nothing of it is reported.*`ticket_lifetime`"):
                 episode = one_visit(url, stays, trust)
             assert (episode.status, episode.reason) == (status, "ticket-expired")
         assert (stays.show(), reports(sent)) == ({}, [])

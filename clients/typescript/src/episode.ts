@@ -422,7 +422,7 @@ export class Episode {
   /** Report nothing of a stay whose ticket has expired by this device's clock, and say so. */
   private requireTime(): void {
     if (!this.learning || this.visits === 1 || this.expiresAt === null || this.expiresAt >= Date.now() / 1000) return;
-    const when = new Date(1000 * this.expiresAt).toISOString();
+    const when = new Date(1000 * Math.max(this.expiresAt, 0)).toISOString();
     this.learning = false;
     this.reason = EXPIRED;
     this.note = `the ticket of this stay expired at ${when} by this device's clock: nothing of it is reported, and the user is `

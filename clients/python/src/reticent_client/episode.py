@@ -146,7 +146,7 @@ class Episode:
             self._restores = int(opened.get("restores", 0))
         if self.learning and client.budget is not None and not client.budget.allows(self.user, self._round):
             self.learning, self.reason = False, SPENT
-        self._expires_at = opened.get("expires_at")
+        self._expires_at = None if opened.get("expires_at") is None else float(opened["expires_at"])
         self._require_time()
         self.status = "open"
 

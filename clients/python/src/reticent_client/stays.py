@@ -56,7 +56,7 @@ class StayExpired(UserWarning):
     """The ticket of a stay has expired: nothing of it is reported, and the user is served on."""
 
     def __init__(self, expired_at: float) -> None:
-        when = datetime.datetime.fromtimestamp(expired_at, datetime.UTC).isoformat(timespec="minutes")
+        when = datetime.datetime.fromtimestamp(max(expired_at, 0.0), datetime.UTC).isoformat(timespec="minutes")
         super().__init__(
             f"the ticket of this stay expired at {when} by this device's clock: nothing of it is reported, and the user is "
             f"served on; {REMEDY}"

@@ -198,7 +198,8 @@ TARGETS = {
     ),
     "restore": Target(
         f"{SERVICE}/durability/restore.py", of_service("backup_and_restore", "erasure"),
-        "not postgres and (restore or backup or witness or journal or killed or shuffler or pattern or batch or brings)",
+        "not postgres and (restore or backup or witness or journal or killed or shuffler or pattern or batch or brings "
+        "or before_the_first)",
         most=12,
     ),
     "erasure": Target(
@@ -208,9 +209,9 @@ TARGETS = {
     "readiness": Target(f"{SERVICE}/http/readiness.py", of_service("readiness"), "not postgres and not server", most=12),
     "admissions": Target(
         f"{SERVICE}/rounds/admit.py",
-        (DEPLOYMENT, *of_service("service_groups", "service_returning", "service_score", "erasure")),
-        f"({NARROW}) or ((as_if or more_admissions or bad_member or twice_in or pattern_of or round_refers "
-        "or somebody_elses or her_rows) and not postgres)", most=20,
+        (DEPLOYMENT, *of_service("service_groups", "service_returning", "service_score", "service_rollback", "erasure")),
+        f"({NARROW}) or ((collides or stopped_deployment or as_if or more_admissions or bad_member or twice_in "
+        "or pattern_of or round_refers or somebody_elses or her_rows) and not postgres)", most=20,
     ),
     "submissions": Target(
         f"{SERVICE}/rounds/submit.py", (DEPLOYMENT, *of_service("service_groups", "service_rollback", "service_score")),

@@ -17,7 +17,18 @@ import pytest
 from make_vectors import example_model
 from scripted_service import Answer, Sent, admitting, serving
 
-from reticent_client import Budget, Client, Episode, ServiceError, StayExpired, StayFile, StayNotKept
+from reticent_client import (
+    Budget,
+    Client,
+    Episode,
+    InvalidInput,
+    ServiceError,
+    StayExpired,
+    StayFile,
+    StayNotKept,
+    Ticket,
+)
+from reticent_wire.promise import report_epsilon
 
 VISITS = 2
 KINDS = example_model("kinds")
@@ -67,6 +78,14 @@ def test_a_stay_within_its_time_is_reported_and_nothing_is_said(tmp_path: Path) 
         assert reports(sent) == ["report"]
 
 
+def test_an_episode_of_one_visit_is_for_the_service_to_refuse() -> None:
+    """It is over within a sitting: a device whose clock is ahead would lose its report for nothing."""
+    with serving(admitting(KINDS, expires_at=time.time() - 60)) as (url, sent), client(url, None) as device:
+        with device.episode("ann") as episode:
+            visit(episode)
+        assert (episode.status, reports(sent)) == ("counted", ["report"])
+
+
 def test_a_ticket_that_expires_while_its_stay_is_open_is_not_reported_either() -> None:
     until = time.time() + 0.3
     with serving(admitting(MODEL, expires_at=until)) as (url, sent), client(url, None) as device:
@@ -111,6 +130,27 @@ def test_a_stay_that_the_service_waits_for_no_longer_is_not_sent_again(
         assert bool([note for note in getattr(refused.value, "__notes__", []) if "ticket_lifetime" in note]) == gone
         assert len(reports(sent)) == 1
         assert bool(stays.show()) == (not gone and trust == "joint")
+
+
+def test_members_of_a_group_whose_stays_are_over_are_kept_no_longer(tmp_path: Path) -> None:
+    """Each is told by itself: what the service may still take is kept."""
+    stays, base = StayFile(tmp_path / "stays.json"), admitting(MODEL, trust="joint")
+    kinds = {"ann": "episode-expired", "bob": "unknown-episode"}
+
+    def answer(sent: Sent) -> Answer:
+        if sent.path != "/v1/groups/trajectories":
+            return base(sent)
+        refused = [{"type": f"urn:reticent:problem:{kind}", "title": kind, "status": 410} for kind in kinds.values()]
+        return 200, {"receipts": refused}
+
+    with serving(answer) as (url, _), client(url, stays, "joint") as device:
+        with device.group(list(kinds)) as group:
+            for episode in group:
+                for _ in range(VISITS):
+                    visit(episode)
+        assert set(group.refused) == set(kinds)
+        assert "ticket_lifetime" in "".join(group.refused["ann"].__notes__)
+        assert set(stays.show()) == {"bob"}
 
 
 @pytest.mark.parametrize("trust", ["joint", "local"])
@@ -185,6 +225,48 @@ def test_the_end_of_one_stay_leaves_the_next_one_alone(tmp_path: Path) -> None:
         assert stays.show()["ann"]["opened"]["episode"] == new.id
         assert stays.holds("ann", new.id)
         assert not stays.holds("ann", old.id)
+
+
+@pytest.mark.parametrize("way", ["resume", "begin"])
+def test_at_every_visit_the_service_is_checked_before_a_stay_goes_on(tmp_path: Path, way: str) -> None:
+    """A service may say something else by then: less noise than was demanded, or another trust model."""
+    stays = StayFile(tmp_path / "stays.json")
+    weak = dataclasses.replace(MODEL, rules=dataclasses.replace(MODEL.rules, noise_scale=MODEL.rules.noise_scale / 2))
+    epsilon = report_epsilon(MODEL, 1e-5) * 1.001
+    with serving(admitting(MODEL)) as (url, _):
+        one_visit(url, stays)
+    ticket = Ticket("ann", stays.show()["ann"]["opened"])
+    for service, expected in ((admitting(weak), "less noise"), (admitting(MODEL, trust="joint"), "trust")):
+        with serving(service) as (url, sent), client(url, stays, epsilon=epsilon) as device:
+            with pytest.raises(InvalidInput, match=expected):
+                device.resume_stay("ann") if way == "resume" else device.begin(ticket)
+            assert reports(sent) == []
+    assert stays.show()["ann"]["actions"]
+
+
+def test_a_ticket_of_another_stay_begins_a_stay_of_its_own(tmp_path: Path) -> None:
+    stays = StayFile(tmp_path / "stays.json")
+    with serving(admitting(MODEL)) as (url, _):
+        one_visit(url, stays)
+        opened = {**stays.show()["ann"]["opened"], "episode": "f" * 32}
+        with client(url, stays) as device:
+            episode = device.begin(Ticket("ann", opened))
+            assert (episode.id, episode.step) == ("f" * 32, 0)
+
+
+def test_what_a_file_says_of_visits_is_clipped_like_what_an_app_says(tmp_path: Path) -> None:
+    """Else what was kept by another version, or was edited, would be outside the bounds that the noise is for."""
+    stays = StayFile(tmp_path / "stays.json")
+    with serving(admitting(MODEL)) as (url, _):
+        one_visit(url, stays)
+        kept = stays.show()["ann"]
+        stays.keep("ann", {**kept, "rewards": [99.0, None, -1.0], "states": [99, -5, None, 1.5]})
+        with client(url, stays) as device:
+            episode = device.resume_stay("ann")
+            assert episode is not None
+            seen = episode.trajectory
+            assert seen.rewards.tolist() == [1.0, 0.0, 0.0]
+            assert seen.states.tolist() == [MODEL.states - 1, 0, 0, 1]
 
 
 def test_an_outage_at_the_end_of_a_stay_loses_nothing_of_it(tmp_path: Path) -> None:

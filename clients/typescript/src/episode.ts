@@ -86,6 +86,9 @@ export class Episode {
   private empty = false;
   private admission: Readonly<Record<string, unknown>> = {};
   private expiresAt: number | null = null;
+  private resuming = false;
+  /** Whether this episode has taken its user's place in the budget before a restart. */
+  private placed = false;
 
   /** Made by `client.episode`. `id` is chosen here, so that opening may be repeated safely. */
   constructor(private readonly client: Client, readonly user: string, readonly id: string = randomName()) {}
@@ -113,6 +116,7 @@ export class Episode {
 
   /** Go on with a stay after its finished visits, as they were kept. */
   async resumed(kept: KeptStay): Promise<this> {
+    this.resuming = true;
     await this.admitted(kept.opened);
     const visits = Math.floor(kept.actions.length / this.horizon);
     this.states = kept.states.slice(0, visits * (this.horizon + 1)).map((state) => this.clippedState(new Raw(state)));
@@ -287,9 +291,11 @@ export class Episode {
     const { budget } = this.client;
     const round = readInteger(opened, "round");
     const kept = await budget.placeOf(this.user, this.id);
+    // The trajectory of a kept stay is the same again, and the service counts it once.
+    this.placed = kept !== null && this.resuming && (await this.client.trust()) === "joint";
     if (kept?.submission) {
       this.forming = Promise.resolve(kept.submission); // formed before a restart, and sent as it is
-    } else if (kept !== null || !(await budget.allows(this.user, round))) {
+    } else if (!this.placed && (kept !== null || !(await budget.allows(this.user, round)))) {
       this.reason = BUDGET_SPENT;
       return;
     }
@@ -309,7 +315,7 @@ export class Episode {
     const played = { episode: this.id, token, version, round, place: place ?? -1, seen, restores: this.restores };
     const formed = await this.client.form(played, billboard);
     // Nothing has left yet: if the place is gone, what was formed is forgotten.
-    await this.client.budget.take(this.user, formed, round);
+    if (!this.placed) await this.client.budget.take(this.user, formed, round);
     return formed;
   }
 

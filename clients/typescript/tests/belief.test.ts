@@ -241,6 +241,29 @@ test("of several pages that have one stay open, one reports it, whatever their b
   });
 });
 
+test("a joint stay that could not be sent is sent again after a restart, the same, and counts one place", async () => {
+  const [stays, store] = [new StayMemory(new MemoryStore()), new MemoryStore()];
+  let away = true;
+  const base = admittingStays({ trust: "joint" }, { "/v1/status": { body: { trust: "joint" } } });
+  const answer = (sent: Sent) => (away && sent.path.endsWith("/trajectory") ? ({ status: 400 } as Answer) : base(sent));
+  await serving(answer, async (url, sent) => {
+    const client = () => new Client(url, "key", { store, stays });
+    await client().play("ann", oneVisit);
+    await assert.rejects(client().play("ann", oneVisit));
+    away = false;
+    const resumed = (await client().resumeStay("ann"))!;
+    assert.deepEqual([resumed.complete, resumed.learning], [true, true]);
+    await resumed.submit();
+    assert.equal(resumed.status, "counted");
+    const bodies = sent.filter(({ path }) => path.endsWith("/trajectory")).map(({ body }) => body);
+    assert.equal(bodies.length, 2);
+    assert.equal(bodies[0], bodies[1]);
+    assert.equal(await stays.show("ann"), null);
+    const next = await client().episode("ann").open(); // and no other report of theirs leaves this device
+    assert.deepEqual([next.learning, next.reason], [false, "device-budget-spent"]);
+  });
+});
+
 test("an outage at the end of a stay loses nothing of it, though the app is closed meanwhile", async () => {
   const stays = new StayMemory(new MemoryStore());
   let away = false;

@@ -26,6 +26,13 @@ def test_states_are_as_many_as_contexts_for_every_part_that_is_not_remembered() 
     assert found == [2, 3, 1, 6, 7, 5]
 
 
+def test_histories_of_every_depth_that_is_allowed_are_read() -> None:
+    for depth in range(2, MOST_DEPTH + 1):
+        assert History.read({**PAGES, "depth": depth}).states == 8
+    shallow = {**PAGES, "depth": 1, "contexts": [[0], [1]]}
+    assert History.read(shallow).states == 4
+
+
 @pytest.mark.parametrize(
     ("odd", "nearest"),
     [

@@ -38,7 +38,8 @@ MOST_INFORMATION = 1e12
 
 
 class Evidence(NamedTuple):
-    """One release of one family: J and Σ ``(T, k, k)``, Y and η₀ ``(T, k)``, n·a·W ``(T, k, k)``; groups beyond T are not observed."""
+    """One release of one family: J and Σ ``(T, k, k)``, Y and η₀ ``(T, k)``, n·a·W ``(T, k, k)``; groups beyond T are not
+    observed."""
 
     response: Array
     noise: Array

@@ -38,13 +38,14 @@ MOST_INFORMATION = 1e12
 
 
 class Evidence(NamedTuple):
-    """One release of one family: J, n·a·W and Σ ``(T, k, k)``, Y and η₀ ``(T, k)``; groups beyond T are not observed."""
+    """One release of one family: J and Σ ``(T, k, k)``, Y and η₀ ``(T, k)``, n·a·W ``(T, k, k)``; groups beyond T are not
+    observed."""
 
     response: Array
-    gain: Array
     noise: Array
     released: Array
     start: Array
+    gain: Array
 
 
 def evidence_of(
@@ -65,7 +66,7 @@ def evidence_of(
     response = jnp.einsum("gij,gjl->gil", gain, jacobian, precision=HIGHEST)
     noise = (variance + 1e-9) * identity + (users**2 * doubt)[:, :, None] * identity
     noise = noise + users * jnp.einsum("gij,gjl,gml->gim", whiten, spread, whiten, precision=HIGHEST)
-    return Evidence(response, gain, noise, released, start[:groups])
+    return Evidence(response, noise, released, start[:groups], gain)
 
 
 def learn(before: Posterior, evidence: Evidence) -> Posterior:

@@ -14,7 +14,7 @@ cells (empirical Bayes) with :math:`\Sigma_0=\tau^2I/S`, with a prior that thins
 the blend is right τ stays small, and with it δ and its bonus.
 
 **In which directions it is wrong** is learned from all cells too, since what candidates overlook is often the same
-everywhere: people who leave, a state that nobody thought of. Σ₀ starts as :math:`\tau^2I/S` and is moved by steps of
+everywhere: people who leave, a state that was not thought of. Σ₀ starts as :math:`\tau^2I/S` and is moved by steps of
 expectation and maximisation, with that for a prior of the weight of ν cells:
 
 .. math:: \Sigma_0\leftarrow\frac{\nu\,\tau^2I/S+\sum_q(C_q+\hat\delta_q\hat\delta_q^\top)}{\nu+Q},\qquad

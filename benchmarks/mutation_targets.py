@@ -93,6 +93,26 @@ TARGETS = {
         f"{WIRE}/forms/score_residual.py",
         (CONTRIBUTIONS, f"{ON_DEVICES}/test_wire_vectors.py", f"{ON_DEVICES}/test_wire_versions.py"), NO_DRAWS, most=12,
     ),
+    "factors-form": Target(
+        f"{WIRE}/forms/factors.py",
+        (
+            CONTRIBUTIONS, f"{ON_DEVICES}/test_wire_vectors.py", f"{ON_DEVICES}/test_wire_versions.py",
+            *of_service("service_factors"),
+        ),
+        f"{NO_DRAWS} and not means_of_users and not embedded", most=12,
+    ),
+    "history": Target(
+        f"{WIRE}/history.py", (f"{ON_DEVICES}/test_wire_vectors.py", f"{ON_DEVICES}/test_wire_history.py"), "history",
+        most=12,
+    ),
+    "stays": Target(
+        f"{CLIENT}/stays.py", (f"{ON_DEVICES}/test_device_stays.py", f"{ON_DEVICES}/test_device_files.py"),
+        "not synced", most=12,
+    ),
+    "shuffler": Target(
+        f"{CLIENT}/shuffler.py", ("tests/client/test_client_shuffle.py",), "not law", most=12,
+    ),
+    "waiting_times": Target(f"{SERVICE}/waiting_times.py", of_service("waiting_times"), "what_is or cut_off", most=12),
     "client_batching": Target(
         f"{CLIENT}/micro_batching.py",
         (
@@ -178,7 +198,8 @@ TARGETS = {
     ),
     "restore": Target(
         f"{SERVICE}/durability/restore.py", of_service("backup_and_restore", "erasure"),
-        "not postgres and (restore or backup or witness or journal or killed or shuffler or pattern or batch or brings)",
+        "not postgres and (restore or backup or witness or journal or killed or shuffler or pattern or batch or brings "
+        "or before_the_first)",
         most=12,
     ),
     "erasure": Target(
@@ -188,9 +209,9 @@ TARGETS = {
     "readiness": Target(f"{SERVICE}/http/readiness.py", of_service("readiness"), "not postgres and not server", most=12),
     "admissions": Target(
         f"{SERVICE}/rounds/admit.py",
-        (DEPLOYMENT, *of_service("service_groups", "service_returning", "service_score", "erasure")),
-        f"({NARROW}) or ((as_if or more_admissions or bad_member or twice_in or pattern_of or round_refers "
-        "or somebody_elses or her_rows) and not postgres)", most=20,
+        (DEPLOYMENT, *of_service("service_groups", "service_returning", "service_score", "service_rollback", "erasure")),
+        f"({NARROW}) or ((collides or stopped_deployment or as_if or more_admissions or bad_member or twice_in "
+        "or pattern_of or round_refers or somebody_elses or her_rows) and not postgres)", most=20,
     ),
     "submissions": Target(
         f"{SERVICE}/rounds/submit.py", (DEPLOYMENT, *of_service("service_groups", "service_rollback", "service_score")),

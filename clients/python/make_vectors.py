@@ -552,7 +552,8 @@ def acting() -> Cases:
 
 def history() -> Cases:
     """States of an episode's observations with a history: after each of ``seen``, the longest listed context that they end
-    with; −1 stands for the beginning of the episode."""
+    with; −1 stands for the beginning of the episode. Observations that there are not are taken for the nearest, missing
+    ones for the first."""
     pages = History(2, 3, ("front", "news", "sports"), ((0,), (1,), (2,), (START, 0), (0, 1), (1, 0)))
     # Whether a suggestion is left is part of the observation, and is not remembered.
     deep = ((0,), (1,), (START, 1), (0, 1), (1, 1), (0, 1, 1), (START, 0, 1))
@@ -562,6 +563,7 @@ def history() -> Cases:
         for known, seen in (
             (pages, [0, 1, 0, 2, 1]), (pages, [1, 0, 1]), (pages, [2]),
             (suggesting, [0, 1, 3, 2, 3, 3]), (suggesting, [1, 1, 2]),
+            (pages, [9, -1, None, 1.9]), (suggesting, [None, 4, -(2**40), 3]),
         )
     ]  # fmt: skip
 

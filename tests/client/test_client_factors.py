@@ -46,6 +46,8 @@ def tastes_by_hand(client: Client, version: int, actions: list[int], rewards: li
 def test_users_are_shown_what_their_ratings_say_and_are_learned_from(tmp_path: Path, trust: str) -> None:
     with running_service(tmp_path, **settings(tmp_path, trust)) as url:
         shuffler = Shuffler(Connection(url, SHUFFLER_KEY), patience=0) if trust == "shuffle" else None
+        if shuffler is not None:
+            shuffler.post_due()  # before the first user
         demanded = {"epsilon": 30.0} if trust == "local" else {}
         with Client(url, APP_KEY, trust=trust, shuffler=shuffler, **demanded) as client:
             bounds = client.model.rules.bounds

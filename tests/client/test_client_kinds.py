@@ -54,6 +54,8 @@ def belief_by_hand(client: Client, version: int, seen: Any, steps: int) -> np.nd
 def test_users_act_on_bayes_rule_and_are_learned_from(tmp_path: Path, trust: str) -> None:
     with running_service(tmp_path, world=WORLD, agent=agent(trust), episodes=USERS, rate_limit=0) as url:
         shuffler = Shuffler(Connection(url, SHUFFLER_KEY), patience=0) if trust == "shuffle" else None
+        if shuffler is not None:
+            shuffler.post_due()  # before the first user
         demanded = {"epsilon": 30.0} if trust == "local" else {}
         with Client(url, APP_KEY, trust=trust, shuffler=shuffler, **demanded) as client:
             for user in range(USERS):

@@ -42,6 +42,8 @@ def test_users_of_every_trust_model_are_served_and_learned_from(deployed: tuple[
     trust, url = deployed
     demanded = {"epsilon": 30.0} if trust == "local" else {}
     shuffler = Shuffler(Connection(url, SHUFFLER_KEY), patience=0) if trust == "shuffle" else None
+    if shuffler is not None:
+        shuffler.post_due()  # before the first user
     with Client(url, APP_KEY, trust=trust, shuffler=shuffler, **demanded) as client:
         episodes = []
         for user in range(USERS):

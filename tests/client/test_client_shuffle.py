@@ -299,8 +299,53 @@ def test_a_shuffler_is_not_given_to_a_service_of_another_model(tmp_path: Path) -
     with running_service(tmp_path, world=WORLD, agent="private-linopt-vi", episodes=12) as joint:
         with Client(joint, APP_KEY, shuffler=Recorder()) as client, pytest.raises(InvalidInput, match="shuffle"):
             client.episode("ann").open()
-        with Shuffler(Connection(joint, SHUFFLER_KEY)) as shuffler, pytest.raises(InvalidInput, match="shuffle"):
-            shuffler.finish(0)
+        with pytest.raises(InvalidInput, match="shuffle"), Shuffler(Connection(joint, SHUFFLER_KEY)):
+            pass
+        unstarted = contextlib.closing(Shuffler(Connection(joint, SHUFFLER_KEY)))
+        with unstarted as shuffler, pytest.raises(InvalidInput, match="shuffle"):
+            shuffler.start()
+
+
+def test_a_shuffler_that_has_not_looked_takes_nothing_and_no_user_is_named(url: str) -> None:
+    """Nor if a user has come already: their messages could be of a round that is then left alone, and they would
+    believe that they were sent."""
+    with contextlib.closing(Shuffler(Connection(url, SHUFFLER_KEY), patience=0)) as shuffler:
+        with Client(url, APP_KEY, shuffler=shuffler) as client:
+            with pytest.raises(InvalidInput, match=r"shuffler is not started.*call start\(\)"):
+                client.episode("ann").open()
+            assert client.status()["admitted"] == 0
+        with Client(url, APP_KEY, shuffler=lambda *sent: shuffler(*sent)) as client:  # a way to it of the app's own
+            episode, _ = play(client, 0, submits=False)
+            with pytest.raises(InvalidInput, match="nothing was taken"):
+                episode.submit()
+            assert episode.status == "open"
+            formed = episode.submission
+            shuffler.start(interval=1000)
+            assert episode.submit() is not None
+            assert (episode.status, episode.submission) == ("sent", formed)  # the same messages, and they count
+            gathered = shuffler._round(0)
+            assert gathered.places == {0}
+
+
+def test_a_shuffler_whose_service_is_away_says_so_until_it_answers(url: str) -> None:
+    with proxied(url) as proxy:
+        proxy.faults.extend([LOSE_ANSWER] * 4)
+        connection = Connection(proxy.url, SHUFFLER_KEY, deadline=0.2, timeout=0.2)
+        with Shuffler(connection, patience=0) as shuffler:
+            with pytest.raises(InvalidInput, match=r"shuffler is not ready \(no answer from .*call start"):
+                shuffler.require_started()
+            proxy.faults.clear()
+            assert shuffler.post_due() == []
+            shuffler.require_started()
+
+
+def test_a_shuffler_of_stays_is_told_how_long_one_may_last(tmp_path: Path) -> None:
+    stays = "private-kinds:trust=shuffle,first=0.4,growth=1,epsilon=15,visits=3"
+    with running_service(tmp_path, world=WORLD, agent=stays, episodes=12, ticket_lifetime=3600) as there:
+        with pytest.raises(InvalidInput, match=r"patience is missing.*3 visits; set it to the seconds"):
+            Shuffler(Connection(there, SHUFFLER_KEY)).__enter__()
+        with Shuffler(Connection(there, SHUFFLER_KEY), patience=3600) as shuffler:
+            shuffler.require_started()
 
 
 def test_a_rounds_noise_has_the_law_that_the_library_simulates(url: str) -> None:

@@ -63,7 +63,8 @@ def without_gaps(seen: Trajectory) -> Any:
 
 
 def serving(tmp_path: Path, trust: str, **settings: Any) -> Any:
-    return running_service(tmp_path, world=WORLD, agent=agent(trust), episodes=USERS, rate_limit=0, **settings)
+    given = {"ticket_lifetime": 3600, **settings}
+    return running_service(tmp_path, world=WORLD, agent=agent(trust), episodes=USERS, rate_limit=0, **given)
 
 
 def weights_by_hand(client: Client, version: int, seen: Trajectory, steps: int) -> np.ndarray:
@@ -84,6 +85,8 @@ def weights_by_hand(client: Client, version: int, seen: Trajectory, steps: int) 
 def test_visits_go_on_from_one_another_and_a_stay_is_counted_once(tmp_path: Path, trust: str) -> None:
     with serving(tmp_path, trust) as url:
         shuffler = Shuffler(Connection(url, SHUFFLER_KEY), patience=0) if trust == "shuffle" else None
+        if shuffler is not None:
+            shuffler.post_due()  # before the first user
         with Client(url, APP_KEY, trust=trust, shuffler=shuffler) as client:
             assert client.model.visits == VISITS
             for user in range(USERS):

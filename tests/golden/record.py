@@ -66,6 +66,9 @@ RECORDED_AGAIN = {
     "Residuals are learned by default where a public rule allows it: the candidates are a prior (2026-11-18).": [
         "blend score-vi", "blend private-score-vi", "river private-score-vi", "blend_by_step private-score-vi",
     ],
+    "Blend and residuals are learned from one model, and residuals share a covariance that is learned (2026-11-18).": [
+        "blend score-vi", "blend private-score-vi", "river private-score-vi", "blend_by_step private-score-vi",
+    ],
 }  # fmt: skip
 """Which runs were recorded again, and why. All others are as they were first."""
 

@@ -105,7 +105,7 @@ def score_stay_clipped_visit_by_visit(patch: Patch) -> None:
     "second report",
 )
 def second_report_of_a_stay(patch: Patch) -> None:
-    patch.setattr(StayFile, "erase", lambda self, user=None: None)
+    patch.setattr(StayFile, "take", StayFile.holds)
 
 
 @mutant(

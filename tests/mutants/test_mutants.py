@@ -21,6 +21,7 @@ import score_residual_mutants  # noqa: F401  (likewise)
 import semantic_mutants  # noqa: F401  (likewise)
 import service_mutants
 import shuffler_mutants  # noqa: F401  (likewise)
+import stays_mutants  # noqa: F401  (likewise)
 import untrusted_service_mutants  # noqa: F401  (likewise)
 from examinations import Examination
 

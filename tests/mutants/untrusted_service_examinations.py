@@ -21,6 +21,7 @@ from scripted_service import Sent, admitting, serving
 
 from reticent_client import Billboard, Budget, Client, Episode, ReticentError, Ticket, discrete_gaussian
 from reticent_client.messages import form_messages
+from reticent_wire.history import History
 from reticent_wire.promise import epsilon_of, report_epsilon, require_promise
 
 SCORE, COUNTS = example_model("score"), example_model("counts")
@@ -133,6 +134,18 @@ def missing() -> list[str]:
                     findings.append("a missing value ends the episode")
             except Exception as problem:
                 findings.append(f"a missing value ends the episode ({type(problem).__name__})")
+    return findings
+
+
+@_device("observations that there are not")
+def unlisted() -> list[str]:
+    """Where states have a history, what a user sees may be missing or in no list."""
+    known, findings = History(2, 2, ("front", "news"), ((0,), (1,), (0, 1))), []
+    for seen in ([None], [0, 2], [-1, 0], [1, float("nan")]):
+        try:
+            known.state(seen)
+        except Exception as problem:
+            findings.append(f"what a user sees ends the episode ({type(problem).__name__})")
     return findings
 
 

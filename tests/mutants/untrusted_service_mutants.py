@@ -13,7 +13,8 @@ import untrusted_service_examinations as examined
 from mutants import QUICK, Patch, mutant
 from reticent_client import client, discrete_gaussian, episode, messages
 from reticent_client.budget import Budget
-from reticent_wire import billboard, promise
+from reticent_wire import billboard, history, promise
+from reticent_wire.errors import ReticentError
 from reticent_wire.forms.score import ScoreVector
 
 PREDICTABLE = "was asked by reticent_"
@@ -86,6 +87,20 @@ def promise_of_one_report_of_three(patch: Patch) -> None:
 @mutant("a reward that is missing stops the episode (we had this one)", examined.missing, "ends the episode")
 def missing_value_stops_the_device(patch: Patch) -> None:
     patch.setattr(episode, "reward_within", lambda reward: min(max(float(reward), 0.0), 1.0))
+
+
+@mutant(
+    "an observation that there is not is refused, and stops the episode (we had this one)",
+    examined.unlisted,
+    "ends the",
+)
+def unlisted_observation_refused(patch: Patch) -> None:
+    def within(number: Any, below: int) -> int:
+        if number is None or not 0 <= number < below:
+            raise ReticentError("an observation that there is not")
+        return int(number)
+
+    patch.setattr(history, "index_within", within)
 
 
 @mutant("the explorers' plan is not checked when it is read (we had this one)", examined.planted, "planted action")

@@ -220,6 +220,18 @@ def test_a_token_of_what_was_lost_stops_nothing_and_a_later_one_does(tmp_path: P
         service.submit_trajectory(opened.token, opened.episode, **episode(0))
 
 
+def test_a_backup_of_before_the_first_user_is_one(tmp_path: Path, database: str) -> None:
+    file = copied(begin(tmp_path, database), tmp_path / "copy")
+    service = begin(tmp_path, database)
+    service.admit("user 0")
+    lose(service)
+    found = put_back(tmp_path, database, file)
+    assert (found.releases, found.admitted) == (0, 0)
+    again = begin(tmp_path, database)
+    assert [one.learning for one in serve(again, range(5))] == [True] * 5
+    assert public_views.status(again)["version"] == 1
+
+
 def test_restored_twice_from_the_same_file_nothing_is_shown_twice(tmp_path: Path, database: str) -> None:
     """The attack of averaging: one backup, many restores. Each goes on from the last publication."""
     service = begin(tmp_path, database)

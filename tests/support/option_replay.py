@@ -24,6 +24,7 @@ from reticent.learning.learner import AnyLearner
 from reticent.learning.plan import ControlGroup, Plan
 from reticent.runtime import double_precision
 from reticent.worlds import Episode, World, make_world
+from reticent.worlds.tastes import random_tastes
 from reticent.worlds.transforms.unknown_start import with_unknown_start
 
 ALL = ("joint", "shuffle", "local")
@@ -44,6 +45,12 @@ def pooled_world() -> World:
     return make_world("random-blend:states=3,actions=2,horizon=2,d=2")
 
 
+@functools.cache
+def tastes_world() -> Any:
+    """As small, of users with tastes, who are shown two of four items."""
+    return random_tastes(items=4, factors=1, horizon=2, shift=1.0, seed=1)
+
+
 @dataclasses.dataclass(frozen=True)
 class Option:
     """An agent with options switched on, in a world that has a use for them.
@@ -51,16 +58,19 @@ class Option:
     Attributes:
       controls: whether the first place of every round is a control's.
       trusts: the trust models under which the agent has the option.
+      visits: of a user, all of which are reported once.
     """
 
     agent: str
-    world: Callable[[], World]
+    world: Callable[[], World | Any]
     controls: bool = False
     trusts: tuple[str, ...] = ALL
+    visits: int = 1
 
 
 FLAGSHIP = "private-score-vi:epsilon=8,first=0.1,growth=1.5,residual=off"
 KINDS = "private-kinds:epsilon=8,first=0.1,growth=1.5"
+TASTES = "private-factors:epsilon=8,first=0.1,growth=1.5"
 ELIMINATION = "private-elimination:epsilon=8,first=0.1,candidates=16"
 SEVERAL = "alarm, half_life, floor, endless, unknown start"
 OPTIONS: dict[str, Option] = {
@@ -78,6 +88,11 @@ OPTIONS: dict[str, Option] = {
         f"{KINDS},contributions=2,per_round=1,gap=1", pooled_world, controls=True, trusts=REPEATED
     ),
     "kinds, control group": Option(KINDS, pooled_world, controls=True, trusts=("shuffle",)),
+    "kinds, stays": Option(f"{KINDS},visits=2", pooled_world, visits=2),
+    "tastes, bonus, contributions, control group": Option(
+        f"{TASTES},bonus=1,contributions=2,per_round=1,gap=1", tastes_world, controls=True, trusts=REPEATED
+    ),
+    "tastes, bonus, control group": Option(f"{TASTES},bonus=1", tastes_world, controls=True, trusts=("shuffle",)),
     "elimination, lattice": Option(f"{ELIMINATION},oracle=lattice", pooled_world),
     "elimination, unpooled": Option(f"{ELIMINATION},pool=false", pooled_world),
 }
@@ -101,7 +116,8 @@ def option_findings(option: str, trust: str) -> list[str]:
     play = _Compiled(agent)
     found = []
     for who, paid in (("a user who was paid at every step", 1.0), ("a user who was never paid", 0.0)):
-        episode = Episode(np.array([0, 1, 2]), np.array([1, 0]), np.full(2, paid))
+        many = chosen.visits
+        episode = Episode(np.tile([0, 1, 2], many), np.tile([1, 0], many), np.full(2 * many, paid))
         seen = [_public_run(agent, play, episode, present, chosen.controls) for present in (True, False)]
         found += [
             f"{option}, {trust}: {name} {place} depend on {who}"

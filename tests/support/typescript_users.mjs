@@ -25,6 +25,7 @@ const client = new Client(job.url, job.key, {
   observer: (route, _seconds, status) => routes.push(`${route} ${status}`),
 });
 
+await mixing?.postDue(); // it takes no message before it has looked
 for (const { name, states, rewards, leaves } of job.users) {
   routes.length = 0;
   const actions = [];

@@ -67,6 +67,7 @@ def test_what_was_written_is_safe_before_the_call_returns(tmp_path: Path, monkey
 
 def test_a_folder_that_is_made_for_it_is_its_owners_alone(tmp_path: Path) -> None:
     BeliefMemory(tmp_path / "new" / "belief.json").erase()
+    BeliefMemory(tmp_path / "another" / "below" / "belief.json").erase()  # with the folders above it
     assert stat.S_IMODE((tmp_path / "new").stat().st_mode) == 0o700
 
 

@@ -32,6 +32,28 @@ def test_a_version_that_is_as_it_should_be_passes_and_one_without_its_arrays_doe
                 model.rules.form.require_version(model, changed(board, **{name: array[..., None]}))
 
 
+def test_items_that_would_run_out_in_the_middle_of_an_episode_are_refused_before() -> None:
+    model, board = example_model("factors"), example_billboard(example_model("factors"))
+    model.rules.form.require_version(dataclasses.replace(model, horizon=model.actions), board)
+    with pytest.raises(InvalidInput, match="one a step"):
+        model.rules.form.require_version(dataclasses.replace(model, horizon=model.actions + 1), board)
+
+
+def test_tastes_of_earlier_visits_are_clipped_and_hide_no_item() -> None:
+    """What a device remembers may be damaged, and stops no visit; every item may be shown again."""
+    model = example_model("factors")
+    board, form = example_billboard(model), model.rules.form
+    inside = form.belief(model, board, np.array([1.0, 1.0, 0.0, 0.0, 2.0, 0.0]))
+    outside = form.belief(model, board, np.array([1.0, 7.5, -3.0, np.nan, 2.0, -np.inf]))
+    np.testing.assert_array_equal(outside.known, inside.known)
+    bounds = model.rules.bounds
+    for liked in range(model.actions):
+        seen = [[item, float(item == liked)] for item in range(model.actions)] * 20
+        belief = form.belief(model, board, np.ravel(seen))
+        scores = bounds["intercepts"] + bounds["loadings"] @ belief.known
+        assert belief.act(0, 0) == int(scores.argmax())
+
+
 @pytest.mark.parametrize("name", ["shares", "blend"])
 @pytest.mark.parametrize("wrong", [0.0, np.nan, np.inf, -1.0])
 def test_shares_are_numbers_of_which_one_is_above_zero_and_none_below(name: str, wrong: float) -> None:

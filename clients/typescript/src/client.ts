@@ -132,7 +132,7 @@ export class Client {
 
   /** The open stay of `user` that this device keeps, after its finished visits; null without one. */
   async resumeStay(user: string): Promise<Episode | null> {
-    const kept = (await this.stays?.show(user)) ?? null;
+    const kept = (await this.stays?.recall(user)) ?? null;
     if (kept === null) return null;
     await this.requireTrustworthy();
     return new Episode(this, user, readText(kept.opened, "episode")).resumed(kept);
@@ -186,7 +186,7 @@ export class Client {
   async begin(ticket: Ticket): Promise<Episode> {
     await this.requireTrustworthy();
     const id = readText(ticket.opened, "episode");
-    const kept = (await this.stays?.show(ticket.user)) ?? null;
+    const kept = (await this.stays?.recall(ticket.user)) ?? null;
     const episode = this.episode(ticket.user, id);
     return kept !== null && readText(kept.opened, "episode") === id ? episode.resumed(kept) : episode.opened(ticket.opened);
   }
@@ -287,7 +287,7 @@ export class Client {
       });
       return;
     }
-    this.requireShuffler();
+    this.requireShuffler().requireStarted?.(); // else places are used up for nothing
     if (this.epsilon !== null) {
       const remedy = "a device cannot see whether others flip coins";
       throw new InvalidInput("epsilon", this.epsilon, "none in the shuffle model", remedy);
@@ -296,11 +296,17 @@ export class Client {
   }
 
   /** What an episode sends at its end, in the deployment's trust model; fresh noise or coins at every call. */
-  async form(played: Played, ownReference: number | null): Promise<Submission> {
+  async form(played: Played, billboard: Billboard | null): Promise<Submission> {
     const trust = await this.trust();
     if (trust === "joint") return trajectorySubmission(played);
-    const billboard = await this.reference(played.version, trust === "shuffle" ? ownReference : null);
+    if (billboard === null) throw new InvalidInput("billboard", "missing", "what it is formed under", "ask for it first");
     return privateSubmission(trust, await this.model(), billboard, played);
+  }
+
+  /** What a submission of now is formed under; null in the joint model, where the service forms it. */
+  async formedUnder(served: number, ownReference: number | null): Promise<Billboard | null> {
+    const trust = await this.trust();
+    return trust === "joint" ? null : this.reference(served, trust === "shuffle" ? ownReference : null);
   }
 
   // -- inside -----------------------------------------------------------------------------------------------------------

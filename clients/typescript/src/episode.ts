@@ -14,7 +14,8 @@
 import { Clipped, Raw } from "./boundary.js";
 import { BudgetSpent } from "./budget.js";
 import type { Client } from "./client.js";
-import type { KeptStay } from "./stays.js";
+import { ServiceError } from "./problems.js";
+import { EXPIRED, type KeptStay, NOT_KEPT, OVER, REMEDY } from "./stays.js";
 import type { Receipt, Submission } from "./submission.js";
 import type { Billboard } from "./wire/billboard.js";
 import type { Belief } from "./wire/forms/form.js";
@@ -30,6 +31,16 @@ export type Status = "new" | "open" | "counted" | "sent" | "served" | "empty" | 
 
 /** Why a user is not learned from although the service would: this device has counted them. */
 export const BUDGET_SPENT = "device-budget-spent";
+
+/** A stay that is to be reported is not kept on this device any more: nothing was formed. */
+export class StayNotKept extends InvalidInput {
+  override name = "StayNotKept";
+
+  constructor() {
+    const remedy = "serve the user without a report: the stay was erased, or another page has reported it";
+    super("stay", "not kept on this device", "kept until it is reported", remedy);
+  }
+}
 
 /** One episode; `client.play` opens it and submits it at the end, or do so by yourself. */
 export class Episode {
@@ -58,7 +69,7 @@ export class Episode {
   probability: number | null = null;
   /** What the service answered, if it was counted. */
   receipt: Receipt | null = null;
-  /** Said by `client.play` of an episode that was left early. */
+  /** Said of an episode that was left early, and of a stay that is not reported. */
   note: string | null = null;
 
   private token = "";
@@ -74,6 +85,10 @@ export class Episode {
   private forming: Promise<Submission> | null = null;
   private empty = false;
   private admission: Readonly<Record<string, unknown>> = {};
+  private expiresAt: number | null = null;
+  private resuming = false;
+  /** Whether this episode has taken its user's place in the budget before a restart. */
+  private placed = false;
 
   /** Made by `client.episode`. `id` is chosen here, so that opening may be repeated safely. */
   constructor(private readonly client: Client, readonly user: string, readonly id: string = randomName()) {}
@@ -95,12 +110,13 @@ export class Episode {
   /** Take the service's answer to the user's admission. */
   async opened(opened: Readonly<Record<string, unknown>>): Promise<this> {
     await this.admitted(opened);
-    await this.keepVisits();
+    if (this.client.stays !== null && this.visits > 1) await this.client.stays.keep(this.user, this.finishedVisits());
     return this;
   }
 
   /** Go on with a stay after its finished visits, as they were kept. */
   async resumed(kept: KeptStay): Promise<this> {
+    this.resuming = true;
     await this.admitted(kept.opened);
     const visits = Math.floor(kept.actions.length / this.horizon);
     this.states = kept.states.slice(0, visits * (this.horizon + 1)).map((state) => this.clippedState(new Raw(state)));
@@ -137,6 +153,8 @@ export class Episode {
     }
     if (readFlag(opened, "learning")) await this.enter(opened);
     else this.reason = String(opened["reason"]);
+    this.expiresAt = opened["expires_at"] == null ? null : readNumber(opened, "expires_at");
+    this.requireTime();
     this.status = "open";
   }
 
@@ -260,7 +278,7 @@ export class Episode {
       this.forming = this.form();
       // What was lost before anything was formed, such as an answer of the service, may be tried again.
       this.forming.catch((problem) => {
-        if (!(problem instanceof BudgetSpent)) this.forming = null;
+        if (!(problem instanceof BudgetSpent || problem instanceof StayNotKept)) this.forming = null;
       });
     }
     return this.forming;
@@ -273,9 +291,11 @@ export class Episode {
     const { budget } = this.client;
     const round = readInteger(opened, "round");
     const kept = await budget.placeOf(this.user, this.id);
+    // The trajectory of a kept stay is the same again, and the service counts it once.
+    this.placed = kept !== null && this.resuming && (await this.client.trust()) === "joint";
     if (kept?.submission) {
       this.forming = Promise.resolve(kept.submission); // formed before a restart, and sent as it is
-    } else if (kept !== null || !(await budget.allows(this.user, round))) {
+    } else if (!this.placed && (kept !== null || !(await budget.allows(this.user, round)))) {
       this.reason = BUDGET_SPENT;
       return;
     }
@@ -289,11 +309,13 @@ export class Episode {
   private async form(): Promise<Submission> {
     const { token, version, round, place } = this;
     const seen = this.empty ? null : this.seen();
-    if ((await this.client.trust()) !== "joint") await this.eraseVisits(); // noise is drawn once for a stay
+    // Public, and first: if the service does not answer, nothing was erased.
+    const billboard = await this.client.formedUnder(version, this.reference);
+    await this.takeVisits();
     const played = { episode: this.id, token, version, round, place: place ?? -1, seen, restores: this.restores };
-    const formed = await this.client.form(played, this.reference);
+    const formed = await this.client.form(played, billboard);
     // Nothing has left yet: if the place is gone, what was formed is forgotten.
-    await this.client.budget.take(this.user, formed, round);
+    if (!this.placed) await this.client.budget.take(this.user, formed, round);
     return formed;
   }
 
@@ -305,6 +327,7 @@ export class Episode {
   }
 
   private async send(): Promise<Receipt | null> {
+    if (this.forming === null) this.requireTime();
     if (this.learning) {
       try {
         const submission = await this.submission();
@@ -312,9 +335,13 @@ export class Episode {
         await this.client.budget.settle(this.user, this.id);
         this.status = this.empty ? "empty" : submission.kind === "messages" ? "sent" : "counted";
       } catch (problem) {
-        if (!(problem instanceof BudgetSpent)) throw problem;
+        if (problem instanceof ServiceError && this.visits > 1 && OVER.includes(problem.problem)) {
+          await this.eraseVisits();
+          this.note = `the stay is not reported, and kept on this device no longer; ${REMEDY}`;
+        }
+        if (!(problem instanceof BudgetSpent || problem instanceof StayNotKept)) throw problem;
         this.learning = false;
-        this.reason = BUDGET_SPENT;
+        this.reason = problem instanceof BudgetSpent ? BUDGET_SPENT : NOT_KEPT;
       }
     }
     if (!this.learning) this.status = "served";
@@ -379,18 +406,37 @@ export class Episode {
 
   /** Keep the finished visits of a stay on this device, if the app asked for that; `client.play` does it after each. */
   async keepVisits(): Promise<void> {
-    const { stays } = this.client;
-    if (stays === null || this.visits === 1) return;
+    if (this.client.stays !== null && this.visits > 1) await this.client.stays.goOn(this.user, this.finishedVisits());
+  }
+
+  private finishedVisits(): KeptStay {
     const steps = this.visit * this.horizon;
-    const stay = this.seen().onDevice(({ states, rewards }) => ({
+    return this.seen().onDevice(({ states, rewards }) => ({
       opened: this.admission,
       states: states.slice(0, steps + this.visit), actions: this.actions.slice(0, steps), rewards: rewards.slice(0, steps),
     }));
-    await stays.keep(this.user, stay);
+  }
+
+  /** Take a kept stay to report it, where noise is drawn for it; elsewhere it is kept until it is counted. */
+  private async takeVisits(): Promise<void> {
+    const { stays } = this.client;
+    if (stays === null || this.visits === 1) return;
+    const joint = (await this.client.trust()) === "joint";
+    if (!(await (joint ? stays.holds(this.user, this.id) : stays.take(this.user, this.id)))) throw new StayNotKept();
+  }
+
+  /** Report nothing of a stay whose ticket has expired by this device's clock, and say so. */
+  private requireTime(): void {
+    if (!this.learning || this.visits === 1 || this.expiresAt === null || this.expiresAt >= Date.now() / 1000) return;
+    const when = new Date(1000 * Math.max(this.expiresAt, 0)).toISOString();
+    this.learning = false;
+    this.reason = EXPIRED;
+    this.note = `the ticket of this stay expired at ${when} by this device's clock: nothing of it is reported, and the user is `
+      + `served on; ${REMEDY}`;
   }
 
   private async eraseVisits(): Promise<void> {
-    if (this.visits > 1) await this.client.stays?.erase(this.user);
+    if (this.visits > 1) await this.client.stays?.release(this.user, this.id);
   }
 
   /** Raw data are kept no longer than they are needed. */

@@ -26,9 +26,11 @@ import type { Trajectory } from "./wire/trajectory.js";
  * `restores` is how often the service's store had been restored when the user came: the shuffler must throw messages away
  * that were handed over before a restore, since their users may be admitted again.
  */
-export type MessageReceiver = (
-  round: number, place: number, ones: Integers, messages: Integers, restores: number,
-) => Promise<void>;
+export interface MessageReceiver {
+  (round: number, place: number, ones: Integers, messages: Integers, restores: number): Promise<void>;
+  /** Throws if it takes no messages yet; asked before a user is named to a service. */
+  readonly requireStarted?: () => void;
+}
 
 /**
  * The messages of user `within` of round `number`; of a user who shows nothing (null), value 0 and their coins.

@@ -21,8 +21,12 @@
  * looks at the times of `postDue` alone, never because a user sent something: rounds that are full at that look are left alone,
  * and one user would decide whether a round is lost. Messages of users who came after a restore that it has not seen yet wait.
  *
- * After a restart, rounds that were full when it first looked are left alone: their batch may be out already. So call
- * `postDue` before the first user comes.
+ * After a restart, rounds that were full when it first looked are left alone: their batch may be out already. So `postDue` has
+ * to be called before the first user comes. Until then no message is taken: it could be of a round that is left alone, and its
+ * user would believe that it was sent. A client with a shuffler that has not looked names no user to the service.
+ *
+ * Stays. The report of a stay of several visits comes after the last of them, so that `patience` has no default there. A round waits
+ * for its stays until half of the next round's users have come, however long `patience` is.
  */
 
 import type { Connection } from "./connection.js";
@@ -37,6 +41,9 @@ import type { ShuffleRules, Tally } from "./wire/shuffle_rules.js";
 
 /** What the service says when it will never take a batch of this round. */
 const GIVEN_UP = ["batch-late", "batch-taken"];
+
+/** Seconds that the last users of a round have by default. */
+const PATIENCE = 60;
 
 /** What was handed over so far, when the round was first seen to be full, and the batch once it is fixed. */
 interface Round {
@@ -54,11 +61,15 @@ export class Shuffler {
   private readonly held = new Map<number, Map<number, Round>>();
   private known: ShuffleRules | null = null;
   private looked = false;
+  private started = false;
   private restores = 0;
 
-  /** `patience` are the seconds that the last users of a round have to play and to send: a public number. */
-  constructor(private readonly connection: Connection, private readonly patience = 60) {
-    if (!(patience >= 0 && Number.isFinite(patience))) {
+  /**
+   * `patience` are the seconds that the last users of a round have to play and to send: a public number, 60 by default, and to
+   * be given where a stay has several visits.
+   */
+  constructor(private readonly connection: Connection, private readonly patience: number | null = null) {
+    if (patience !== null && !(patience >= 0 && Number.isFinite(patience))) {
       throw new InvalidInput("patience", patience, "a finite number of seconds, at least 0", "60 is the default");
     }
   }
@@ -66,15 +77,20 @@ export class Shuffler {
   /**
    * Take the messages of user `within` of round `number`, once. Nothing is posted now, even by the last.
    *
-   * `restores` is what the service said when the user came. Throws InvalidInput if the place does not exist, the messages
+   * `restores` is what the service said when the user came. Throws InvalidInput if it has not been started, the place does not exist, the messages
    * are not as many as its user sends, the round's batch is fixed already, or the service's store was restored since the
    * user came; nothing was added.
    */
-  readonly take = async (
-    number: number, within: number, ones: Integers, messages: Integers, restores = 0,
-  ): Promise<void> => {
+  readonly take = Object.assign(
+    (number: number, within: number, ones: Integers, messages: Integers, restores = 0): Promise<void> =>
+      this.add(number, within, { ones, messages }, restores),
+    { requireStarted: (): void => this.requireStarted() },
+  );
+
+  private async add(number: number, within: number, tally: Tally, restores: number): Promise<void> {
+    this.requireStarted();
     const rules = await this.rules();
-    rules.requireTally(number, within, { ones, messages });
+    rules.requireTally(number, within, tally);
     if (restores < this.restores) {
       const bound = `${this.restores}, as often as the store was restored`;
       throw new InvalidInput("restores", restores, bound, "the place was lost with the store; do not send");
@@ -85,8 +101,15 @@ export class Shuffler {
       throw new InvalidInput("round", number, "one whose batch is not fixed", "the round is over; do not send");
     }
     round.places.add(within);
-    add(round, { ones, messages });
-  };
+    add(round, tally);
+  }
+
+  /** Check that it has looked which rounds are full, so that what it takes from now on is posted. */
+  requireStarted(): void {
+    if (this.started) return;
+    const remedy = "await postDue(), and try again: nothing was taken, and the same messages may be sent";
+    throw new InvalidInput("shuffler", "not started", "started before the first user comes", remedy);
+  }
 
   /**
    * Post the batch of every round whose deadline has passed; says of which. Asks the service who was admitted.
@@ -103,7 +126,7 @@ export class Shuffler {
       if (round.over) continue;
       round.fullSince ??= now;
       const lastCall = rules.lastCall(number);
-      if (now - round.fullSince < this.patience && (lastCall === null || admitted < lastCall)) continue;
+      if (now - round.fullSince < (this.patience ?? PATIENCE) && (lastCall === null || admitted < lastCall)) continue;
       await this.post(rules, number);
       posted.push(number);
     }
@@ -164,15 +187,23 @@ export class Shuffler {
       [this.looked, this.restores] = [false, restores];
     }
     if (!this.looked) {
-      this.looked = true;
+      this.looked = this.started = true;
       rules.roundSizes.forEach((_, number) => (this.round(rules, number).over = rules.end(number) <= admitted));
     }
     return { admitted, recorded };
   }
 
   private async rules(): Promise<ShuffleRules> {
-    this.known ??= requireShuffle(Model.read(await this.connection.get("/v1/model")));
-    return this.known;
+    return (this.known ??= this.read(Model.read(await this.connection.get("/v1/model"))));
+  }
+
+  private read(model: Model): ShuffleRules {
+    const { visits } = model.rules;
+    if (visits > 1 && this.patience === null) {
+      const remedy = "set it to the seconds from a user's first visit to the last, and some days more";
+      throw new InvalidInput("patience", "missing", `given where a stay has ${visits} visits`, remedy);
+    }
+    return requireShuffle(model);
   }
 
   private round(rules: ShuffleRules, number: number, restores = this.restores): Round {

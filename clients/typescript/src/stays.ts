@@ -7,12 +7,30 @@
  * the user can see it ({@link StayMemory.show}) and erase it. It is data at rest about the user.
  *
  * Formal guarantee. A stay is reported at most once, whatever happens to the app: where reports are noised on the device,
- * the visits are erased before the report is formed, so that no second report with other noise can be formed from them. In
- * the joint model the same trajectory may be sent again, and the service counts it once. Between visits nothing is sent.
+ * the stay is taken, as one indivisible act, and erased before the report is formed. So of several pages that have the same
+ * stay open one reports it, and no second report with other noise can be formed after a crash. In the joint model the same
+ * trajectory may be sent again, and the service counts it once. A stay that the user has erased is not reported, also by a page
+ * that has it open. Between visits nothing is sent.
+ *
+ * A stay has to be finished before its ticket expires. By then the service waits for it no longer, so it is not reported:
+ * `episode.reason` and `episode.note` say so, and the user is served on. That is a matter of the clock and of when the user comes,
+ * which are public, not of what they do.
  */
 
 import type { Store } from "./budget.js";
 import { DefaultStore } from "./default_store.js";
+import { randomName } from "./wire/randomness.js";
+
+/** Why a stay is not reported: the service waits for it no longer. */
+export const EXPIRED = "ticket-expired";
+
+/** Why a stay is not reported: the user has erased it, or another page has reported it. */
+export const NOT_KEPT = "stay-not-kept";
+
+/** What the service says when it will never take the report of a stay. */
+export const OVER: readonly string[] = ["episode-expired", "round-over"];
+
+export const REMEDY = "the operator should give a `ticket_lifetime` above the length of a stay";
 
 /** One stay: how it was admitted, and what was seen in its finished visits. */
 export interface KeptStay {
@@ -26,9 +44,42 @@ export class StayMemory {
   /** `scope` keeps apps on one device apart; the app chooses it. */
   constructor(private readonly store: Store = new DefaultStore(), private readonly scope: string = "stay") {}
 
-  /** Remember the finished visits of a stay, in the place of what was kept before. */
+  /** Remember a stay that begins, in the place of what was kept before. */
   async keep(user: string, stay: KeptStay): Promise<void> {
     await this.store.put(this.key(user), JSON.stringify(stay));
+  }
+
+  /** Remember one more finished visit; nothing if the stay is not kept any more: what was erased stays so. */
+  async goOn(user: string, stay: KeptStay): Promise<void> {
+    if (await this.holds(user, String(stay.opened["episode"]))) await this.keep(user, stay);
+  }
+
+  /** A user's open stay; null without one. What was taken to be reported before a crash is erased. */
+  async recall(user: string): Promise<KeptStay | null> {
+    const kept = await this.show(user);
+    if (kept === null || (await this.holds(user, String(kept.opened["episode"])))) return kept;
+    await this.erase(user);
+    return null;
+  }
+
+  /** Whether the stay with this id is kept, and was not taken. */
+  async holds(user: string, episode: string): Promise<boolean> {
+    const kept = await this.show(user);
+    return kept !== null && kept.opened["episode"] === episode && (await this.store.get(this.taken(user, episode))) === null;
+  }
+
+  /** Forget the stay with this id to report it; false if it is not kept any more, and may not be reported. */
+  async take(user: string, episode: string): Promise<boolean> {
+    if (!(await this.holds(user, episode))) return false;
+    const mine = randomName();
+    const taken = (await this.store.claim(this.taken(user, episode), mine)) === mine;
+    await this.release(user, episode);
+    return taken;
+  }
+
+  /** Forget the stay with this id, if it is the one that is kept. */
+  async release(user: string, episode: string): Promise<void> {
+    if ((await this.show(user))?.opened["episode"] === episode) await this.erase(user);
   }
 
   /** What is kept of a user's open stay; null if nothing is. */
@@ -40,6 +91,11 @@ export class StayMemory {
   /** Forget a user's stay; it is not reported then. */
   async erase(user: string): Promise<void> {
     await this.store.put(this.key(user), "");
+  }
+
+  /** Where it is noted that a stay was taken. */
+  private taken(user: string, episode: string): string {
+    return JSON.stringify(["stay taken", this.scope, user, episode]);
   }
 
   private key(user: string): string {

@@ -11,8 +11,8 @@ import { Client } from "../src/client.js";
 import type { Episode } from "../src/episode.js";
 import { StayMemory } from "../src/stays.js";
 import { Billboard, Model, requireBelief } from "../src/wire/index.js";
-import { type Sent, admitting, serving } from "./scripted_service.js";
-import { casesOf, deploymentOf } from "./vectors.js";
+import { type Answer, type Sent, admitting, serving } from "./scripted_service.js";
+import { type Json, casesOf, deploymentOf } from "./vectors.js";
 
 const { billboard, model } = deploymentOf("kinds");
 const shares = [...Billboard.read(billboard).part("shares").data];
@@ -133,6 +133,151 @@ test("after a crash no second report of a stay leaves the device", async () => {
     await assert.rejects(client.play("ann", oneVisit), /power failure/);
     assert.equal(await process(url, stays).resumeStay("ann"), null);
     assert.ok(!sent.some((one) => one.path.endsWith("report")));
+  });
+});
+
+/** A deployment of stays whose admissions say `opened` besides. */
+function admittingStays(opened: Record<string, unknown>, changes: Record<string, Json> = {}): (sent: Sent) => Answer {
+  const base = admitting("kinds", { "/v1/model": { body: stayModel }, ...changes });
+  return (sent) => {
+    const given = base(sent);
+    if (sent.path !== "/v1/episodes" || given === null || given === "lost") return given;
+    return { ...given, body: { ...(given.body as object), ...opened } };
+  };
+}
+
+const reports = (sent: Sent[]) => sent.filter(({ method, path }) => method === "POST" && path !== "/v1/episodes").length;
+
+test("a stay whose ticket has expired is not reported, which is said, and the user is served on", async () => {
+  for (const [seconds, expired] of [[-1, true], [-1e300, true], [3600, false], [1e300, false]] as const) {
+    const stays = new StayMemory(new MemoryStore());
+    const until = Date.now() / 1000 + seconds;
+    await serving(admittingStays({ expires_at: until }), async (url, sent) => {
+      const first = await process(url, stays).play("ann", oneVisit);
+      const last = await process(url, stays).play("ann", oneVisit);
+      for (const episode of [first, last]) {
+        assert.equal(episode.reason, expired ? "ticket-expired" : null);
+        if (expired) assert.match(episode.note!, /expired at (20|1970).*nothing of it is reported.*`ticket_lifetime`/);
+        else assert.equal(episode.note, null);
+      }
+      assert.equal(last.status, expired ? "served" : "counted");
+      assert.equal(reports(sent), expired ? 0 : 1);
+      assert.equal(await stays.show("ann"), null);
+    });
+  }
+});
+
+test("a ticket that expires while its stay is open is not reported either", async () => {
+  const stays = new StayMemory(new MemoryStore());
+  const until = Date.now() / 1000 + 0.3;
+  await serving(admittingStays({ expires_at: until }), async (url, sent) => {
+    const episode = await process(url, stays).episode("ann").open();
+    await oneVisit(episode);
+    await oneVisit(episode);
+    assert.equal(episode.learning, true);
+    while (Date.now() / 1000 <= until) await new Promise((later) => setTimeout(later, 20));
+    await episode.submit();
+    assert.deepEqual([episode.status, episode.reason, reports(sent)], ["served", "ticket-expired", 0]);
+  });
+});
+
+test("a stay that the service waits for no longer is kept no longer, and not sent again", async () => {
+  for (const [problem, gone] of [["episode-expired", true], ["round-over", true], ["unavailable", false]] as const) {
+    const stays = new StayMemory(new MemoryStore());
+    const refusal = { status: 410, body: { type: `urn:reticent:problem:${problem}`, title: "refused" } };
+    const changes = { "/v1/status": { body: { trust: "joint" } }, trajectory: refusal };
+    await serving(admittingStays({ trust: "joint" }, changes), async (url, sent) => {
+      const client = () => new Client(url, "key", { store: new MemoryStore(), stays });
+      await client().play("ann", oneVisit);
+      const last = (await client().resumeStay("ann"))!;
+      await oneVisit(last);
+      await last.keepVisits();
+      await assert.rejects(last.submit(), /refused/);
+      assert.equal(reports(sent), 1);
+      assert.equal((await stays.show("ann")) === null, gone);
+      assert.equal(/kept on this device no longer/.test(last.note ?? ""), gone);
+    });
+  }
+});
+
+test("a stay that its user erases is not reported by a page that has it open, and does not come back", async () => {
+  for (const trust of ["joint", "local"] as const) {
+    const stays = new StayMemory(new MemoryStore());
+    const answer = admittingStays({ trust }, { "/v1/status": { body: { trust } } });
+    await serving(answer, async (url, sent) => {
+      const client = new Client(url, "key", { trust, store: new MemoryStore(), stays });
+      const episode = await client.episode("ann").open();
+      await oneVisit(episode);
+      await episode.keepVisits();
+      assert.notEqual(await stays.show("ann"), null);
+      await stays.erase("ann");
+      await oneVisit(episode);
+      await episode.keepVisits();
+      assert.equal(await stays.show("ann"), null);
+      assert.equal(await episode.submit(), null);
+      assert.deepEqual([episode.status, episode.reason, reports(sent)], ["served", "stay-not-kept", 0]);
+    });
+  }
+});
+
+test("of several pages that have one stay open, one reports it, whatever their budgets say", async () => {
+  const stays = new StayMemory(new MemoryStore());
+  await serving(admittingStays({}), async (url, sent) => {
+    await process(url, stays).play("ann", oneVisit);
+    const pages = await Promise.all([0, 1, 2].map(() => process(url, stays).resumeStay("ann")));
+    for (const page of pages) {
+      await oneVisit(page!);
+      await page!.keepVisits();
+    }
+    await Promise.all(pages.map((page) => page!.submit()));
+    assert.deepEqual(pages.map((page) => page!.status).sort(), ["counted", "served", "served"]);
+    assert.equal(reports(sent), 1);
+    assert.equal(await stays.recall("ann"), null);
+    // Nor after a crash between the act of taking it and its erasure.
+    const opened = JSON.parse(JSON.stringify({ episode: pages[0]!.id }));
+    await stays.keep("ann", { opened, states: [0], actions: [], rewards: [] });
+    assert.equal(await stays.recall("ann"), null);
+    assert.equal(await stays.show("ann"), null);
+  });
+});
+
+test("a joint stay that could not be sent is sent again after a restart, the same, and counts one place", async () => {
+  const [stays, store] = [new StayMemory(new MemoryStore()), new MemoryStore()];
+  let away = true;
+  const base = admittingStays({ trust: "joint" }, { "/v1/status": { body: { trust: "joint" } } });
+  const answer = (sent: Sent) => (away && sent.path.endsWith("/trajectory") ? ({ status: 400 } as Answer) : base(sent));
+  await serving(answer, async (url, sent) => {
+    const client = () => new Client(url, "key", { store, stays });
+    await client().play("ann", oneVisit);
+    await assert.rejects(client().play("ann", oneVisit));
+    away = false;
+    const resumed = (await client().resumeStay("ann"))!;
+    assert.deepEqual([resumed.complete, resumed.learning], [true, true]);
+    await resumed.submit();
+    assert.equal(resumed.status, "counted");
+    const bodies = sent.filter(({ path }) => path.endsWith("/trajectory")).map(({ body }) => body);
+    assert.equal(bodies.length, 2);
+    assert.equal(bodies[0], bodies[1]);
+    assert.equal(await stays.show("ann"), null);
+    const next = await client().episode("ann").open(); // and no other report of theirs leaves this device
+    assert.deepEqual([next.learning, next.reason], [false, "device-budget-spent"]);
+  });
+});
+
+test("an outage at the end of a stay loses nothing of it, though the app is closed meanwhile", async () => {
+  const stays = new StayMemory(new MemoryStore());
+  let away = false;
+  const base = admittingStays({});
+  const answer = (sent: Sent) => (away && sent.path === "/v1/round" ? ({ status: 400 } as Answer) : base(sent));
+  await serving(answer, async (url, sent) => {
+    await process(url, stays).play("ann", oneVisit);
+    away = true;
+    await assert.rejects(process(url, stays).play("ann", oneVisit));
+    away = false;
+    const resumed = (await process(url, stays).resumeStay("ann"))!;
+    assert.equal(resumed.complete, true);
+    await resumed.submit();
+    assert.deepEqual([resumed.status, reports(sent)], ["counted", 1]);
   });
 });
 

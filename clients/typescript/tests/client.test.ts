@@ -247,6 +247,8 @@ test("a shuffler fixes a batch once, of all places", async () => {
         const { ones, messages } = formMessages(known, board, null, 0, within);
         await shuffler.take(0, within, ones, messages);
       };
+      await assert.rejects(hand(0), /not started/); // it might be of a round whose batch is out already
+      assert.deepEqual(await shuffler.postDue(), []);
       await hand(0);
       await hand(0); // counts once
       await hand(1);
@@ -280,13 +282,35 @@ test("what a user sends makes no shuffler look: whether a round is lost is not t
       const before = looks();
       const { ones, messages } = formMessages(known, Billboard.read(billboard), null, 0, 0);
       status = { admitted: 1, recorded: 1, restores };
-      await shuffler.take(0, 0, ones, messages, restores);
+      if (first) await shuffler.take(0, 0, ones, messages, restores);
+      else await assert.rejects(shuffler.take(0, 0, ones, messages, restores), /not started/);
       assert.equal(looks(), before);
       status = { admitted: 4, recorded: 4, restores };
       assert.deepEqual(await shuffler.postDue(), []); // full at the first look: left alone, whether or not users have sent
       await assert.rejects(shuffler.take(0, 1, ones, messages, restores), /batch is not fixed|as many as/);
     });
   }
+});
+
+test("a client whose shuffler has not looked names no user to the service, and goes on once it has", async () => {
+  const { model, billboard } = shuffled();
+  const changes = {
+    "/v1/status": { body: { trust: "shuffle", admitted: 0 } }, "/v1/model": { body: model },
+  };
+  const base = admitting("regressions", changes);
+  const answer = (sent: Sent) => {
+    const given = base(sent);
+    if (sent.path !== "/v1/episodes" || given === null || given === "lost") return given;
+    return { ...given, body: { ...(given.body as object), trust: "shuffle", place: 1, reference: billboard.version } };
+  };
+  await serving(answer, async (url, sent) => {
+    const shuffler = new Shuffler(new Connection(url, "key"));
+    const devices = client(url, { shuffler: shuffler.take });
+    await assert.rejects(devices.play("ann", steps), /shuffler is not started/);
+    assert.ok(sent.every(({ method }) => method === "GET"));
+    assert.deepEqual(await shuffler.postDue(), []);
+    assert.equal((await devices.play("ann", steps)).status, "sent");
+  });
 });
 
 test("after a restore of the service's store nothing leaves that was handed over before", async () => {

@@ -95,8 +95,10 @@ class Settings(BaseModel):
       control: which share of every round's places is served version 0 for ever; None is no A/B share.
       planning: whether the admission that ends a round waits for the new plan (``inline``) or not (``background``).
       gather_seconds: how long admissions and submissions that come together wait for more to share a transaction with.
-      ticket_lifetime: seconds until an open episode expires.
-      finish_after: seconds from the K-th admission to the end of the last round.
+      ticket_lifetime: seconds until an open episode expires; by default a day, and to be given where a stay has several
+        visits (:mod:`reticent.service.waiting_times`).
+      finish_after: seconds from the K-th admission to the end of the last round; by default a week, or the lifetime of
+        stays if that is longer.
       body_limit: largest request body in bytes; by default as much as the model's largest request can need.
       rate_limit: requests per second in one worker, per key, and per address of callers without a valid one; 0: no limit.
       connections: open connections per worker; the longest idle or half-open one gives way to a new one.
@@ -129,8 +131,8 @@ class Settings(BaseModel):
     workers: Annotated[int, Field(ge=1, le=256)] = 1
     planning: Literal["background", "inline"] = "background"
     gather_seconds: Annotated[float, Field(ge=0, le=1)] = 0.01
-    ticket_lifetime: Annotated[float, Field(gt=0, le=1e9)] = 86_400.0
-    finish_after: Annotated[float, Field(ge=0, le=1e9)] = 604_800.0
+    ticket_lifetime: Annotated[float, Field(gt=0, le=1e9)] | None = None
+    finish_after: Annotated[float, Field(ge=0, le=1e9)] | None = None
     body_limit: Annotated[int, Field(ge=1024)] | None = None
     rate_limit: Annotated[float, Field(ge=0)] = 1000.0
     connections: Annotated[int, Field(ge=1, le=10**6)] = 1000

@@ -41,12 +41,12 @@ def test_the_alarm_has_its_rate_of_false_alarms() -> None:
     released = eta @ roots[1].T * 5 + draw.normal(size=eta.shape) * math.sqrt(2.0)
 
     def squared(one: jax.Array) -> jax.Array:
-        return surprise(coordinates, posterior, Evidence(response, noise, one[None], jnp.zeros((1, 3))))
+        return surprise(coordinates, posterior, Evidence(response, noise, one[None], jnp.zeros((1, 3)), response))
 
     lengths = np.asarray(jax.vmap(squared)(jnp.asarray(released)))
     threshold = 7.814728  # of χ² with three degrees of freedom, at 0.05
     assert abs((lengths > threshold).mean() - 0.05) < 4 * math.sqrt(0.05 * 0.95 / 40_000)
-    learned = learn(posterior, Evidence(response, noise, jnp.asarray(released[:1]), jnp.zeros((1, 3))))
+    learned = learn(posterior, Evidence(response, noise, jnp.asarray(released[:1]), jnp.zeros((1, 3)), response))
     assert (np.linalg.eigvalsh(learned.information - posterior.information) > 0).all()
 
 
@@ -54,10 +54,10 @@ def test_the_alarm_has_its_rate_of_false_alarms() -> None:
 def test_what_is_remembered_fades_by_half_lives_and_goes_with_an_alarm() -> None:
     agent = make_agent("score-vi:half_life=100", WORLD.model, 2000)
     posteriors = jax.tree.map(jnp.ones_like, agent.init().past)
-    blank = Evidence(*(jnp.zeros(shape) for shape in ((1, 2, 2), (1, 2, 2), (1, 2), (1, 2))))
+    blank = Evidence(*(jnp.zeros(shape) for shape in ((1, 2, 2), (1, 2, 2), (1, 2), (1, 2), (1, 2, 2))))
     kept = faded_posteriors(agent, posteriors, (blank, blank), jnp.asarray(200.0))
     np.testing.assert_allclose(kept.transitions.information, 0.25)
-    wild = Evidence(jnp.zeros((1, 2, 2)), jnp.eye(2)[None], jnp.full((1, 2), 100.0), jnp.zeros((1, 2)))
+    wild = blank._replace(noise=jnp.eye(2)[None], released=jnp.full((1, 2), 100.0))
     watchful = dataclasses.replace(agent, alarm=20.0)
     after = faded_posteriors(watchful, posteriors, (wild, wild), jnp.asarray(200.0))
     assert not np.asarray(after.transitions.information).any()

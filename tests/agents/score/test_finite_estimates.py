@@ -27,7 +27,11 @@ def certain(size: int, scale: float, seed: int) -> Evidence:
     noise = 1e-9 * np.eye(size)[None] + 1e4 * (few[:, :1] @ few[:, :1].T)[None]
     truth = draw.normal(size=size) / size
     return Evidence(
-        jnp.asarray(response), jnp.asarray(noise), jnp.asarray(response[0] @ truth)[None], jnp.zeros((1, size))
+        jnp.asarray(response),
+        jnp.asarray(noise),
+        jnp.asarray(response[0] @ truth)[None],
+        jnp.zeros((1, size)),
+        jnp.asarray(response),
     )
 
 
@@ -52,7 +56,9 @@ def test_releases_that_claim_less_are_taken_as_they_are() -> None:
     square = draw.normal(size=(1, 3, 3))
     noise = square @ np.swapaxes(square, 1, 2) + np.eye(3)
     response, released, start = draw.normal(size=(1, 3, 3)), draw.normal(size=(1, 3)), draw.normal(size=(1, 3))
-    after = learn(empty_posterior(coordinates, 1), Evidence(*map(jnp.asarray, (response, noise, released, start))))
+    after = learn(
+        empty_posterior(coordinates, 1), Evidence(*map(jnp.asarray, (response, noise, released, start, response)))
+    )
     weighted = response[0].T @ np.linalg.inv(noise[0])
     np.testing.assert_allclose(after.information[0], weighted @ response[0], rtol=1e-10)
     np.testing.assert_allclose(after.moment[0], weighted @ (released[0] + response[0] @ start[0]), rtol=1e-10)

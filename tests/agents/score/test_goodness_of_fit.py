@@ -25,7 +25,8 @@ WORLD = make_world("random-blend:states=4,actions=3,horizon=3,d=3")
 
 def off_by(size: float) -> Evidence:
     """A release whose noise is standard and which is off by so much in both its numbers, whatever is believed."""
-    return Evidence(jnp.zeros((1, 2, 2)), jnp.eye(2)[None], jnp.full((1, 2), size), jnp.zeros((1, 2)))
+    one = jnp.eye(2)[None]
+    return Evidence(0 * one, one, jnp.full((1, 2), size), jnp.zeros((1, 2)), one)
 
 
 @double_precision

@@ -12,16 +12,28 @@ import numpy as np
 import pytest
 
 from reticent.agents import make_agent
-from reticent.agents.score import replicas
+from reticent.agents.score import misfit, replicas
 from reticent.agents.score.diagnostics import residual_of
+from reticent.agents.score.dynamic_programming import frame
 from reticent.agents.score.estimates import estimate_of
+from reticent.agents.score.joint_posterior import joint_posterior
 from reticent.agents.score.learner import ScoreLearner
+from reticent.agents.score.posterior import Posterior
 from reticent.agents.score.residual_directions import residual_basis, round_directions
-from reticent.agents.score.residual_posterior import Blend, Release, believe, no_residual, rows_by, scale_of, visits_of
+from reticent.agents.score.residual_likelihood import Release, likelihood_of, visits_of
+from reticent.agents.score.residual_posterior import (
+    covariance_of,
+    learn_scales,
+    no_residual,
+    residuals_around,
+    scale_of,
+)
 from reticent.agents.score.residual_rule import MOST_ROUNDS, is_table
 from reticent.agents.score.residual_share import share_of
+from reticent.agents.score.round_plan import ScorePlan
 from reticent.audit import Subject, audit, realised_mu, replay, user_of, worst_pair
 from reticent.errors import InvalidInput
+from reticent.learning.plan import Plan
 from reticent.runtime import double_precision
 from reticent.simulation.simulate import simulate
 from reticent.worlds import Episode, World, make_world
@@ -136,18 +148,109 @@ def test_the_posterior_of_one_cell_is_the_conjugate_one() -> None:
     """Two states, one direction z = (e₀ − e₁)/√2: Y = N·(zᵀp − 0) + noise, so δ̂ is a ridge regression on one number."""
     basis = jnp.array([[1.0], [-1.0]]) / math.sqrt(2)
     users, sigma, moved = 400.0, 3.0, np.array([100.0, 0.0])
-    blend = Blend(jnp.full((1, 2, 2), 0.5), jnp.full((1, 2), 0.5), jnp.array([1.0, 0.0]))
-    before = no_residual(basis, blend.rows)
-    found = believe(basis, one_release(users, moved, sigma), blend, before, 0.0)
+    rows, rewards, initial = jnp.full((1, 2, 2), 0.5), jnp.full((1, 2), 0.5), jnp.array([1.0, 0.0])
+    nothing = Posterior(jnp.zeros((1, 0, 0)), jnp.zeros((1, 0)))
+    likelihood = likelihood_of(basis, one_release(users, moved, sigma), rows, initial, 0.0)
+    before = learn_scales(basis, likelihood, rows, rewards, no_residual(basis, rows, nothing, nothing))
+    found = residuals_around(basis, likelihood, rows, rewards, before)
     variance = sigma**2 + 1e-9 + users * 0.5  # zᵀ(diag p − ppᵀ)z = 1/2 for the uniform row
     information = users**2 / variance
-    prior = float(found.scale) ** 2 / 2
+    prior = float(found.covariance[0, 0])
     np.testing.assert_allclose(found.delta[0, 0, 0], users * 100 / variance / (information + 1 / prior), rtol=1e-9)
     np.testing.assert_allclose(found.root[0, 0, 0, 0] ** 2, 1 / (information + 1 / prior), rtol=1e-9)
     assert float(found.delta[0, 1, 0]) == 0  # the other state was never seen
-    np.testing.assert_allclose(found.rows.sum(axis=-1), 1)
-    first = rows_by(basis, one_release(users, moved, sigma), blend, found._replace(rows=blend.rows), 0.0)
-    np.testing.assert_allclose(first.delta, found.delta, rtol=1e-9)
+    np.testing.assert_allclose(found.estimated.sum(axis=-1), 1)
+
+
+@double_precision
+def test_what_both_blocks_say_of_the_blend_is_the_marginal_of_one_gaussian_model() -> None:
+    """Every residual integrated out by brute force, from the covariance of all that is observed."""
+    draw = np.random.default_rng(4)
+    cells, size, blend = 5, 3, 2
+
+    def positive(dimension: int) -> np.ndarray:
+        root = draw.normal(size=(dimension, dimension + 2))
+        return root @ root.T
+
+    information = np.stack([positive(size) for _ in range(cells)])
+    slopes, coupling = draw.normal(size=(cells, size, blend)), draw.normal(size=(cells, blend, size))
+    covariance, own = positive(size) / 10, positive(blend)
+    moment, own_moment = draw.normal(size=(cells, size)), draw.normal(size=blend)
+    # What is observed is (r₁ … r_Q, b_D), linear in η and in residuals.
+    response = np.concatenate([*(part @ slope for part, slope in zip(information, slopes, strict=True)), own])
+    spread = np.zeros((cells * size + blend, cells * size))
+    noise = np.zeros((cells * size + blend, cells * size + blend))
+    for cell in range(cells):
+        at = slice(cell * size, (cell + 1) * size)
+        spread[at, at] = noise[at, at] = information[cell]
+        spread[cells * size :, at] = coupling[cell]
+    noise[cells * size :, cells * size :] = own
+    total = noise + spread @ np.kron(np.eye(cells), covariance) @ spread.T
+    weighed = np.linalg.solve(total, response).T
+    found = joint_posterior(
+        *(jnp.asarray(part) for part in (information, moment, slopes, covariance)),
+        Posterior(jnp.asarray(own), jnp.asarray(own_moment)), jnp.asarray(coupling),
+    )  # fmt: skip
+    np.testing.assert_allclose(found.information, weighed @ response, rtol=1e-6)
+    np.testing.assert_allclose(found.moment, weighed @ np.concatenate([moment.ravel(), own_moment]), rtol=1e-6)
+
+
+@double_precision
+def test_residuals_that_look_alike_are_expected_to_look_alike() -> None:
+    """All cells leave the blend along one direction: there Σ₀ grows, and a cell of which little is known is believed to."""
+    draw = np.random.default_rng(6)
+    shared, truth = np.array([1.0, 0.0, 0.0]), draw.choice([-0.2, 0.2], size=60)
+    information = np.broadcast_to(400.0 * np.eye(3), (60, 3, 3))
+    moment = 400 * truth[:, None] * shared + 20 * draw.normal(size=(60, 3))
+    found = covariance_of(jnp.asarray(information), jnp.asarray(moment), jnp.asarray(0.01), 0.01 * jnp.eye(3))
+    values, vectors = np.linalg.eigh(np.asarray(found))
+    assert values[-1] > 4 * values[-2]
+    assert abs(vectors[:, -1] @ shared) > 0.99
+
+
+@pytest.mark.parametrize("score", ["values", "likelihood"])
+@double_precision
+def test_residuals_move_the_blends_block_as_the_coupling_says(score: str) -> None:
+    """Two truths that differ by a residual: the means of the blend's block differ by G times it, in exact sums."""
+    agent = make_agent(f"score-vi:residual=on,score={score}", WORLD.model, 500)
+    assert isinstance(agent, ScoreLearner)
+    state = agent.init()
+    plan = agent.plan(state)._replace()
+    plan = plan._replace(extension=plan.extension._replace(share=jnp.asarray(0.25), at_random=jnp.asarray(True)))
+    estimate = estimate_of(agent, plan.extension)
+    assert estimate.rows is not None
+    moved, paid = misfit._response(agent, plan, estimate)
+    draw = np.random.default_rng(8)
+    delta, shift = 0.1 * draw.normal(size=(8, 3)), 0.1 * draw.normal(size=8)
+    basis = np.asarray(agent.residual.basis)  # type: ignore[union-attr]
+    expected, expected_paid = np.zeros(moved.shape[2]), np.zeros(paid.shape[2])
+    components = [(0.25, True, True, plan.extension.curious), (0.75, False, False, plan.policy)]
+    for share, at_random, hopeful, choices in components:
+        served = plan._replace(values=plan.extension.hoped if hopeful else plan.values)
+        occupancy, rows = np.asarray(WORLD.model.initial), np.asarray(estimate.rows[0])
+        for step in range(WORLD.model.horizon):
+            after = np.zeros(4)
+            for s in range(4):
+                for a in range(2):
+                    chance = share * occupancy[s] * (0.5 if at_random else float(choices[step, s] == a))
+                    after += chance / share * rows[s, a]
+                    for n in range(4):  # what this step adds to the vector where it leads to n
+                        told = blend_step(agent, served, step, s, a, n)
+                        expected += chance * (basis @ delta[2 * s + a])[n] * told
+                    expected_paid += chance * shift[2 * s + a] * np.asarray(agent.contrasts)[:, s, a]
+            occupancy = after
+    np.testing.assert_allclose(np.einsum("pkz,pz->k", moved[0], delta), expected, atol=1e-10)
+    np.testing.assert_allclose(np.einsum("pkz,p->k", paid[0], shift), expected_paid, atol=1e-12)
+
+
+def blend_step(agent: ScoreLearner, plan: Plan[ScorePlan], step: int, s: int, a: int, n: int) -> np.ndarray:
+    """By the definition of the statistic: x·V(n), or the contrast of n over its chance; no whitening, no reward."""
+    psi, basis = np.asarray(agent.model.transition_features)[:, s, a], np.asarray(agent.coordinates.basis)
+    if agent.score == "likelihood":
+        stated = np.asarray(plan.extension.reference.theta[0]) @ psi
+        return basis.T @ psi[:, n] / stated[n]
+    framed = np.asarray(frame(plan.values[1:])[0])[step]
+    return basis.T @ (psi @ framed) * framed[n]
 
 
 @double_precision

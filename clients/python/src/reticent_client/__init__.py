@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from reticent_client.names import Names
     from reticent_client.problems import ServiceError, Unreachable
     from reticent_client.shuffler import Shuffler
-    from reticent_client.stays import StayFile
+    from reticent_client.stays import StayExpired, StayFile, StayNotKept
     from reticent_client.submission import Receipt, Submission
     from reticent_client.tickets import Ticket
     from reticent_wire import Billboard, InvalidInput, Model, ReticentError
@@ -54,7 +54,9 @@ _HOMES = {
     "ReticentError": "reticent_wire",
     "ServiceError": "reticent_client.problems",
     "Shuffler": "reticent_client.shuffler",
+    "StayExpired": "reticent_client.stays",
     "StayFile": "reticent_client.stays",
+    "StayNotKept": "reticent_client.stays",
     "Submission": "reticent_client.submission",
     "Ticket": "reticent_client.tickets",
     "Unreachable": "reticent_client.problems",
@@ -80,7 +82,9 @@ __all__ = [
     "ReticentError",
     "ServiceError",
     "Shuffler",
+    "StayExpired",
     "StayFile",
+    "StayNotKept",
     "Submission",
     "Ticket",
     "Unreachable",

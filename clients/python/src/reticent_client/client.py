@@ -21,6 +21,7 @@ from reticent_client.messages import MessageReceiver, require_shuffle
 from reticent_client.micro_batching import MicroBatcher, MicroBatching
 from reticent_client.names import Names
 from reticent_client.problems import ServiceError
+from reticent_client.shuffler import Shuffler
 from reticent_client.stays import StayFile
 from reticent_client.submission import SUBMISSIONS, Receipt, Submission
 from reticent_client.tickets import Ticket
@@ -314,6 +315,8 @@ class Client:
                     "act", "server", f"device in the {self.trust} model", "asking for actions would show every state"
                 )
             self._noise_checked  # noqa: B018  (computed once, raises)
+            if isinstance(self._shuffler, Shuffler):  # else places are used up for nothing
+                self._shuffler.require_started()
 
     def _require_demanded(self) -> None:
         if self._demanded is not None and self.trust != self._demanded:

@@ -11,6 +11,7 @@ the service may not know (:mod:`reticent_client.submission`).
 
 from __future__ import annotations
 
+import time
 import uuid
 import warnings
 from collections.abc import Callable
@@ -22,7 +23,8 @@ from numpy.typing import NDArray
 
 from reticent_client.budget import BudgetSpent
 from reticent_client.decisions import Decision
-from reticent_client.stays import Saved
+from reticent_client.problems import ServiceError
+from reticent_client.stays import EXPIRED, NOT_KEPT, OVER, REMEDY, Saved, StayExpired, StayNotKept
 from reticent_client.submission import SUBMISSIONS, Played, Receipt, Submission
 from reticent_wire.billboard import Billboard
 from reticent_wire.boundary import Clipped, Raw
@@ -92,6 +94,7 @@ class Episode:
         self._submission: Submission | None = None
         self._empty = False
         self._opened: dict[str, Any] = {}
+        self._expires_at: float | None = None
 
     # -- the episode --------------------------------------------------------------------------------------------------
 
@@ -117,7 +120,8 @@ class Episode:
     def opened(self, opened: dict[str, Any]) -> None:
         """Take the service's answer to their coming."""
         self._admitted(opened)
-        self._keep_visits()
+        if self._kept:
+            self._client.stays.keep(self.user, self._finished_visits)  # type: ignore[union-attr]
 
     def _admitted(self, opened: dict[str, Any]) -> None:
         client, self._opened = self._client, opened
@@ -142,6 +146,8 @@ class Episode:
             self._restores = int(opened.get("restores", 0))
         if self.learning and client.budget is not None and not client.budget.allows(self.user, self._round):
             self.learning, self.reason = False, SPENT
+        self._expires_at = None if opened.get("expires_at") is None else float(opened["expires_at"])
+        self._require_time()
         self.status = "open"
 
     def resumed(self, kept: Saved) -> None:
@@ -261,10 +267,9 @@ class Episode:
             if client.trust != "joint":  # public, and first: if the service does not answer, nothing was charged
                 own = self._reference if client.trust == "shuffle" else None
                 board = client.reference(self.version, own)
-            if client.budget is not None:  # before anything is formed, so that no crash gives it back
+            self._take_visits()  # before anything is formed, so that no crash gives it back
+            if client.budget is not None:  # likewise
                 client.budget.spend(self.user, self._round)
-            if client.trust != "joint":  # likewise: noise is drawn once for a stay
-                self._erase_visits()
             seen = None if self._empty else self.trajectory
             played = Played(self._token, self.version, self._round, place, board, seen, self._restores)
             kind, content = SUBMISSIONS[client.trust](lambda: client.model, played)
@@ -317,11 +322,15 @@ class Episode:
 
     def prepared(self) -> Submission | None:
         """What is to be sent; None if the user is not learned from, which another episode of theirs may decide."""
+        if self._submission is None:
+            self._require_time()
         if self.learning:
             try:
                 return self.submission
             except BudgetSpent:
                 self.learning, self.reason = False, SPENT
+            except StayNotKept:
+                self.learning, self.reason = False, NOT_KEPT
         return None
 
     def _send(self) -> Receipt | None:
@@ -329,7 +338,12 @@ class Episode:
         if submission is None:
             self.status = "served"
         else:
-            self._settled(self._client.send(submission))
+            try:
+                answer = self._client.send(submission)
+            except ServiceError as refusal:
+                self.refused(refusal)
+                raise
+            self._settled(answer)
         self._keep()
         self._forget()
         return self.receipt
@@ -339,6 +353,12 @@ class Episode:
         self._settled(Receipt.read(answer, self.submission))
         self._keep()
         self._forget()
+
+    def refused(self, refusal: ServiceError) -> None:
+        """Take the service's refusal of the user's submission: a stay that is over is kept no longer."""
+        if self.visits > 1 and refusal.name in OVER:
+            self._erase_visits()
+            refusal.add_note(f"the stay is not reported, and kept on this device no longer; {REMEDY}")
 
     def _settled(self, receipt: Receipt) -> None:
         sent: Status = "sent" if self.submission.kind == "messages" else "counted"
@@ -398,16 +418,36 @@ class Episode:
         """Whether finished visits are kept on this device until the report."""
         return self._client.stays is not None and self.visits > 1
 
+    @property
+    def _finished_visits(self) -> Saved:
+        """What is kept of a stay on this device."""
+        seen = self.trajectory
+        parts = {"states": seen.states.tolist(), "actions": seen.actions.tolist(), "rewards": seen.rewards.tolist()}
+        return {"opened": self._opened, **parts}
+
     def _keep_visits(self) -> None:
-        """Keep the finished visits of a stay on this device, if the app asked for that."""
+        """Keep one more finished visit of a stay on this device, if the app asked for that."""
         if self._client.stays is not None and self.visits > 1:
-            seen = self.trajectory
-            parts = {"states": seen.states.tolist(), "actions": seen.actions.tolist(), "rewards": seen.rewards.tolist()}
-            self._client.stays.keep(self.user, {"opened": self._opened, **parts})
+            self._client.stays.go_on(self.user, self._finished_visits)
+
+    def _take_visits(self) -> None:
+        """Take a kept stay to report it, where noise is drawn for it; elsewhere it is kept until it is counted."""
+        stays = self._client.stays
+        if stays is None or self.visits == 1:
+            return
+        take = stays.holds if self._client.trust == "joint" else stays.take
+        if not take(self.user, self.id):
+            raise StayNotKept
+
+    def _require_time(self) -> None:
+        """Report nothing of a stay whose ticket has expired by this device's clock, and say so."""
+        if self.learning and self.visits > 1 and self._expires_at is not None and self._expires_at < time.time():
+            self.learning, self.reason = False, EXPIRED
+            warnings.warn(StayExpired(self._expires_at), stacklevel=2)
 
     def _erase_visits(self) -> None:
         if self._client.stays is not None and self.visits > 1:
-            self._client.stays.erase(self.user)
+            self._client.stays.take(self.user, self.id)
 
     def _forget(self) -> None:
         """Raw data are kept no longer than they are needed."""

@@ -118,6 +118,7 @@ class Group:
         if problem.passing:
             self._by_itself(episode)
         else:
+            episode.refused(problem)
             self.refused[episode.user] = problem
 
     def _by_itself(self, episode: Episode) -> None:

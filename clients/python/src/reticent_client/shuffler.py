@@ -27,13 +27,17 @@ their user came, and
   back and none of them is admitted again; and it looks before it posts. The service refuses a batch of before a restore.
 
 **After a restart** what was handed over is lost, and what was posted is forgotten. So rounds that were full when it first
-looked are left alone: their batch may be out already. The service goes on without them. So :meth:`~Shuffler.start` it, or
-enter its context, before the first user comes.
+looked are left alone: their batch may be out already. The service goes on without them. So it has to look before the first
+user comes: :meth:`~Shuffler.start` it, or enter its context. Until it has, no message is taken: it could be of a round that
+is then left alone, and its user would believe that it was sent. A client whose shuffler has not looked names no user to the
+service.
+
+**Stays.** The report of a stay of several visits comes after the last of them, so that ``patience`` has no default there. A
+round waits for its stays until half of the next round's users have come, however long ``patience`` is.
 """
 
 from __future__ import annotations
 
-import contextlib
 import dataclasses
 import functools
 import threading
@@ -48,7 +52,7 @@ from numpy.typing import NDArray
 
 from reticent_client.connection import Connection
 from reticent_client.messages import require_shuffle
-from reticent_client.problems import ServiceError
+from reticent_client.problems import ServiceError, Unreachable
 from reticent_wire.arrays import to_json
 from reticent_wire.errors import InvalidInput, ReticentError
 from reticent_wire.model import Model
@@ -59,6 +63,10 @@ Integers = NDArray[np.int64]
 
 GIVEN_UP = ("batch-late", "batch-taken")
 """What the service says when it will never take a batch of this round; trying again is of no use."""
+
+
+PATIENCE = 60.0
+"""Seconds that the last users of a round have by default."""
 
 
 @dataclasses.dataclass(eq=False)
@@ -80,18 +88,20 @@ class Shuffler:
 
     Args:
       connection: to the service, with the shuffler's key.
-      patience: seconds that the last users of a round have to play and to send. A public number.
+      patience: seconds that the last users of a round have to play and to send. A public number; 60 by default, and to be
+        given where a stay has several visits.
       clock: that counts them.
     """
 
     def __init__(
-        self, connection: Connection, *, patience: float = 60.0, clock: Callable[[], float] = time.monotonic
+        self, connection: Connection, *, patience: float | None = None, clock: Callable[[], float] = time.monotonic
     ) -> None:
-        if not 0 <= patience < float("inf"):
+        if patience is not None and not 0 <= patience < float("inf"):
             raise InvalidInput("patience", patience, "a finite number of seconds, at least 0", "60 is the default")
         self._connection, self._patience, self._clock = connection, patience, clock
         self._held: dict[int, dict[int, _Round]] = {}  # by how often the store had been restored, and round
-        self._looked, self._restores = False, 0
+        self._looked, self._started, self._restores = False, False, 0
+        self._problem: ReticentError | None = None
         self._lock = threading.RLock()
         self._stop = threading.Event()
         self._thread: threading.Thread | None = None
@@ -102,9 +112,10 @@ class Shuffler:
         ``restores`` is what the service said when the user came.
 
         Raises:
-          InvalidInput: the place does not exist, the messages are not as many as its user sends, the round's batch is fixed
-            already, or the service's store was restored since the user came; nothing was added.
+          InvalidInput: it has not looked yet, the place does not exist, the messages are not as many as its user sends,
+            the round's batch is fixed already, or the service's store was restored since the user came; nothing was added.
         """
+        self.require_started()
         self._rules.require_tally(number, within, Tally(ones, messages))
         with self._lock:
             if restores < self._restores:
@@ -118,6 +129,19 @@ class Shuffler:
             gathered.places.add(within)
             gathered.ones += ones
             gathered.messages += messages
+
+    def require_started(self) -> None:
+        """Check that it has looked which rounds are full, so that what it takes from now on is posted.
+
+        Raises:
+          InvalidInput: it has not.
+        """
+        if not self._started:
+            raise InvalidInput(
+                "shuffler", "not started" if self._problem is None else f"not ready ({self._problem})",
+                "started before the first user comes, and answered by the service",
+                "call start() or enter its context, and try again: nothing was taken, and the same messages may be sent",
+            )  # fmt: skip
 
     def post_due(self) -> list[int]:
         """Post the batch of every round whose deadline has passed; says of which. Asks the service who was admitted.
@@ -177,8 +201,13 @@ class Shuffler:
             gathered.over = True
 
     def start(self, interval: float = 1.0) -> Shuffler:
-        """Post batches at their deadlines in the background, looking every ``interval`` seconds, until :meth:`close`."""
+        """Post batches at their deadlines in the background, looking every ``interval`` seconds, until :meth:`close`.
+
+        Raises:
+          InvalidInput: the service is not of the shuffle model, or ``patience`` is to be given.
+        """
         if self._thread is None:
+            self._look_first()
             self._thread = threading.Thread(target=self._run, args=(interval,), name="reticent-shuffler", daemon=True)
             self._thread.start()
         return self
@@ -191,8 +220,11 @@ class Shuffler:
         self._connection.close()
 
     def __enter__(self) -> Shuffler:
-        with self._lock, contextlib.suppress(ReticentError):  # away: the first turn of the background looks
-            self._look()
+        try:
+            self._look_first()
+        except ReticentError:  # there is no exit from a context that was not entered
+            self.close()
+            raise
         return self
 
     def __exit__(
@@ -200,10 +232,20 @@ class Shuffler:
     ) -> None:
         self.close()
 
+    def _look_first(self) -> None:
+        """Look before users come. If the service is away, the first turn of the background looks."""
+        with self._lock:
+            try:
+                self._look()
+            except (ServiceError, Unreachable) as problem:
+                self._problem = problem
+
     def _run(self, interval: float) -> None:
         while not self._stop.is_set():
-            with contextlib.suppress(ReticentError):  # away, or a round was given up: the next turn goes on
+            try:
                 self.post_due()
+            except ReticentError as problem:  # away, or a round was given up: the next turn goes on
+                self._problem = problem
             self._stop.wait(interval)
 
     def _look(self) -> tuple[int, int]:
@@ -220,7 +262,7 @@ class Shuffler:
         if not self._looked:
             for number in range(len(self._rules.round_sizes)):
                 self._round(number).over = self._rules.end(number) <= admitted
-            self._looked = True
+            self._looked = self._started = True
         return admitted, admitted if recorded is None else min(admitted, int(recorded))
 
     def _is_due(self, number: int, admitted: int, now: float) -> bool:
@@ -228,11 +270,18 @@ class Shuffler:
         gathered, last_call = self._round(number), self._rules.last_call(number)
         if gathered.full_since is None:
             gathered.full_since = now
-        return now - gathered.full_since >= self._patience or (last_call is not None and admitted >= last_call)
+        patience = PATIENCE if self._patience is None else self._patience
+        return now - gathered.full_since >= patience or (last_call is not None and admitted >= last_call)
 
     @functools.cached_property
     def _rules(self) -> ShuffleRules:
-        return require_shuffle(Model.read(self._connection.get("/v1/model")))
+        model = Model.read(self._connection.get("/v1/model"))
+        if model.visits > 1 and self._patience is None:
+            raise InvalidInput(
+                "patience", "missing", f"given where a stay has {model.visits} visits",
+                "set it to the seconds from a user's first visit to the last, and some days more",
+            )  # fmt: skip
+        return require_shuffle(model)
 
     def _round(self, number: int, restores: int | None = None) -> _Round:
         """What is held of a round, by default of now."""

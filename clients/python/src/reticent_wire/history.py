@@ -19,6 +19,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from reticent_wire.errors import InvalidInput
+from reticent_wire.trajectory import index_within
 
 START = -1
 """What stands before the first observation of an episode."""
@@ -87,17 +88,20 @@ class History:
             recent = recent[1:]
         return self.index[recent]
 
-    def state(self, seen: Sequence[int]) -> int:
+    def state(self, seen: Sequence[Any]) -> int:
         """The state after the observations ``seen`` of one episode, the first one first, the present one last.
 
+        One that there is not is taken for the nearest, and what is missing for the first: a refusal would stop the episode,
+        which the service sees.
+
         Raises:
-          InvalidInput: there are none, or one that there is not. It is not repeated: what a user saw is theirs.
+          InvalidInput: there are none, whatever the user saw.
         """
-        if not seen or any(not 0 <= number < len(self.observations) for number in seen[-self.depth :]):
-            bound = f"numbers from 0 to {len(self.observations) - 1}, at least one"
-            raise InvalidInput("observations", "something else", bound, "see client.names.history.observations")
-        codes = [number % self.remembered for number in seen[-self.depth :]]
-        return seen[-1] // self.remembered * len(self.contexts) + self.context(codes)
+        if len(seen) == 0:
+            raise InvalidInput("observations", "none", "at least one", "begin with what the user sees first")
+        recent = [index_within(number, len(self.observations)) for number in seen[-self.depth :]]
+        codes = [number % self.remembered for number in recent]
+        return recent[-1] // self.remembered * len(self.contexts) + self.context(codes)
 
     def to_dict(self) -> dict[str, Any]:
         """For a JSON document; :meth:`read` is the inverse."""

@@ -9,6 +9,7 @@
 
 import type { Content } from "./content.js";
 import { InvalidInput } from "./errors.js";
+import { clipIndex } from "./trajectory.js";
 
 /** What stands before the first observation of an episode. */
 export const START = -1;
@@ -64,15 +65,14 @@ export class History {
   /**
    * The state after the observations of one episode, the first one first, the present one last.
    *
-   * One that there is not is refused and not repeated: what a user saw is theirs.
+   * One that there is not is taken for the nearest, and what is missing for the first: a refusal would stop the episode, which
+   * the service sees.
    */
-  state(seen: readonly number[]): number {
-    const recent = seen.slice(-this.depth);
-    const size = this.observations.length;
-    if (recent.length === 0 || !recent.every((number) => Number.isInteger(number) && number >= 0 && number < size)) {
-      const bound = `numbers from 0 to ${size - 1}, at least one`;
-      throw new InvalidInput("observations", "something else", bound, "see (await client.names()).history.observations");
+  state(seen: readonly (number | null | undefined)[]): number {
+    if (seen.length === 0) {
+      throw new InvalidInput("observations", "none", "at least one", "begin with what the user sees first");
     }
+    const recent = seen.slice(-this.depth).map((number) => clipIndex(number, this.observations.length));
     let codes = recent.map((number) => number % this.remembered);
     if (codes.length < this.depth) codes = [START, ...codes];
     let context = this.#index.get(codes.join());

@@ -115,8 +115,8 @@ def signal_to_noise(agent: ScoreLearner, released: np.ndarray, sigma: float) -> 
 def _value(agent: ScoreLearner, plan: Plan[ScorePlan], posteriors: Posteriors) -> tuple[Array, Array, Array]:
     """The greedy plan's value, its posterior standard deviation, and the value of the explorers' plan."""
     extension = plan.extension
-    transitions = summarize(agent.coordinates, posteriors.transitions)
-    rewards = summarize(agent.reward_coordinates, posteriors.rewards)
+    transitions = summarize(agent.coordinates, posteriors.blend[0])
+    rewards = summarize(agent.reward_coordinates, posteriors.blend[1])
     starts = estimated_starts(agent.model, posteriors.starts)
     statistic = Statistic(agent.coordinates, agent.contrasts, extension.reference.theta)
 

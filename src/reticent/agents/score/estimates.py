@@ -60,10 +60,10 @@ def doubt_of(agent: ScoreLearner, transitions: Summary, rewards: Summary, residu
 
 
 def estimate_by(agent: ScoreLearner, posteriors: Posteriors) -> Estimate:
-    """The estimate of the blend alone at the means of these posteriors."""
+    """The estimate of the blend alone, without residuals, at the means of these posteriors."""
     return estimate_from(
         agent,
-        summarize(agent.coordinates, posteriors.transitions).mean,
-        summarize(agent.reward_coordinates, posteriors.rewards).mean,
+        summarize(agent.coordinates, posteriors.blend[0]).mean,
+        summarize(agent.reward_coordinates, posteriors.blend[1]).mean,
         estimated_starts(agent.model, posteriors.starts),
     )

@@ -38,12 +38,14 @@ MOST_INFORMATION = 1e12
 
 
 class Evidence(NamedTuple):
-    """One release of one family: J and Σ ``(T, k, k)``, Y and η₀ ``(T, k)``; groups beyond T are not observed."""
+    """One release of one family: J and Σ ``(T, k, k)``, Y and η₀ ``(T, k)``, n·a·W ``(T, k, k)``; groups beyond T are not
+    observed."""
 
     response: Array
     noise: Array
     released: Array
     start: Array
+    gain: Array
 
 
 def evidence_of(
@@ -60,10 +62,11 @@ def evidence_of(
     """From one user's moments F and C ``(T, k, k)``, the clip's effect, and the noise's variance."""
     groups, size = released.shape
     identity = jnp.eye(size, dtype=released.dtype)
-    response = users * jnp.einsum("gij,gjl,glm->gim", attenuation, whiten, jacobian, precision=HIGHEST)
+    gain = users * jnp.einsum("gij,gjl->gil", attenuation, whiten, precision=HIGHEST)
+    response = jnp.einsum("gij,gjl->gil", gain, jacobian, precision=HIGHEST)
     noise = (variance + 1e-9) * identity + (users**2 * doubt)[:, :, None] * identity
     noise = noise + users * jnp.einsum("gij,gjl,gml->gim", whiten, spread, whiten, precision=HIGHEST)
-    return Evidence(response, noise, released, start[:groups])
+    return Evidence(response, noise, released, start[:groups], gain)
 
 
 def learn(before: Posterior, evidence: Evidence) -> Posterior:
@@ -71,15 +74,20 @@ def learn(before: Posterior, evidence: Evidence) -> Posterior:
     groups, size = evidence.released.shape
     if groups * size == 0:
         return before
-    weighted, gained = _information(evidence.response, evidence.noise)
-    excessive = ~(jnp.trace(gained, axis1=1, axis2=2) <= MOST_INFORMATION)[:, None, None]  # or not a number
-    bounded = _information(evidence.response, _bounded_noise(evidence.response, evidence.noise))
-    weighted, gained = (jnp.where(excessive, less, all) for all, less in zip((weighted, gained), bounded, strict=True))
+    weighted, gained = told(evidence)
     target = evidence.released + jnp.einsum("gij,gj->gi", evidence.response, evidence.start, precision=HIGHEST)
     moved = jnp.einsum("gij,gj->gi", weighted, target, precision=HIGHEST)
     return Posterior(
         before.information.at[:groups].add(gained), before.moment.at[:groups].add(moved)
     )  # fmt: skip
+
+
+def told(evidence: Evidence) -> tuple[Array, Array]:
+    """JᵀΣ⁻¹ and JᵀΣ⁻¹J, ``(T, k, k)`` each, of which no release tells too much."""
+    weighted, gained = _information(evidence.response, evidence.noise)
+    excessive = ~(jnp.trace(gained, axis1=1, axis2=2) <= MOST_INFORMATION)[:, None, None]  # or not a number
+    bounded = _information(evidence.response, _bounded_noise(evidence.response, evidence.noise))
+    return tuple(jnp.where(excessive, less, all) for all, less in zip((weighted, gained), bounded, strict=True))  # type: ignore[return-value]
 
 
 def _information(response: Array, noise: Array) -> tuple[Array, Array]:

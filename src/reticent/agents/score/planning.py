@@ -37,8 +37,8 @@ if TYPE_CHECKING:
 def plan_round(agent: ScoreLearner, state: AgentState, action_values: bool) -> Plan[ScorePlan]:
     """What the coming round publishes; ``action_values`` keeps the values of all actions in it."""
     posteriors: Posteriors = state.past
-    transitions = summarize(agent.coordinates, posteriors.transitions)
-    rewards = summarize(agent.reward_coordinates, posteriors.rewards)
+    transitions = summarize(agent.coordinates, posteriors.blend[0])
+    rewards = summarize(agent.reward_coordinates, posteriors.blend[1])
     first = state.rounds == 0
     starts = estimated_starts(agent.model, posteriors.starts)
     estimate = estimate_from(agent, transitions.mean, rewards.mean, starts, posteriors.residual)

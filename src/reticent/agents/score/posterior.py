@@ -64,6 +64,13 @@ class Posteriors(NamedTuple):
     starts: StartPosterior | None = None
     residual: ResidualState | None = None
 
+    @property
+    def blend(self) -> tuple[Posterior, Posterior]:
+        """What is believed of the blend's transitions and rewards by all that was released."""
+        if self.residual is None:
+            return self.transitions, self.rewards
+        return self.residual.estimate.transitions, self.residual.estimate.rewards
+
 
 class Summary(NamedTuple):
     """Posterior mean ``(G, k)`` and covariance ``(G, k, k)`` of η."""

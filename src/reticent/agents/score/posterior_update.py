@@ -22,7 +22,7 @@ import jax.numpy as jnp
 from jax import Array
 
 from reticent.agents.score.dynamic_programming import Estimate, Moments, Statistic
-from reticent.agents.score.estimates import corrected_by, estimate_by
+from reticent.agents.score.estimates import corrected_by, estimate_by, estimate_of
 from reticent.agents.score.evidence import Evidence, evidence_of, learn, surprise
 from reticent.agents.score.first_states import StartPosterior, learn_starts
 from reticent.agents.score.mixed_policies import moments_of
@@ -30,8 +30,8 @@ from reticent.agents.score.model_moments import REWARD_VARIANCE, root_of
 from reticent.agents.score.planning import by_group, forward_moments
 from reticent.agents.score.posterior import Fit, Posterior, Posteriors, summarize
 from reticent.agents.score.replicas import ClipEffect, clip_effect, no_clip_effect
-from reticent.agents.score.residual_block import blend_of, release_of
-from reticent.agents.score.residual_posterior import ResidualState, believe, faded, remembered, rows_by
+from reticent.agents.score.residual_likelihood import faded
+from reticent.agents.score.residual_update import learn_residuals, with_release
 from reticent.agents.score.round_plan import ScorePlan
 from reticent.learning.learner import AgentState
 from reticent.learning.plan import Plan
@@ -60,15 +60,17 @@ def learned(
         users_at = released[-agent.starts :] / start_weight
         doubt = (agent.noise_scale / start_weight) ** 2 * noises
         before = before._replace(starts=learn_starts(before.starts, users_at, doubt, count))
+    before = with_release(agent, before, state, plan, released, count)
     # The Jacobian follows the estimate: once more with the new one, but for the first round, whose users act at random.
-    estimate = estimate_by(agent, _learn(before, evidence))
-    residual = _guessed_residual(agent, before.residual, estimate, state, plan, released, count)
-    estimate = corrected_by(agent, estimate, residual)
+    guessed = learn_residuals(
+        agent, _learn(before, evidence), plan, estimate_of(agent, extension), evidence, before.residual, scales=False
+    )
+    estimate = corrected_by(agent, estimate_by(agent, guessed), guessed.residual)
     statistic = Statistic(agent.coordinates, agent.contrasts, extension.reference.theta)
     renewed = _renewed(agent, plan, statistic, estimate)
     again = _evidence(agent, extension, renewed, summed, variance, effect, count)
-    posteriors = _learn(before, again)
-    posteriors = posteriors._replace(residual=_learned_residual(agent, posteriors, residual))
+    posteriors = _learn(before, again)._replace(residual=guessed.residual)
+    posteriors = learn_residuals(agent, posteriors, plan, estimate, again, before.residual, scales=True)
     return finite(agent, posteriors, state.past)
 
 
@@ -103,7 +105,8 @@ def faded_posteriors(
     )
     residual = posteriors.residual
     if residual is not None and residual.releases is not None:
-        residual = residual._replace(releases=faded(residual.releases, kept))
+        coupling = jax.tree.map(lambda leaf: kept * leaf, residual.coupling)
+        residual = residual._replace(releases=faded(residual.releases, kept), coupling=coupling)
     return Posteriors(*less[:2], fit, alarms, less[2], residual)
 
 
@@ -164,35 +167,4 @@ def _learn(before: Posteriors, evidence: tuple[Evidence, Evidence]) -> Posterior
     """The posteriors after a release."""
     return before._replace(
         transitions=learn(before.transitions, evidence[0]), rewards=learn(before.rewards, evidence[1])
-    )
-
-
-def _guessed_residual(
-    agent: ScoreLearner,
-    residual: ResidualState | None,
-    blend: Estimate,
-    state: AgentState,
-    plan: Plan[ScorePlan],
-    released: Array,
-    users: Array,
-) -> ResidualState | None:
-    """A release among those of residuals, and a first guess of the rows around the ``blend``."""
-    if agent.residual is None or residual is None or residual.releases is None:
-        return residual
-    own = released[agent.score_dimension : agent.score_dimension + agent.residual_dimension]
-    newest = release_of(agent, agent.residual, plan, own, users)
-    releases = remembered(residual.releases, newest, state.rounds)
-    estimate = rows_by(agent.residual.basis, releases, blend_of(agent, blend), residual.estimate, agent.floor)
-    return ResidualState(releases, estimate)
-
-
-def _learned_residual(
-    agent: ScoreLearner, posteriors: Posteriors, residual: ResidualState | None
-) -> ResidualState | None:
-    """The residuals around the blend of ``posteriors``."""
-    if agent.residual is None or residual is None or residual.releases is None:
-        return residual
-    blend = blend_of(agent, estimate_by(agent, posteriors))
-    return residual._replace(
-        estimate=believe(agent.residual.basis, residual.releases, blend, residual.estimate, agent.floor)
     )

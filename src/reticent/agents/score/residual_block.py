@@ -25,16 +25,11 @@ import jax.numpy as jnp
 from jax import Array
 
 from reticent.agents.score.dynamic_programming import HIGHEST, Doubt, Estimate, ResidualDoubt, chosen_rows
-from reticent.agents.score.posterior import project_on_simplex
+from reticent.agents.score.misfit import no_coupling
+from reticent.agents.score.posterior import empty_posterior, project_on_simplex
 from reticent.agents.score.residual_directions import round_directions
-from reticent.agents.score.residual_posterior import (
-    Blend,
-    Release,
-    ResidualEstimate,
-    ResidualState,
-    no_releases,
-    no_residual,
-)
+from reticent.agents.score.residual_likelihood import Release, no_releases
+from reticent.agents.score.residual_posterior import ResidualEstimate, ResidualState, no_residual
 from reticent.agents.score.residual_share import COUNT_SCALE, radius_of, reward_scale_of, share_of
 from reticent.learning.plan import Plan
 from reticent.worlds.models.model import Model
@@ -107,7 +102,9 @@ def initial_state(agent: ScoreLearner, block: ResidualBlock) -> ResidualState:
         agent.schedule.rounds, (POLICIES, model.horizon, model.states), groups * blend.shape[1],
         (block.directions, block.basis.shape[1]), blend.dtype,
     )  # fmt: skip
-    return ResidualState(releases, no_residual(block.basis, blend))
+    nothing = empty_posterior(agent.coordinates, groups), empty_posterior(agent.reward_coordinates, groups)
+    coupling = no_coupling(agent, block.basis.shape[1])
+    return ResidualState(releases, coupling, no_residual(block.basis, blend, *nothing))
 
 
 def with_residual(agent: ScoreLearner, block: ResidualBlock, estimate: Estimate, own: ResidualEstimate) -> Estimate:
@@ -217,9 +214,3 @@ def _policies(plan: Plan[ScorePlan]) -> tuple[Array, Array, Array]:
         jnp.pad(at_random, (0, missing)),
         jnp.pad(shares, (0, missing)),
     )
-
-
-def blend_of(agent: ScoreLearner, estimate: Estimate) -> Blend:
-    """What residuals are residuals of, at the blend's ``estimate``."""
-    rows = dense_rows(agent.model, estimate.theta, agent.coordinates.total is not None)
-    return Blend(rows, estimate.rewards.reshape(rows.shape[:2]), estimate.initial)

@@ -59,7 +59,8 @@ KEPT = (
 )
 NOT_UNDONE = (
     "their part in the sum of a round that is not released, if they had submitted: a sum does not say whose parts it has; "
-    "with a shuffler, messages that their device has sent are there",
+    "with a shuffler, messages that their device has sent are there, and those that it sends from now on, since nothing "
+    "tells the shuffler whose they are: have the app stop, and erase the visits that it keeps of a stay",
     "their part in what was published: it cannot be called back, and the promise (epsilon, delta) is about exactly this",
     "the erasure itself: they are served the policy from now on and never learned from again",
 )

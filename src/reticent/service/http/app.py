@@ -35,6 +35,7 @@ from reticent.service.rounds.enrolment import Enrolment
 from reticent.service.rounds.frontend import Frontend
 from reticent.service.secrets import Secrets
 from reticent.service.store.engine import Store
+from reticent.service.waiting_times import waiting_times
 
 if TYPE_CHECKING:  # imported where they are made: workers do without the agent, and without JAX
     from reticent.service.mechanism import Mechanism
@@ -125,11 +126,17 @@ def unopened_deployment(settings: Settings) -> Deployment:
 
 
 def make_context(configuration: C, settings: Settings) -> Context[C]:
-    """The context of a deployment with this configuration and these settings; nothing has looked into its store."""
+    """The context of a deployment with this configuration and these settings; nothing has looked into its store.
+
+    Raises:
+      InvalidInput: a setting does not fit the agent; nothing was begun.
+    """
+    visits = configuration.published.rules.visits
+    lifetime, finish_after = waiting_times(visits, settings.ticket_lifetime, settings.finish_after)
     secrets = Secrets(settings.secret("user_secret"))
     return Context(
         configuration, Store(settings.database, settings.processes), secrets, inline=settings.planning == "inline",
-        ticket_lifetime=settings.ticket_lifetime, finish_after=settings.finish_after,
+        ticket_lifetime=lifetime, finish_after=finish_after,
         rollback_guard=RollbackGuard(settings.rollback_guard_file, secrets), canaries=settings.canaries,
         shadow=settings.shadow, control=None if settings.control is None else settings.control.control,
     )  # fmt: skip

@@ -1,0 +1,46 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Broken variants of how a stay ends on its device, and of a shuffler that was not started.
+
+Importing this registers them."""
+
+from __future__ import annotations
+
+import stays_examinations as examined
+
+from mutants import QUICK, Patch, mutant
+from reticent_client.episode import Episode
+from reticent_client.shuffler import Shuffler
+from reticent_client.stays import StayFile
+
+QUICK |= {"stay-reported-by-every-process", "shuffler-takes-before-it-looks"}
+
+
+@mutant("stays: every process that has a stay open reports it", examined.shared, "two reports")
+def stay_reported_by_every_process(patch: Patch) -> None:
+    def take(self: StayFile, user: str, episode: str) -> bool:
+        del episode
+        self.erase(user)
+        return True
+
+    patch.setattr(StayFile, "take", take)
+
+
+@mutant("stays: one more visit brings an erased stay back", examined.erased, "kept again|is reported")
+def erased_stay_comes_back(patch: Patch) -> None:
+    patch.setattr(StayFile, "go_on", StayFile.keep)
+
+
+@mutant(
+    "stays: a report of a stay is formed and sent although its ticket has expired", examined.expired, "nobody waits"
+)
+def expired_stay_reported(patch: Patch) -> None:
+    patch.setattr(Episode, "_require_time", lambda self: None)
+
+
+@mutant(
+    "shuffler: messages are taken before it has looked which rounds are full, and are lost",
+    examined.unstarted,
+    "and lost",
+)
+def shuffler_takes_before_it_looks(patch: Patch) -> None:
+    patch.setattr(Shuffler, "require_started", lambda self: None)

@@ -120,10 +120,17 @@ def settled_with_interval(at: list[int], gaps: np.ndarray) -> str:
     return f"{settled(at, gaps):,.0f} [{low:,.0f}, {high:,.0f}]"
 
 
+def with_plain_rewards(world: KindsWorld) -> KindsWorld:
+    """The same world, whose reward weights have sum 1: that number is a constant of compiled programs."""
+    return dataclasses.replace(
+        world, model=dataclasses.replace(world.model, reward_features=world.means, reward_total=1.0)
+    )
+
+
 @double_precision
 def in_world(seed: int, horizon: int, apart: float, users: int, mixed: bool) -> dict[str, Any]:
     """The figures of one world: the blend's value and the best, and each agent's rounds, gaps and last value."""
-    world = random_kinds(horizon=horizon, apart=apart, seed=seed, mixed=mixed)
+    world = with_plain_rewards(random_kinds(horizon=horizon, apart=apart, seed=seed, mixed=mixed))
     found: dict[str, Any] = {"blend": float(world.policy_value(world.blend_plan())), "best": world.optimal_value}
     for name, spec in AGENTS.items():
         agent = dataclasses.replace(make_agent(spec, world.model, users), promise=NoPromise())

@@ -16,11 +16,13 @@ from reticent.cli import main
 from reticent.errors import InvalidInput
 from reticent.experiments.rehearsal import Outcome, Rehearsal, Spread, rehearse
 from reticent.experiments.rehearsal import rehearsal as rehearsal_module
+from reticent.experiments.rehearsal.belief import WorthOfBelief, worth_of_belief
 from reticent.experiments.rehearsal.deployment import answer, deployment_text
 from reticent.reports.plots import rehearsal as rehearsal_picture
 from reticent.reports.rehearsal_page import rehearsal_html, rows
 from reticent.service.config import read_settings
 from reticent.worlds import Names, blend, make_world
+from reticent.worlds.kinds import random_kinds
 from reticent.worlds.models.model import About
 from reticent.worlds.models.prior import draw_truths
 from reticent.worlds.models.provenance import Provenance
@@ -39,6 +41,44 @@ def outcome(trust: str = "joint", gap: float = 0.01, epsilon: float | None = 1.0
 
 def rehearsal(*outcomes: Outcome) -> Rehearsal:
     return Rehearsal("made up", MODEL, 100, 4, 1e-5, 0.05, outcomes, (), np.ones(4), np.ones(4), np.full(4, 0.2))
+
+
+def worth(private: float) -> WorthOfBelief:
+    """Three truths in which one plan earns 10, knowing the kind 12 and privacy takes 0.1."""
+    noise = np.array([-0.01, 0.0, 0.01])
+    return WorthOfBelief(
+        "private-kinds",
+        500,
+        np.full(3, 10.0),
+        np.full(3, 12.0),
+        private + 0.1 + noise,
+        private + noise,
+        np.full(3, 0.998),
+    )
+
+
+def test_a_rehearsal_says_whether_a_belief_pays_and_what_privacy_takes() -> None:
+    words = worth(11.0).words()
+    assert words.startswith("BELIEF PAYS: ")
+    assert "earns +10.0% over the best plan that is the same for all" in words
+    assert "would earn +20.0%" in words
+    assert "Privacy takes +1.0%" in words
+    assert "If users have no kind, the change is -0.2%" in words
+    assert worth(10.0).words().startswith("BELIEF DOES NOT PAY: ")
+    assert worth(9.0).words().startswith("BELIEF DOES NOT PAY: ")
+    said = answer(dataclasses.replace(rehearsal(outcome()), belief=worth(11.0)))
+    assert "BELIEF PAYS" in said
+    assert json.loads(json.dumps(worth(11.0).to_dict()))["private"] == pytest.approx(11.0)
+    assert rehearsal(outcome()).to_dict()["belief"] is None
+
+
+@pytest.mark.verify
+def test_a_belief_is_worth_something_exactly_where_kinds_differ() -> None:
+    for apart, pays in ((0.9, True), (0.02, False)):
+        model = random_kinds(states=4, actions=3, horizon=8, kinds=3, apart=apart, successors=3, seed=2).model
+        found = worth_of_belief(model, "private-kinds:epsilon=2", 400, truths=3)
+        assert (found.known >= found.private - 0.05).all()
+        assert found.words().startswith("BELIEF PAYS") == pays, found.words()
 
 
 def test_spread_is_of_order_statistics_and_knows_infinity() -> None:

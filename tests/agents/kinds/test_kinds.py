@@ -111,6 +111,41 @@ def test_a_large_round_without_noise_finds_the_shares() -> None:
     assert np.abs(found - np.asarray(WORLD.shares)).max() < 0.1
 
 
+@double_precision
+def test_earlier_releases_are_referred_to_the_remade_blend() -> None:
+    """The same quadratic form at shares that make the same users: exactly where no user is of the blend, too."""
+    agent, draw = published()[0], np.random.default_rng(5)
+    root = draw.normal(size=(agent.dimension, agent.dimension))
+    information, moment = root @ root.T, draw.normal(size=agent.dimension)
+    before, after = draw.dirichlet(np.ones(3)), draw.dirichlet(np.ones(3))
+    basis, centre = np.asarray(agent.coordinates.basis), np.asarray(agent.coordinates.centre)
+    referred = [np.asarray(part) for part in agent._referred(information, moment, before - after)]
+
+    def form(parts: list[np.ndarray], shares: np.ndarray) -> float:
+        eta = basis.T @ (shares - centre)
+        return float(parts[1] @ eta - eta @ parts[0] @ eta / 2)
+
+    def moved(shares: np.ndarray) -> np.ndarray:
+        return np.append(shares[:-1] + shares[-1] * (before - after), shares[-1])
+
+    given, pure = [information, moment], np.array([0.2, 0.5, 0.3, 0.0])
+    constant = form(given, pure) - form(referred, pure)
+    for shares in draw.dirichlet(np.ones(4), 5):
+        np.testing.assert_allclose(form(given, shares) - form(referred, moved(shares)), constant, rtol=1e-7)
+
+
+@pytest.mark.parametrize("precision", [1.0, 4.0])
+def test_the_prior_is_that_of_uniform_shares_and_a_blend_of_its_own(precision: float) -> None:
+    """Against moments: among kinds those of Dirichlet(1), and the blend's share with its own variance."""
+    agent = make_agent(f"kinds:prior={precision:g}", WORLD.model, 10)
+    assert isinstance(agent, KindsLearner)
+    basis = np.asarray(agent.coordinates.basis)
+    covariance = basis @ np.linalg.inv(np.asarray(agent.prior)) @ basis.T
+    assert covariance[-1, -1] == pytest.approx(0.25)
+    contrast = np.array([1.0, -1.0, 0.0, 0.0])  # of two kinds' shares: twice the variance 1/d(d+1) of η
+    assert contrast @ covariance @ contrast == pytest.approx(2 / (3 * 4 * precision))
+
+
 def test_what_it_cannot_learn_is_refused() -> None:
     with pytest.raises(InvalidInput, match="as many of each, in pairs"):
         make_agent("kinds", make_world("random-blend:states=3,actions=2,horizon=2,d1=3,d2=2").model, 10)

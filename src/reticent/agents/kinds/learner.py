@@ -5,13 +5,15 @@ A plan publishes the optimal tables :math:`Q_z` of M kinds and of their blend, a
 their own belief (:mod:`reticent.agents.kinds.belief`) and sends one clipped vector (:mod:`reticent.agents.kinds.rule`).
 After a round of n users with released sum Y,
 
-.. math:: \Lambda\leftarrow f\Lambda+J^\top\Sigma^{-1}J,\qquad m\leftarrow fm+J^\top\Sigma^{-1}(Y/n-\bar Tc),
+.. math:: \Lambda\leftarrow\Lambda+J^\top\Sigma^{-1}J,\qquad m\leftarrow m+J^\top\Sigma^{-1}(Y/n-\bar Tc),
 
 and w is the point of the simplex nearest to :math:`c+B\Lambda^{-1}m` in the metric Λ, at least :data:`LEAST_SHARE` each.
 
 **The blend is one more kind.** If users are blends and not kinds, belief alone would lose; the learned share of the blend
-decides how much it counts. The blend is remade from w after every round; earlier releases refer to an earlier blend and
-therefore count less (f).
+decides how much it counts. The blend is remade from w after every round, from shares β to β'. Earlier releases speak of
+shares :math:`(w_z,w_b)` beside the blend of β. With :math:`w'_z=w_z+w_b(\beta_z-\beta'_z)`, :math:`w'_b=w_b`, which makes
+the same users on average of all kinds, Λ and m are referred to the new blend: exactly where no user is of the blend, and to
+first order in β' − β where all are.
 
 Formal guarantee. Only the sums of clipped vectors are released (:mod:`reticent.agents.kinds.vectors`); w, the rules and the
 plans follow from them and from public random numbers. A user's belief and actions are functions of what is published and of
@@ -50,9 +52,6 @@ if TYPE_CHECKING:
 
 LEAST_SHARE = 0.005
 """Least share of every kind: a kind that is ruled out could never be found again."""
-
-KEPT = 0.5
-"""f: what an earlier release still counts when the blend has been remade once."""
 
 SIMULATED = 512
 """Simulated episodes of every kind behind a round's rule."""
@@ -96,7 +95,7 @@ class KindsLearner(Learner[Array, Array, Array, KindsPlan]):
 
     Attributes:
       kinds: the laws of the M kinds. tables: their optimal tables, ``(H, M, S, A)``.
-      coordinates: of the Z = M + 1 shares.
+      coordinates: of the Z = M + 1 shares. prior: precision before the first user, ``(k, k)``.
       noise_scale: standard deviation of the noise on one coordinate of a sum, or of a report where reports are noised.
       sizes: users of every round, ``(rounds,)``.
       noised_reports: whether noise is on every report. seed: of the public random numbers.
@@ -106,6 +105,7 @@ class KindsLearner(Learner[Array, Array, Array, KindsPlan]):
     kinds: Laws
     tables: Array
     coordinates: Coordinates
+    prior: Array
     noise_scale: Array
     sizes: Array
     noised_reports: bool = dataclasses.field(metadata={"static": True})
@@ -205,13 +205,15 @@ class KindsLearner(Learner[Array, Array, Array, KindsPlan]):
         basis, centre, rule = self.coordinates.basis, self.coordinates.centre, extension.rule
         gained, weighted = evidence(basis, rule, self._noise(count), count)
         rest = self.aggregator.released(after.aggregate) / count - rule.responses @ centre
-        information, moment = KEPT * before.information + gained, KEPT * before.moment + weighted @ rest
+        information, moment = before.information + gained, before.moment + weighted @ rest
         precision = self._precision(before._replace(information=information))
         found = centre + basis @ jnp.linalg.solve(precision, moment)
         shares = nearest_weights(self.coordinates, found[None], precision[None])[0]
         shares = (1 - LEAST_SHARE * shares.size) * shares + LEAST_SHARE
         blend = shares[:-1] + shares[-1] * before.blend
-        learned = SharePosterior(information, moment, shares, blend / blend.sum())
+        blend = blend / blend.sum()
+        information, moment = self._referred(information, moment, before.blend - blend)
+        learned = SharePosterior(information, moment, shares, blend)
         sound = jnp.stack([jnp.isfinite(leaf).all() for leaf in jax.tree.leaves(learned)]).all()
         kept: SharePosterior = jax.tree.map(lambda new, old: jnp.where(sound, new, old), learned, before)
         return after._replace(past=kept)
@@ -245,7 +247,15 @@ class KindsLearner(Learner[Array, Array, Array, KindsPlan]):
         return self.noise_scale**2 * (users if self.noised_reports else 1.0)
 
     def _precision(self, posterior: SharePosterior) -> Array:
-        return posterior.information + jnp.eye(self.dimension) / self.coordinates.variance
+        return posterior.information + self.prior
+
+    def _referred(self, information: Array, moment: Array, moved: Array) -> tuple[Array, Array]:
+        """Λ and m referred to a new blend, whose own shares were so much larger before (module docstring)."""
+        basis, centre = self.coordinates.basis, self.coordinates.centre
+        shear = jnp.eye(centre.size, dtype=centre.dtype).at[:-1, -1].set(moved)
+        back = jnp.linalg.inv(basis.T @ shear @ basis)
+        information = back.T @ information @ back
+        return information, back.T @ moment + information @ (basis.T @ (shear @ centre - centre))
 
     def _vector_rule(self, extension: KindsPlan) -> VectorRule:
         return VectorRule(self.coordinates.basis, extension.shares, extension.rule.whiten, extension.rule.radius)

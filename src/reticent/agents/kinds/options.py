@@ -29,6 +29,9 @@ from reticent.worlds.kinds import kind_means, require_kinds
 LEAST_FIRST = 10.0
 """Least number of users, before it is multiplied by ``first``, in the first round."""
 
+BLEND_DOUBT = 0.5
+"""Standard deviation of the share of the blend before the first user, whose mean is ``blended``."""
+
 
 @dataclasses.dataclass(frozen=True)
 class GrowingRounds:
@@ -56,14 +59,20 @@ class GrowingRounds:
 class KindsOptions(GrowingRounds):
     """Every option of ``kinds``: those of :class:`GrowingRounds`, and its own.
 
+    Rounds are fewer and larger than those of :class:`GrowingRounds`: shares from a first round that is mostly noise are
+    worse than none, and each round pays the noise again.
+
     Attributes:
       blended: share of the blend, as one more kind, before the first user.
-      prior: precision of the prior of the shares, in units of a uniform distribution's on the simplex.
+      prior: precision of the prior of the shares, in units of a uniform distribution's on the simplex of kinds. The share
+        of the blend has a standard deviation of :data:`BLEND_DOUBT` beside it.
       visits: of one stay, which is one report: a user returns so often, acts on one belief and reports once, at the end.
     """
 
+    first: float = 7.0
+    growth: float = 1.6
     blended: float = 0.5
-    prior: float = 0.2
+    prior: float = 1.0
     visits: int = 1
 
     def check(self) -> None:
@@ -157,6 +166,17 @@ def personal_promise(
     )
 
 
+def prior_precision(basis: np.ndarray, precision: float) -> np.ndarray:
+    """Of η before the first user: shares among the kinds as ``precision`` uniform distributions on their simplex say, and
+    independently the share of the blend, which is against all kinds alike."""
+    kinds = basis.shape[1]
+    against = basis.T @ np.append(np.full(kinds, -1 / kinds), 1.0)
+    along = np.outer(against, against) / (against @ against)
+    among = precision * kinds * (kinds + 1) * (np.eye(kinds) - along)
+    found: np.ndarray = among + along / (against @ against * BLEND_DOUBT**2)
+    return found
+
+
 def _learner(
     model: Model,
     schedule: Schedule,
@@ -177,7 +197,8 @@ def _learner(
         promise=promise,
         kinds=kinds_of(model),
         tables=optimal_tables(kinds_of(model), model),
-        coordinates=Coordinates(jnp.asarray(start), simplex.basis, simplex.variance / options.prior, simplex.total),
+        coordinates=Coordinates(jnp.asarray(start), simplex.basis, simplex.variance, simplex.total),
+        prior=jnp.asarray(prior_precision(np.asarray(simplex.basis), options.prior)),
         noise_scale=jnp.asarray(float(noise_scale)),
         sizes=jnp.asarray(schedule.round_sizes.astype(np.float64)),
         noised_reports=noised_reports,

@@ -45,6 +45,8 @@ def answer(found: Rehearsal) -> str:
             f" No trust model at ε = {chosen.epsilon:g} ends below {target} in nine of ten truths: this loses least."
         )
     words = f"{words} {users_words(until.median, until.high, target, found.users)} {worth(found, regret.mean)}"
+    if found.belief is not None:
+        words = f"Users without a kind: {words} {found.belief.words()}"
     origin = found.model.about.provenance
     if origin is not None and origin.doubt:
         words = f"DO NOT RELY ON THIS: the candidates rest on too little ({origin.doubt}). {words}"

@@ -22,6 +22,7 @@ import numpy as np
 
 from reticent.agents.registry import AGENTS, make_agent
 from reticent.errors import InvalidInput, ReticentError
+from reticent.experiments.rehearsal.belief import PRIVATE, TRUTHS, WorthOfBelief, worth_of_belief
 from reticent.experiments.rehearsal.outcome import Outcome, Spread
 from reticent.learning.learner import AnyLearner
 from reticent.naming import join, split
@@ -60,6 +61,7 @@ class Rehearsal:
       optimal, scale: best value, and what acting at random loses, of every truth.
       unlearned: what one plan for all truths (the best of their mean) loses per user in every truth: no learning at all.
       interrupted: whether it was stopped before all outcomes were there.
+      belief: what a belief about the own user earns where users are of kinds, if ``private-kinds`` was asked for.
     """
 
     name: str
@@ -74,6 +76,7 @@ class Rehearsal:
     scale: np.ndarray
     unlearned: np.ndarray
     interrupted: bool = False
+    belief: WorthOfBelief | None = None
 
     @property
     def private(self) -> tuple[Outcome, ...]:
@@ -127,6 +130,7 @@ class Rehearsal:
             "does_not_apply": [absent._asdict() for absent in self.absent],
             "chosen": None if chosen is None else chosen.agent,
             "interrupted": self.interrupted,
+            "belief": None if self.belief is None else self.belief.to_dict(),
         }
 
 
@@ -219,6 +223,12 @@ def rehearse(
             else:
                 trust, epsilon, sentence = guarantee.trust.name, guarantee.epsilon, guarantee.sentence()
             outcomes.append(Outcome.measured(spec, trust, epsilon, sentence, curves, optimal, scale))
+        acting = next((one.agent for one in outcomes if split(one.agent)[0] == PRIVATE), None)
+        belief = None
+        if acting is not None and not stop():
+            belief = worth_of_belief(
+                model, acting, users, truths=min(TRUTHS, len(drawn)), seed=seed, concentration=concentration
+            )
     finally:
         progress.close()
     return Rehearsal(
@@ -234,6 +244,7 @@ def rehearse(
         scale,
         unlearned,
         stopped,
+        belief,
     )
 
 

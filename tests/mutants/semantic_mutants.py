@@ -30,7 +30,7 @@ from reticent.privacy import noise
 from reticent.privacy.accounting import account
 from reticent.service.embedded import DeployedAgent
 from reticent.simulation import engine
-from reticent.worlds.records import fitting
+from reticent.worlds.records import disjoint, fitting
 
 MANY, LIKELIHOOD, CONTROLS = (
     meaning.option_replayed(option) for option in (SEVERAL, "likelihood, contributions", "control group")
@@ -264,6 +264,12 @@ def origin_assumed_public(patch: Patch) -> None:
 )
 def pilot_among_the_protected(patch: Patch) -> None:
     patch.setattr(fitting, "require_disjoint", lambda *given: None)
+
+
+@mutant("names of people in two tables are compared as they are written: 3 and 3.0 are two (we had this one)",
+        meaning.people_apart(), "who is protected")  # fmt: skip
+def names_compared_as_they_are_written(patch: Patch) -> None:
+    patch.setattr(disjoint, "plain_name", lambda name: name)
 
 
 # -- interruptions ------------------------------------------------------------------------------------------------------

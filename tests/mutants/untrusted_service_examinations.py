@@ -166,6 +166,22 @@ def planted() -> list[str]:
     return findings
 
 
+@_device("infinity")
+def infinite() -> list[str]:
+    """A value that is infinite, of one state at the second step, where warnings are errors."""
+    framed, findings = np.zeros((3, 4)), []
+    framed[1, STATES[2]] = np.inf
+    board, budget = example_billboard(SCORE), Budget.in_memory()
+    board = dataclasses.replace(board, report={**board.report, "framed_values": framed, "framed_hopes": framed})
+    with serving(admitting(SCORE, board)) as (url, _), Client(url, "key", budget=budget) as client:
+        try:
+            with np.errstate(all="raise"):
+                _played(client)
+        except FloatingPointError:
+            findings.append("an infinity stops the device of a user who comes to its state")
+    return findings
+
+
 @_device("place")
 def placed() -> list[str]:
     """Whose plan a device acts by, and whose values its report is made of."""

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import random
 import secrets
 from typing import Any
@@ -13,7 +14,7 @@ import untrusted_service_examinations as examined
 from mutants import QUICK, Patch, mutant
 from reticent_client import client, discrete_gaussian, episode, messages
 from reticent_client.budget import Budget
-from reticent_wire import billboard, history, promise
+from reticent_wire import billboard, history, model, promise
 from reticent_wire.errors import ReticentError
 from reticent_wire.forms.score import ScoreVector
 
@@ -117,6 +118,12 @@ def nan_passes_for_an_action(patch: Patch) -> None:
             raise billboard.InvalidInput(field, "an action that there is not", "another", "ask the operator")
 
     patch.setattr(score, "require_actions", require)
+
+
+@mutant("NumPy warns the users who meet an infinity of a hostile service, and no others (we had this one)",
+        examined.infinite, "stops the device")  # fmt: skip
+def infinity_warns_those_who_meet_it(patch: Patch) -> None:
+    patch.setattr(model, "_quietly", contextlib.nullcontext)
 
 
 @mutant("a device takes its user's first state for the place", examined.placed, "acts by another place")

@@ -4,8 +4,10 @@
 from __future__ import annotations
 
 import dataclasses
+import itertools
 import json
 import math
+from collections.abc import Iterator
 from fractions import Fraction
 from typing import Any
 
@@ -167,13 +169,65 @@ def test_whatever_they_did_and_whatever_was_published_a_contribution_is_within_b
     model = example_model(form)
     with np.errstate(invalid="ignore"):  # a service that publishes no numbers
         board = example_billboard(model, stretch=stretch)
-        contribution = model.contribution(board, well_formed(model, *episode))
+    contribution = model.contribution(board, well_formed(model, *episode))
     largest = model.rules.form.largest(model.sizes, model.rules.bounds)
     assert contribution.shape == largest.shape
     assert fits(contribution.shape, model.rules.form.shape(model.sizes))
     assert (np.abs(contribution) <= largest * (1 + 1e-12)).all()
     if form in ("kinds", "factors") or form.startswith("score"):
         assert np.linalg.norm(contribution) <= 1
+
+
+def planted(model: Model, board: Billboard) -> Iterator[tuple[Model, Billboard]]:
+    """Each array that a service publishes with one or all of its numbers infinite, none, or as large as numbers are."""
+    largest = float(np.finfo(np.float64).max)
+    for value, where in itertools.product((math.inf, math.nan, largest, -largest), (0, -1, slice(None))):
+        for name, array in board.report.items():
+            yield model, dataclasses.replace(board, report={**board.report, name: with_number(array, where, value)})
+        for name in ("transition_features", "reward_features"):
+            yield dataclasses.replace(model, **{name: with_number(getattr(model, name), where, value)}), board
+        if "tables" in model.rules.bounds:
+            tables = with_number(model.rules.bounds["tables"], where, value)
+            rules = dataclasses.replace(model.rules, bounds={**model.rules.bounds, "tables": tables})
+            yield dataclasses.replace(model, rules=rules), board
+
+
+def with_number(array: Any, where: Any, value: float) -> Any:
+    changed = np.array(array, np.float64)
+    changed.reshape(-1)[where] = value
+    return changed
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_no_number_of_a_hostile_service_stops_or_warns_those_users_who_meet_it(form: str) -> None:
+    """Also in a process where NumPy's warnings are errors. What is refused is refused before anyone's first state."""
+    model, met = example_model(form), 0
+    seen = [example_trajectory(model, seed) for seed in range(8)]
+    for published, board in planted(model, example_billboard(model)):
+        try:
+            with np.errstate(all="ignore"):  # public, and before the first state
+                model.rules.form.require_plan(board)
+                model.rules.form.require_version(published, board)
+        except InvalidInput:
+            continue
+        met += 1
+        with np.errstate(all="raise"):
+            for one in seen:
+                assert np.isfinite(published.contribution(board, one)).all()
+                published.steps(board, one)
+                if model.rules.form.remembers:
+                    believe(published, board, one)
+            published.steps_of_all(board, seen)
+    assert met >= 24
+
+
+def believe(model: Model, board: Billboard, seen: Trajectory) -> None:
+    """Act on a belief about the user who saw this."""
+    belief = model.rules.form.belief(model, board)
+    for step in range(model.horizon):
+        assert 0 <= belief.act(step, int(seen.states[step])) < model.actions
+        belief.observe(int(seen.states[step]), int(seen.actions[step]), float(seen.rewards[step]), 0)
+        assert len(belief.known)
 
 
 @pytest.mark.parametrize("form", FORMS)

@@ -101,6 +101,12 @@ class Rules:
         }
 
 
+def _quietly() -> np.errstate:
+    """Without a word about infinities, which a hostile service may have published: NumPy would warn those users only who
+    met them, and stop them where warnings are errors. Clips make nothing of what is not finite."""
+    return np.errstate(all="ignore")
+
+
 def _visits(form: Form, given: Any) -> int:
     """The number of visits in an answer of the service.
 
@@ -186,14 +192,16 @@ class Model:
           InvalidInput: the billboard gives it another shape than its noise has. Shapes are public; of the user it says
             nothing.
         """
-        added = self.rules.form.contribution(self, billboard, seen)
+        with _quietly():
+            added = self.rules.form.contribution(self, billboard, seen)
         if added.shape != self.rules.noise_scale.shape:  # else NumPy would repeat one number under many draws of noise
             raise self._misshapen(added.shape)
         return added
 
     def steps_of_all(self, billboard: Billboard, seen: Sequence[Trajectory]) -> NDArray[np.int64]:
         """:meth:`steps` of several users who are served one billboard, ``(N, rows, D)``: the same numbers, at once."""
-        added = self.rules.form.contributions(self, billboard, seen)
+        with _quietly():
+            added = self.rules.form.contributions(self, billboard, seen)
         if added.shape[1:] != self.rules.noise_scale.shape:
             raise self._misshapen(added.shape[1:])
         return quantize(added, self.rules.grid)

@@ -183,8 +183,7 @@ class TasteVector(PersonalVector):
     def contribution(self, model: Model, billboard: Billboard, seen: Trajectory) -> Floats:
         report, items = billboard.report, items_of(model)
         taste = newcomer(report["mean"], model.actions)
-        with np.errstate(all="ignore"):  # a hostile billboard may make infinities; the clip makes them nothing
-            for item, reward in zip(seen.actions, seen.rewards, strict=True):
-                taste = observed(items, taste, item, reward)
-            vector = taste_vector(taste.mean, report["mean"], report["whiten"], report["radius"])
+        for item, reward in zip(seen.actions, seen.rewards, strict=True):
+            taste = observed(items, taste, item, reward)
+        vector = taste_vector(taste.mean, report["mean"], report["whiten"], report["radius"])
         return np.asarray(clip_norm(vector, 1.0))[None]

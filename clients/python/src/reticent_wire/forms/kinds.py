@@ -141,9 +141,9 @@ class Belief:
         return found
 
     def _best(self, step: int, state: int, known: Floats) -> int:
-        with np.errstate(all="ignore"):
+        with np.errstate(all="ignore"):  # as above, of hostile tables
             chances = self._of(known)
-        scores = chances[:-1] @ self._tables[step, :, state] + chances[-1] * self._blend_table[step, state]
+            scores = chances[:-1] @ self._tables[step, :, state] + chances[-1] * self._blend_table[step, state]
         return int(scores.argmax())
 
     def _told(self, state: int, action: int, reward: float, following: int) -> Floats:
@@ -223,9 +223,5 @@ class KindVector(PersonalVector):
             chances = (model.transition_features[:, here, seen.actions] * reached).sum(axis=-1)
         means = model.reward_features[:, here, seen.actions] * bounds["reward_total"]
         rule = VectorRule(bounds["basis"], report["shares"], report["whiten"], report["radius"])
-        with np.errstate(all="ignore"):  # a hostile billboard may make infinities; the clip makes them nothing
-            told = log_likelihoods(
-                np.moveaxis(chances, 0, -1), np.moveaxis(means, 0, -1), report["blend"], seen.rewards
-            )
-            vector = rule.vector(told.sum(axis=-2))
-        return np.asarray(clip_norm(vector, 1.0))
+        told = log_likelihoods(np.moveaxis(chances, 0, -1), np.moveaxis(means, 0, -1), report["blend"], seen.rewards)
+        return np.asarray(clip_norm(rule.vector(told.sum(axis=-2)), 1.0))

@@ -200,10 +200,7 @@ class Regressions(Form):
     def contribution(self, model: Model, billboard: Billboard, seen: Trajectory) -> Floats:
         self.require_version(model, billboard)
         bounds = model.rules.bounds
-        with np.errstate(all="ignore"):  # a hostile basis may make infinities; the clip makes them nothing
-            pairs = observe(
-                model, billboard.report["framed_values"], seen, bounds["reward_basis"], bounds["reward_centre"]
-            )
+        pairs = observe(model, billboard.report["framed_values"], seen, bounds["reward_basis"], bounds["reward_centre"])
         return np.asarray(clipped_products(pairs, PairBounds.of(bounds)))
 
     def contributions(self, model: Model, billboard: Billboard, seen: Sequence[Trajectory]) -> Floats:

@@ -153,9 +153,7 @@ class ScoreVector(Form):
         report, bounds = billboard.report, model.rules.bounds
         surprises = self._surprises(model, report, framed, seen)
         weights = Weights(report["whiten"], report["whiten_rewards"], report["radius"])
-        with np.errstate(all="ignore"):  # a hostile billboard may make infinities; the clip makes them nothing
-            vector = weigh(surprises, weights, bool(bounds["pooled"]))
-        return np.asarray(clipped(vector))
+        return np.asarray(clipped(weigh(surprises, weights, bool(bounds["pooled"]))))
 
     def _surprises(self, model: Model, report: Bounds, framed: Floats, seen: Trajectory) -> Surprises:
         here, there, steps = seen.states[..., :-1], seen.states[..., 1:], np.arange(model.horizon)

@@ -126,9 +126,7 @@ class ScoreResidual(ScoreVector):
     def _vectors(self, model: Model, billboard: Billboard, framed: Floats, seen: Trajectory) -> Floats:
         vector = super()._vectors(model, billboard, framed, seen)
         reference = ResidualReference(*(billboard.report[FIELD + name] for name in ResidualReference._fields))
-        with np.errstate(all="ignore"):  # a hostile billboard may make infinities; the clip makes them nothing
-            residual = residual_vector(reference, seen)
-        return np.asarray(clipped(stacked(vector, residual, reference.share)))
+        return np.asarray(clipped(stacked(vector, residual_vector(reference, seen), reference.share)))
 
     def dimension(self, sizes: Dimensions, bounds: Bounds) -> int:
         groups = 1 if bounds["pooled"] else sizes.horizon

@@ -15,7 +15,7 @@ author = "The reticent authors"
 copyright = "the reticent authors"
 version = release = re.search(r'__version__ = "(.+)"', (ROOT / "src/reticent/__init__.py").read_text())[1]
 
-extensions = ["myst_parser", "sphinx.ext.autodoc", "sphinx.ext.napoleon", "sphinx.ext.viewcode", "mathml"]
+extensions = ["myst_parser", "sphinx.ext.autodoc", "sphinx.ext.napoleon", "sphinx.ext.viewcode", "mathml", "scripts"]
 html_math_renderer = "mathml"
 source_suffix = {".md": "markdown", ".rst": "restructuredtext"}
 exclude_patterns = ["_build"]

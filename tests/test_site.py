@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 import re
 import subprocess
 import sys
@@ -11,6 +12,7 @@ from pathlib import Path
 import pytest
 
 DOCS = Path(__file__).resolve().parents[1] / "docs"
+PAGES = sorted(page for page in DOCS.rglob("*.md") if "_build" not in page.parts)
 
 
 def test_every_page_is_in_a_table_of_contents() -> None:
@@ -49,6 +51,42 @@ def test_pages_that_sources_name_exist(folder: str) -> None:
             assert (DOCS.parent / path).exists(), f"{file}: {path}"
 
 
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(DOCS)))
+def test_underscores_are_subscripts(page: Path) -> None:
+    """``_`` after a bracket or an accent would begin an emphasis, and the formulas up to the next one lose both."""
+    from markdown_it import MarkdownIt
+    from mdit_py_plugins.dollarmath import dollarmath_plugin
+
+    parser = MarkdownIt("commonmark").enable("table").use(dollarmath_plugin)
+    for block in parser.parse(page.read_text(encoding="utf-8")):
+        for part in block.children or []:
+            assert not part.markup.startswith("_"), block.content
+
+
+@pytest.mark.parametrize(
+    ("text", "set_as"),
+    [
+        ("P_hV and θ_{h,p}", "P[h]V and θ[h,p]"),
+        ("V^{π_k}_1(s_h)", "V<π[k]>[1](s[h])"),
+        ("x_hx_hᵀ, w_iᵀΛ_iw_i, σ_iq_i²", "x[h]x[h]ᵀ, w[i]ᵀΛ[i]w[i], σ[i]q[i]²"),
+        ("⟨φ_V̄, θ̃_p⟩, β_plan, λ_max, ‖φ‖_{Λ⁻¹}", "⟨φ[V̄], θ̃[p]⟩, β[plan], λ[max], ‖φ‖[Λ⁻¹]"),
+        ("Õ(d^{7/4}√K), e^ε, K)^{3/2}", "Õ(d<7/4>√K), e<ε>, K)<3/2>"),
+        ("bonus_scale, d_model, test_a_b, RETICENT_APP_KEY", "bonus_scale, d_model, test_a_b, RETICENT_APP_KEY"),
+    ],
+)
+def test_scripts_of_formulas_are_set_low_or_high(text: str, set_as: str) -> None:
+    pytest.importorskip("sphinx", reason="scripts are not tested: pip install 'reticent[docs]'")
+    spec = importlib.util.spec_from_file_location("scripts", DOCS / "extensions" / "scripts.py")
+    assert spec is not None
+    assert spec.loader is not None
+    scripts = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(scripts)
+    written = "".join(map(str, scripts.split(text)))
+    for kind, (left, right) in {"subscript": "[]", "superscript": "<>"}.items():
+        written = written.replace(f"<{kind}>", left).replace(f"</{kind}>", right)
+    assert written == set_as
+
+
 @pytest.mark.verify
 def test_the_site_builds_without_a_warning(tmp_path: Path) -> None:
     for package in ("furo", "latex2mathml"):
@@ -59,6 +97,9 @@ def test_the_site_builds_without_a_warning(tmp_path: Path) -> None:
     accounting = (tmp_path / "reference" / "accounting.html").read_text(encoding="utf-8")
     assert '<div class="formula' in accounting
     assert "<math" in accounting
+    learners = (tmp_path / "learners.html").read_text(encoding="utf-8")
+    assert "θ<sub>h,p</sub>" in learners
+    assert 'class="pre">initial_known=False' in learners
     for page in tmp_path.rglob("*.html"):  # a reader needs no network, and no field is called an alias
         content = page.read_text(encoding="utf-8")
         assert not re.search(r'<(?:script|link|img)[^>]*(?:src|href)="https?://', content), page

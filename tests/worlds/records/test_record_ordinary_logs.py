@@ -11,7 +11,7 @@ import pytest
 from made_up_logs import clicks, recorded, small_table
 
 import reticent
-from reticent.errors import InvalidInput
+from reticent.errors import InvalidInput, UnknownName
 from reticent.worlds.records import Columns, read_log
 from reticent.worlds.records.coding import Coding
 
@@ -153,3 +153,21 @@ def test_fit_is_at_the_top_and_says_what_reading_changed():
     fitted = reticent.fit(table, origin="simulated", horizon=3, candidates=2, starts=1, longer="split")
     assert "reading: 300 sessions are longer than 3 steps" in str(fitted.report)
     assert fitted.report.users == 600
+
+
+def test_columns_are_named_by_keywords():
+    """As in a log of one's own, without an object of columns; a misspelled one is answered with the nearest."""
+    options = {"horizon": 6, "origin": "simulated", "candidates": 2, "starts": 2}
+    log = recorded(200, [0.5, 0.3, 0.2])
+    expected = reticent.fit(log, **options)
+    other = log.rename({"user": "who", "step": "t", "state": "mood", "reward": "paid"})
+    for state in ("mood", ["mood"]):
+        fitted = reticent.fit(other, user="who", step="t", state=state, reward="paid", **options)
+        np.testing.assert_array_equal(fitted.model.transition_features, expected.model.transition_features)
+    columns = Columns(user="who", step="t", state=("mood",), reward="other")
+    fitted = reticent.fit(other, columns=columns, reward="paid", **options)
+    np.testing.assert_array_equal(fitted.model.reward_features, expected.model.reward_features)
+    with pytest.raises(UnknownName, match="unknown option of fit 'rewards'; did you mean 'reward'"):
+        reticent.fit(other, rewards="paid", **options)
+    with pytest.raises(UnknownName, match="did you mean 'candidates'"):
+        reticent.fit(log, horizon=6, origin="simulated", candidats=2)

@@ -14,6 +14,7 @@ first user comes, and no ε covers it.
 from __future__ import annotations
 
 import dataclasses
+import inspect
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, Literal
@@ -35,6 +36,7 @@ from reticent.worlds.records.disjoint import require_disjoint
 from reticent.worlds.records.entries import leaning, weigh, who_enter
 from reticent.worlds.records.evidence import candidate_intervals, reward_evidence
 from reticent.worlds.records.kernel import Kernel, kernel_of
+from reticent.worlds.records.keywords import columns_and_options
 from reticent.worlds.records.log import read_log
 from reticent.worlds.records.misfit import misfit_of
 from reticent.worlds.records.mixture import MOST_DISTINCT
@@ -120,8 +122,9 @@ def fit(
 
     Args:
       log: a checked log, a file, or a frame of polars or pandas; ``columns`` and ``reading`` are options of
-        :func:`~reticent.worlds.records.read_log`. With ``columns.group``, groups are populations that blend the
-        candidates; without, users are of one kind each.
+        :func:`~reticent.worlds.records.read_log`, and a column may be named by itself: ``time="when"``,
+        ``state=("mood", "hour")``. With a group, groups are populations that blend the candidates; without, users
+        are of one kind each.
       horizon: number of steps H of the users' episodes.
       origin: where the records come from, which nothing can find out and which the guarantee rests on: a
         :class:`~reticent.worlds.models.provenance.Provenance`, or its kind where the log's name says the rest. No default.
@@ -155,14 +158,15 @@ def fit(
       Stopped: ``should_stop`` said so.
     """
     lowest, highest = _checked(horizon, candidates if kinds is None else kinds, smoothing, starts, holdout, seed)
+    columns, options = columns_and_options(columns, reading, set(inspect.signature(fit).parameters) - {"reading"})
     if kinds is not None:
         _check_kinds(lowest, columns, shared_rewards)
     if protected is not None:
         if isinstance(log, Log):
             raise InvalidInput("log", "coded already", "a table where protected is given", "names are in tables only")
-        require_disjoint(log, protected, (columns or Columns()).user)
+        require_disjoint(log, protected, columns.user)
     if not isinstance(log, Log):
-        log = read_log(log, columns=columns, horizon=horizon, **reading)
+        log = read_log(log, columns=columns, horizon=horizon, **options)
     provenance = origin if isinstance(origin, Provenance) else Provenance(origin, log.source)
     if entries is not None:
         log = weigh(log, entries)
@@ -317,11 +321,11 @@ def _remembering(
     return with_depth(log, history, rare, columns), (), 0.0
 
 
-def _check_kinds(lowest: int, columns: Columns | None, shared_rewards: bool) -> None:
+def _check_kinds(lowest: int, columns: Columns, shared_rewards: bool) -> None:
     checks = (
         ("kinds", lowest, lowest >= 2, "at least 2", "one kind needs no belief: use candidates"),
         (
-            "kinds", "with a column of groups", columns is None or columns.group is None, "without",
+            "kinds", "with a column of groups", columns.group is None, "without",
             "kinds are of users and groups blend candidates: leave one of the two out",
         ),
         (

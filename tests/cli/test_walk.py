@@ -126,6 +126,16 @@ def test_logs_that_cannot_be_replayed_say_why(reticent, records, tmp_path, chang
     assert len(err.strip().splitlines()) == 1
 
 
+@pytest.mark.parametrize("arguments", [["--longer", "split"], ["--gaps", "split"], []], ids=["longer", "gaps", "whole"])
+def test_the_promise_about_pieces_of_people_is_not_told_as_one_about_people(
+    reticent, records, tmp_path, arguments
+) -> None:
+    table = pl.read_csv(records / "trial.csv").drop("next")
+    code, _, err = replayed(reticent, records, tmp_path, table, *arguments)
+    assert code == 2  # it is unknown what these users would have done after other actions
+    assert ("about one piece" in err) == bool(arguments)
+
+
 def test_counterfactual_rewards_of_several_steps_need_a_declaration(reticent, records, tmp_path) -> None:
     paid = {f"paid_{action}": np.full(3_600, 0.5) for action in ("nudge", "push", "rest")}
     table = pl.read_csv(records / "trial.csv").with_columns(

@@ -18,7 +18,7 @@ from make_vectors import example_model
 from scripted_service import Sent, admitting, serving
 from shuffler_examinations import REGRESSIONS, SIZE, _hand_over, joined
 
-from reticent_client import Budget, Client, Episode, InvalidInput, Shuffler, StayFile
+from reticent_client import BeliefMemory, Budget, Client, Episode, InvalidInput, Shuffler, StayFile
 
 KINDS = example_model("kinds")
 STAYS = dataclasses.replace(KINDS, rules=dataclasses.replace(KINDS.rules, visits=2))
@@ -77,6 +77,20 @@ def erased() -> list[str]:
     return findings
 
 
+@_device("erased belief")
+def forgotten() -> list[str]:
+    """The user erases what the device believes of them, at the end of their second visit."""
+    with tempfile.TemporaryDirectory() as where, serving(admitting(KINDS)) as (url, _):
+        memory = BeliefMemory(Path(where) / "belief.json")
+        with Client(url, "key", budget=Budget.in_memory(), memory=memory) as client:
+            for erased in (False, True):
+                with client.episode("ann") as episode:
+                    _visit(episode)
+                    if erased:
+                        memory.erase("ann")
+        return ["an erased belief is remembered"] if memory.show() else []
+
+
 @_device("expired")
 def expired() -> list[str]:
     """A stay whose ticket has expired: the service waits for it no longer, and nobody needs its report."""
@@ -108,4 +122,4 @@ def unstarted() -> list[str]:
         return ["messages are taken and lost"] if told and not connection.posted else []
 
 
-EXAMINATIONS: tuple[Examination, ...] = (shared, erased, expired, unstarted)
+EXAMINATIONS: tuple[Examination, ...] = (shared, erased, forgotten, expired, unstarted)

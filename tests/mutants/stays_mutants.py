@@ -5,10 +5,13 @@ Importing this registers them."""
 
 from __future__ import annotations
 
+from typing import Any
+
 import stays_examinations as examined
 
 from mutants import QUICK, Patch, mutant
 from reticent_client.episode import Episode
+from reticent_client.memory import BeliefMemory
 from reticent_client.shuffler import Shuffler
 from reticent_client.stays import StayFile
 
@@ -28,6 +31,16 @@ def stay_reported_by_every_process(patch: Patch) -> None:
 @mutant("stays: one more visit brings an erased stay back", examined.erased, "kept again|is reported")
 def erased_stay_comes_back(patch: Patch) -> None:
     patch.setattr(StayFile, "go_on", StayFile.keep)
+
+
+@mutant("belief: a visit that is under way brings back what the user has erased (we had this one)",
+        examined.forgotten, "remembered")  # fmt: skip
+def erased_belief_comes_back(patch: Patch) -> None:
+    def keep(self: BeliefMemory, user: str, model: str, likelihoods: Any) -> None:
+        with self._file.alone():
+            self._file.write(self._file.read() | {user: {model: likelihoods.on_device(list)}})
+
+    patch.setattr(BeliefMemory, "keep", keep)
 
 
 @mutant(

@@ -33,3 +33,36 @@ def test_a_visit_that_is_left_early_is_not_remembered(tmp_path: Path, form: str)
                 episode.submit_empty()
                 assert memory.show() == before
         assert [one.kind for one in sent].count("report") == 3
+
+
+@pytest.mark.parametrize("form", ["kinds", "factors"])
+@pytest.mark.parametrize("whose", ["ann", None])
+def test_what_a_user_erases_in_the_middle_of_a_visit_does_not_come_back(
+    tmp_path: Path, form: str, whose: str | None
+) -> None:
+    """Neither earlier visits nor the one they are in, in this process or another; the next begins as the first did."""
+    path, model = tmp_path / "belief.json", example_model(form)
+    memory = BeliefMemory(path)
+    with (
+        serving(admitting(model)) as (url, _),
+        Client(url, "key", trust="local", budget=Budget.in_memory(reports=5), memory=memory) as client,
+    ):
+
+        def visit(erased: bool) -> list[float]:
+            with client.episode("ann") as episode:
+                assert episode.belief is not None
+                before = episode.belief.tolist()
+                for step in range(model.horizon):
+                    episode.act(step)
+                    episode.observe(1.0, step + 1)
+                if erased:
+                    BeliefMemory(path).erase(whose)
+            return before
+
+        new = visit(erased=True)
+        assert memory.show() == {}
+        assert visit(erased=False) == new
+        assert list(memory.show()) == ["ann"]
+        assert visit(erased=True) != new
+        assert memory.show() == {}
+        assert visit(erased=False) == new

@@ -51,7 +51,11 @@ export class StayMemory {
 
   /** Remember one more finished visit; nothing if the stay is not kept any more: what was erased stays so. */
   async goOn(user: string, stay: KeptStay): Promise<void> {
-    if (await this.holds(user, String(stay.opened["episode"]))) await this.keep(user, stay);
+    const episode = String(stay.opened["episode"]);
+    if (!(await this.holds(user, episode))) return;
+    await this.keep(user, stay);
+    // Erased or taken between these two: what was just written goes again.
+    if ((await this.store.get(this.taken(user, episode))) !== null) await this.release(user, episode);
   }
 
   /** A user's open stay; null without one. What was taken to be reported before a crash is erased. */
@@ -88,12 +92,14 @@ export class StayMemory {
     return kept ? JSON.parse(kept) : null;
   }
 
-  /** Forget a user's stay; it is not reported then. */
+  /** Forget a user's stay; it is not reported then, also by a page that is writing one more visit just now. */
   async erase(user: string): Promise<void> {
+    const kept = await this.show(user);
+    if (kept !== null) await this.store.claim(this.taken(user, String(kept.opened["episode"])), randomName());
     await this.store.put(this.key(user), "");
   }
 
-  /** Where it is noted that a stay was taken. */
+  /** Where it is noted that a stay was taken, to be reported or to be forgotten. */
   private taken(user: string, episode: string): string {
     return JSON.stringify(["stay taken", this.scope, user, episode]);
   }

@@ -58,8 +58,27 @@ test("a returning user's belief goes on, is seen, is erased, and is not sent", a
 
 test("memory of another model is not used", async () => {
   const memory = new BeliefMemory(new MemoryStore());
+  assert.equal(await memory.recall("ann", "another digest"), null);
   await memory.keep("ann", "another digest", Float64Array.from(shares));
+  assert.deepEqual([...(await memory.recall("ann", "another digest"))!], shares);
   assert.equal(await memory.recall("ann", model.digest), null);
+});
+
+test("what a user erases in the middle of a visit does not come back", async () => {
+  const memory = new BeliefMemory(new MemoryStore());
+  await serving(admitting("kinds"), async (url: string) => {
+    const client = new Client(url, "key", { trust: "local", store: new MemoryStore(), memory });
+    for (const earlier of [0, 1]) {
+      for (let number = 0; number < earlier; number++) await visit(client);
+      const episode = await client.episode("ann").open();
+      await oneVisit(episode);
+      await memory.erase("ann");
+      await episode.submit();
+      assert.equal(await memory.show("ann"), null);
+      near(await visit(client), shares);
+      await memory.erase("ann");
+    }
+  });
 });
 
 test("the server is not asked for actions, and users are not named to it for that", async () => {
@@ -218,6 +237,30 @@ test("a stay that its user erases is not reported by a page that has it open, an
       assert.deepEqual([episode.status, episode.reason, reports(sent)], ["served", "stay-not-kept", 0]);
     });
   }
+});
+
+test("a stay that is erased while another page writes one more visit does not come back", async () => {
+  const store = new MemoryStore();
+  const stays = new StayMemory(store);
+  await serving(admittingStays({}), async (url, sent) => {
+    for (const moment of ["before", "after"]) {
+      const client = process(url, stays);
+      const episode = await client.episode("ann").open();
+      await oneVisit(episode);
+      const put = store.put.bind(store);
+      store.put = async (key, value) => {
+        store.put = put;
+        if (moment === "before") await stays.erase("ann");
+        await put(key, value);
+        if (moment === "after") await stays.erase("ann");
+      };
+      await episode.keepVisits();
+      assert.equal(await stays.show("ann"), null);
+      await oneVisit(episode);
+      assert.equal(await episode.submit(), null);
+      assert.deepEqual([episode.reason, reports(sent)], ["stay-not-kept", 0]);
+    }
+  });
 });
 
 test("of several pages that have one stay open, one reports it, whatever their budgets say", async () => {

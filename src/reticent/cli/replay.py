@@ -14,6 +14,12 @@ if TYPE_CHECKING:
     from reticent.replay.before_launch import LogReplay
 
 
+PIECES = (
+    "a person whose rows were split is met as several users: the promise below is about one piece, and a person of g pieces"
+    " is protected at g times its strength (group privacy)"
+)
+
+
 def replay(
     log: Annotated[Path, typer.Argument(help="A long table, .csv or .parquet: one row per user and step.")],
     deployment: Annotated[Path, typer.Option(help="The deployment's file, such as reticent rehearse writes.")],
@@ -89,6 +95,8 @@ def replay(
     )
     for changed in records.notes:
         note(changed)
+    if "split" in (gaps, longer):
+        note(PIECES)
     users = replayable(records, horizon, states_unaffected=states_unaffected)
     logged = np.bincount(records.user, weights=records.reward * (records.step < horizon), minlength=records.users)
     note(f"{records.users:,} recorded users: {users.why}")

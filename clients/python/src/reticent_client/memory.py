@@ -34,23 +34,29 @@ class BeliefMemory:
         self._file = PrivateFile(path, "memory")
 
     def recall(self, user: str, model: str) -> Floats | None:
-        """ℓ after the user's last visit; None at the first, or under another model."""
-        kept = self._read().get(user, {}).get(model)
+        """ℓ after the user's last visit; None at the first, or under another model. The visit that begins may be kept from
+        now on."""
+        with self._file.alone():
+            content = self._read()
+            if user not in content:
+                self._file.write(content | {user: {}})
+        kept = content.get(user, {}).get(model)
         return None if kept is None else np.array(kept, np.float64)
 
     def keep(self, user: str, model: str, likelihoods: Clipped[Floats]) -> None:
-        """Remember ℓ after a visit."""
+        """Remember ℓ after a visit; nothing if the user was erased since it began: what was erased stays so."""
         with self._file.alone():
             content = self._read()
-            content[user] = {model: likelihoods.on_device(lambda values: [float(value) for value in values])}
-            self._file.write(content)
+            if user in content:
+                content[user] = {model: likelihoods.on_device(lambda values: [float(value) for value in values])}
+                self._file.write(content)
 
     def show(self) -> Content:
         """Everything that is kept: by user and model, the log-likelihood of each kind, the blend last."""
-        return self._read()
+        return {user: kept for user, kept in self._read().items() if kept}
 
     def erase(self, user: str | None = None) -> None:
-        """Forget one user, or all of them; the next visit begins as the first did."""
+        """Forget one user, or all of them, and the visits that they are in; the next one begins as the first did."""
         with self._file.alone():
             content = self._read()
             self._file.write({} if user is None else {name: kept for name, kept in content.items() if name != user})

@@ -171,3 +171,12 @@ def test_columns_are_named_by_keywords():
         reticent.fit(other, rewards="paid", **options)
     with pytest.raises(UnknownName, match="did you mean 'candidates'"):
         reticent.fit(log, horizon=6, origin="simulated", candidats=2)
+
+
+def test_a_misspelled_column_is_answered_with_all_there_are_and_the_nearest(tmp_path):
+    """The table's, not only those of them that were asked for."""
+    table = small_table().rename({"state": "mood"})
+    table.write_csv(tmp_path / "log.csv")
+    for log in (table, tmp_path / "log.csv"):
+        with pytest.raises(InvalidInput, match=r"'moood'.*one of user, step, mood, .*did you mean 'mood'\?"):
+            read_log(log, columns=Columns(state=("moood",)))

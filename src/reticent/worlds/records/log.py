@@ -29,6 +29,7 @@ from reticent.worlds.records.table import (
     Columns,
     checked_columns,
     checked_values,
+    column_names,
     named_columns,
     read_table,
     same_as_before,
@@ -83,7 +84,7 @@ def read_log(
     columns = columns or Columns()
     name = source or (Path(table).name if isinstance(table, str | Path) else "the table")
     frame = read_table(table, named_columns(columns), columns.rewards_of, plain=(columns.user, columns.time or ""))
-    frame, columns, recorded_next = checked_columns(frame, columns, name)
+    frame, columns, recorded_next = checked_columns(frame, columns, name, lambda: column_names(table))
     _check_bins(bins, columns)
     rows = frame.height
     if columns.time is not None and gaps is not None:

@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import csv
 import dataclasses
+import difflib
 import gzip
-from collections.abc import Collection
+from collections.abc import Callable, Collection
 from pathlib import Path
 from typing import Any
 
@@ -69,31 +70,38 @@ def read_table(
     if not isinstance(table, str | Path):
         return _compact(_kept(_frame(table).lazy(), wanted, prefix), plain).collect()
     path = Path(table)
-    kind = next(
-        (known for known in (".csv", ".tsv", ".parquet") if known in [end.lower() for end in path.suffixes]), ""
-    )
+    try:
+        return _compact(_kept(_scan(path), wanted, prefix), plain).collect(engine="streaming")
+    except pl.exceptions.NoDataError:
+        raise InvalidInput(f"rows of {path.name}", 0, "at least 1", "the file is empty: export it again") from None
+    except (OSError, pl.exceptions.PolarsError) as problem:
+        reason = str(problem).strip().splitlines()[0]
+        raise InvalidInput("log", f"{path} ({reason})", f"a readable {_form(path)} file", "export it again") from None
+
+
+def column_names(table: Any) -> list[str]:
+    """What the columns of a file or a frame are called."""
+    return (_scan(Path(table)) if isinstance(table, str | Path) else _frame(table).lazy()).collect_schema().names()
+
+
+def _form(path: Path) -> str:
+    """What kind of file the name says it is; empty if none that is read."""
+    ends = [end.lower() for end in path.suffixes]
+    return next((known for known in (".csv", ".tsv", ".parquet") if known in ends), "")
+
+
+def _scan(path: Path) -> pl.LazyFrame:
+    kind = _form(path)
     if not kind:
         raise InvalidInput("log", path, "a .csv, .tsv or .parquet file", "export the table in one of these forms")
     parts = sorted(path.parent.glob(path.name)) if "*" in path.name else [path]
     if not parts or not all(part.exists() for part in parts):
         raise InvalidInput("log", f"{path}, which does not exist", "a file", "correct the path") from None
-    try:
-        if kind == ".parquet":
-            scan = pl.scan_parquet(parts)
-        else:
-            scan = pl.scan_csv(
-                parts,
-                infer_schema_length=None,
-                separator=_separator(parts[0]),
-                null_values=["NA"],
-                encoding="utf8-lossy",
-            )
-        return _compact(_kept(scan, wanted, prefix), plain).collect(engine="streaming")
-    except pl.exceptions.NoDataError:
-        raise InvalidInput(f"rows of {path.name}", 0, "at least 1", "the file is empty: export it again") from None
-    except (OSError, pl.exceptions.PolarsError) as problem:
-        reason = str(problem).strip().splitlines()[0]
-        raise InvalidInput("log", f"{path} ({reason})", f"a readable {kind} file", "export it again") from None
+    if kind == ".parquet":
+        return pl.scan_parquet(parts)
+    return pl.scan_csv(
+        parts, infer_schema_length=None, separator=_separator(parts[0]), null_values=["NA"], encoding="utf8-lossy"
+    )
 
 
 def _kept(scan: pl.LazyFrame, wanted: Collection[str], prefix: str | None) -> pl.LazyFrame:
@@ -101,7 +109,7 @@ def _kept(scan: pl.LazyFrame, wanted: Collection[str], prefix: str | None) -> pl
         return scan
     names = scan.collect_schema().names()
     kept = [name for name in names if name in wanted or (prefix is not None and name.startswith(prefix))]
-    # A file with none of them is read whole, so that the complaint can list what there is.
+    # A row is counted by its cells: with no column there would be none.
     return scan.select(kept) if kept else scan
 
 
@@ -167,10 +175,13 @@ def named_columns(columns: Columns) -> list[str]:
     return [name for name in (*named, columns.probability, *columns.following) if name is not None]
 
 
-def checked_columns(frame: pl.DataFrame, columns: Columns, name: str) -> tuple[pl.DataFrame, Columns, bool]:
+def checked_columns(
+    frame: pl.DataFrame, columns: Columns, name: str, there: Callable[[], list[str]]
+) -> tuple[pl.DataFrame, Columns, bool]:
     """The needed columns with row numbers, which column is what, and whether next states are recorded.
 
-    The columns ``step`` and ``user`` may be missing if they were not named otherwise: then every row is a user.
+    The columns ``step`` and ``user`` may be missing if they were not named otherwise: then every row is a user. ``there``
+    lists the table's columns, of which the frame has those that were asked for.
     """
     if not columns.state:
         raise InvalidInput("state columns", "none", "at least one", "name them with --state")
@@ -185,10 +196,10 @@ def checked_columns(frame: pl.DataFrame, columns: Columns, name: str) -> tuple[p
     needed += [("state", column) for column in columns.state]
     for role, column in needed:
         if column not in frame.columns:
-            listed = ", ".join(column for column in frame.columns if column != ROW)
+            near = difflib.get_close_matches(column, there(), n=1)
             raise InvalidInput(
-                f"{role} column of {name}", f"{column!r}, which is missing", f"one of {listed}",
-                f"name the column with --{role}",
+                f"{role} column of {name}", f"{column!r}, which is missing", f"one of {', '.join(there())}",
+                (f"did you mean {near[0]!r}? " if near else "") + f"name the column with --{role}",
             )  # fmt: skip
     if frame.height == 0:
         raise InvalidInput(f"rows of {name}", 0, "at least 1", "the table is empty: export it again")

@@ -170,7 +170,7 @@ def test_columns_are_named_by_keywords():
     with pytest.raises(UnknownName, match="unknown option of fit 'rewards'; did you mean 'reward'"):
         reticent.fit(other, rewards="paid", **options)
     with pytest.raises(UnknownName, match="did you mean 'candidates'"):
-        reticent.fit(log, horizon=6, origin="simulated", candidats=2)
+        reticent.fit(log, horizon=6, origin="simulated", candidate=2)
 
 
 def test_a_misspelled_column_is_answered_with_all_there_are_and_the_nearest(tmp_path):

@@ -133,7 +133,7 @@ def user_counted_per_app(patch: Patch) -> None:
     def comer(asked: Any, handlers: Any, now: float) -> Any:
         user, identity = real(asked, handlers, now)
         charged = rates.CHARGED.get()
-        return f"{user} {'' if charged is None else charged[1]}", identity
+        return f"{user} {'' if charged is None else charged.caller}", identity
 
     patch.setattr(episodes, "comer", comer)
 

@@ -134,6 +134,24 @@ def _erasure(where: Path) -> list[str]:
         return [] if told[0] == told[1] else ["an app is told who was erased"]
 
 
+def _marked(where: Path) -> list[str]:
+    """An app that submits for two users, one of whom was erased, after a clock that is ahead has expired both."""
+    now = [1e9]
+    with _closing(where, now=lambda: now[0], steady=lambda: now[0]) as service:
+        opened = [service.admit(f"user {user}", f"{user:032x}") for user in range(2)]
+        erase(service.store, service.secrets, service.rollback_guard, "user 1")
+        now[0] += 86_401
+        service.expire()
+        now[0] -= 600
+        told: list[Any] = []
+        for one in opened:
+            try:
+                told.append(service.submit_empty(one.token, one.episode))
+            except Refusal as refused:
+                told.append(refused.kind)
+        return [] if told[0] == told[1] else ["an app is told who was erased"]
+
+
 def _replaced(where: Path) -> list[str]:
     """A restore over a live store whose open round has had users."""
     with _closing(where) as service:
@@ -183,6 +201,6 @@ def _canaries(where: Path) -> list[str]:
     return findings if len(closed) == 4 else [*findings, "no canaries were released"]
 
 
-GROUP, TWO_LOOKS, STATES, ERASURE, REPLACED, TWO_KEYS, CANARIES = (
-    _on_a_store(act) for act in (_group, _two_looks, _states, _erasure, _replaced, _two_keys, _canaries)
+GROUP, TWO_LOOKS, STATES, ERASURE, MARKED, REPLACED, TWO_KEYS, CANARIES = (
+    _on_a_store(act) for act in (_group, _two_looks, _states, _erasure, _marked, _replaced, _two_keys, _canaries)
 )

@@ -26,6 +26,7 @@ from serving import ADMIN, APP, KEYS, READER, SHUFFLER, settings
 from reticent.errors import InvalidInput
 from reticent.service.config import Settings
 from reticent.service.http import app as service
+from reticent.service.http import rates
 from reticent.service.http.app import create_app
 from reticent.service.http.security import need_of
 from reticent.service.keys import Keys
@@ -78,11 +79,11 @@ def test_a_body_without_a_key_is_never_read(tmp_path: Path) -> None:
 
 def test_fresh_keys_do_not_evade_the_rate_limit(tmp_path: Path) -> None:
     with serving(tmp_path, rate_limit=0.05) as client:  # a token every twenty seconds
-        codes = [
-            client.get("/v1/status", headers={"Authorization": f"Bearer made up {number}"}).status_code
-            for number in range(3)
+        answers = [
+            client.get("/v1/status", headers={"Authorization": f"Bearer made up {number}"}) for number in range(3)
         ]
-        assert codes[-1] == 429
+        assert answers[-1].status_code == 429
+        assert 15 <= int(answers[-1].headers["Retry-After"]) <= 20
         assert client.get("/v1/status", headers=APP).status_code == 200  # who has a key has a bucket of her own
 
 
@@ -122,6 +123,16 @@ def test_what_proves_no_admission_counts_against_the_key(tmp_path: Path) -> None
             assert codes[0] != 429, path
             assert codes[-1] == 429, path
             assert client.get("/v1/round", headers=APP).status_code == 429
+
+
+def test_callers_are_not_remembered_for_ever(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(rates, "CALLERS", 2)
+    buckets = rates.Buckets(1.0)
+    for caller in "abc":
+        assert [buckets.take(caller, 0.0) for _ in range(3)] == [0.0, 0.0, 1.0]
+    assert buckets.take("c", 0.5) == 0.5
+    assert buckets.take("b", 0.0) == 1.0
+    assert buckets.take("a", 0.0) == 0.0  # seen longest ago
 
 
 def test_an_episode_has_a_limit_of_its_own(tmp_path: Path) -> None:

@@ -84,8 +84,8 @@ class Group:
             raise ExceptionGroup(f"{len(raised)} of {len(self)} members of the group", raised)
 
     def submit(self) -> list[Receipt | None]:
-        """Send what the trust model allows of those that are complete, or have been left and say nothing; a receipt for each
-        user who was learned from.
+        """Send what the trust model allows of those that are complete, or have been left and show nothing; a receipt for
+        each user who was learned from.
 
         After a failure it may be called again: the same bytes are sent, with the same noise.
 
@@ -118,12 +118,11 @@ class Group:
     def __exit__(
         self, kind: type[BaseException] | None, problem: BaseException | None, trace: TracebackType | None
     ) -> None:
-        members = [episode for episode in self.episodes if episode.user not in self.refused]
         if problem is not None and not isinstance(problem, Exception):  # Ctrl-C waits for no network
-            for episode in members:
+            for episode in self.episodes:
                 episode.__exit__(kind, problem, trace)
             return
-        left = [episode for episode in members if episode.leaves]
+        left = [episode for episode in self.episodes if episode.leaves]
         if self._client.trust != "joint":
             for episode in left:
                 episode.leave_empty()

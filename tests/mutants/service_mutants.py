@@ -33,7 +33,8 @@ CLASSES: dict[str, tuple[str, ...]] = {
         "group-validated-as-one-body", "state-out-of-range-refused", "pan-private-sum-closed-by-the-planner",
         "messages-of-before-a-restore-kept", "batch-left-before-its-users-are-recorded", "batch-of-before-a-restore-taken",
         "erased-user-told-to-the-app", "marked-episodes-refused", "raw-sum-in-a-debug-line",
-        "restore-keeps-unreleased-sums", "user-counted-per-app", "canary-with-the-rounds-noise", "canary-with-the-users-sum",
+        "restore-keeps-unreleased-sums", "user-counted-per-app", "canary-with-the-rounds-noise",
+        "canary-with-the-users-sum",
     ),
 }  # fmt: skip
 

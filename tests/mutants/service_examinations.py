@@ -79,6 +79,20 @@ def _group(where: Path) -> list[str]:
     return findings
 
 
+def _kinds_of_numbers(where: Path) -> list[str]:
+    """Users of an app that does not round states, and says of rewards whether there was one or how large it was."""
+    findings = []
+    with _serving(where) as client:
+        for user, (state, reward) in enumerate([(1.0, 0.5), (1.5, 0.5), (1.0, False)]):
+            opened = client.post("/v1/episodes", json={"user": f"user {user}"}).json()
+            body = {"states": [state] * (MODEL.horizon + 1), "rewards": [reward] * MODEL.horizon}
+            sent = {"token": opened["token"], **episode(user), **body}
+            answer = client.post(f"/v1/episodes/{opened['episode']}/trajectory", json=sent)
+            if answer.status_code != 200:
+                findings.append("what a user did decides whether the numbers are of a kind that is refused")
+    return findings
+
+
 def _two_looks(where: Path) -> list[str]:
     """Pan-private: a look before a round's last user and one after it is sealed, while no planner comes."""
     with _closing(where, pan_private=True, inline=False) as service:
@@ -201,6 +215,7 @@ def _canaries(where: Path) -> list[str]:
     return findings if len(closed) == 4 else [*findings, "no canaries were released"]
 
 
-GROUP, TWO_LOOKS, STATES, ERASURE, MARKED, REPLACED, TWO_KEYS, CANARIES = (
-    _on_a_store(act) for act in (_group, _two_looks, _states, _erasure, _marked, _replaced, _two_keys, _canaries)
+GROUP, NUMBERS, TWO_LOOKS, STATES, ERASURE, MARKED, REPLACED, TWO_KEYS, CANARIES = (
+    _on_a_store(act)
+    for act in (_group, _kinds_of_numbers, _two_looks, _states, _erasure, _marked, _replaced, _two_keys, _canaries)
 )

@@ -27,11 +27,13 @@ from reticent.service.rounds.shuffled_batches import ShuffledBatches
 from reticent.service.rounds.submit import Submissions
 from reticent.service.secrets import Secrets
 from reticent.service.store import records
+from reticent_wire import trajectory
 
 CLASSES: dict[str, tuple[str, ...]] = {
     "meeting": (
-        "group-validated-as-one-body", "state-out-of-range-refused", "pan-private-sum-closed-by-the-planner",
-        "messages-of-before-a-restore-kept", "batch-left-before-its-users-are-recorded", "batch-of-before-a-restore-taken",
+        "group-validated-as-one-body", "state-out-of-range-refused", "fraction-refused",
+        "pan-private-sum-closed-by-the-planner", "messages-of-before-a-restore-kept",
+        "batch-left-before-its-users-are-recorded", "batch-of-before-a-restore-taken",
         "erased-user-told-to-the-app", "marked-episodes-refused", "raw-sum-in-a-debug-line",
         "restore-keeps-unreleased-sums", "user-counted-per-app", "canary-with-the-rounds-noise",
         "canary-with-the-users-sum",
@@ -60,6 +62,17 @@ def state_out_of_range_refused(patch: Patch) -> None:
         return real(self, pinned, step, state)
 
     patch.setattr(Actions, "decide", decide)
+
+
+@mutant("a state with a fraction is of another kind, and refused (we had this one)", ex.NUMBERS,
+        "of a kind that is refused")  # fmt: skip
+def fraction_refused(patch: Patch) -> None:
+    real = trajectory.whole_number
+
+    def whole(value: Any) -> Any:
+        return value if isinstance(value, float) and value % 1 else real(value)
+
+    patch.setattr(trajectory, "whole_number", whole)
 
 
 @mutant("pan-private: the second half of a round's noise comes with its planner, not when it is sealed (we had this one)",

@@ -198,13 +198,13 @@ def test_no_answer_quotes_a_users_values(client: TestClient) -> None:
     token, path = opened["token"], f"/v1/episodes/{opened['episode']}"
     marked = {"token": token, **episode(0)}
     attempts = [
-        ("actions", {"token": token, "step": 0, "state": 31337.5}),
+        ("actions", {"token": token, "step": 0, "state": [31337.5]}),
         ("actions", {"token": token, "step": 31337, "state": 0}),
         ("actions", {"token": token, "step": 0, "state": "31337"}),
         ("trajectory", {**marked, "states": [31337]}),
         ("trajectory", {**marked, "rewards": [0.31337] * (MODEL.horizon + 1)}),
         ("trajectory", {**marked, "rewards": ["0.31337"] * MODEL.horizon}),
-        ("trajectory", {**marked, "actions": [31337.5] * MODEL.horizon}),
+        ("trajectory", {**marked, "actions": ["31337.5"] * MODEL.horizon}),
     ]
     for name, body in attempts:
         answer = client.post(f"{path}/{name}", json=body, headers=APP)

@@ -113,6 +113,16 @@ TARGETS = {
         f"{CLIENT}/shuffler.py", ("tests/client/test_client_shuffle.py",), "not law", most=12,
     ),
     "waiting_times": Target(f"{SERVICE}/waiting_times.py", of_service("waiting_times"), "what_is or cut_off", most=12),
+    "rates": Target(
+        f"{SERVICE}/http/rates.py",
+        (*of_service("service_guard"), *of_service("held_up_reports")),
+        "rate or counts_as or proves or own or turns_no or remembered", most=20,
+    ),
+    "group": Target(
+        f"{CLIENT}/group.py",
+        (f"{ON_DEVICES}/test_device_groups.py", f"{ON_DEVICES}/test_device_stays.py", "tests/client/test_client_groups.py"),
+        "group or member or request or answer or leaver", most=20,
+    ),
     "client_batching": Target(
         f"{CLIENT}/micro_batching.py",
         (

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -66,16 +67,54 @@ def test_members_are_refused_and_leave_by_themselves(service: str) -> None:
         assert set(group.refused) == {"refused", "late"}
 
 
-def test_an_exception_submits_nothing_of_a_group(service: str) -> None:
+def test_an_exception_of_one_member_keeps_no_other_from_being_counted(service: str) -> None:
+    """Else all the others' contributions would be missing because of what one user did: item 1 of promises.md again."""
+
+    def steps(episode: Episode) -> None:
+        play(episode, 1 if episode.user == "odd 1" else 3)
+        if episode.user == "odd 1":
+            raise ZeroDivisionError
+
     with Client(service, APP_KEY) as client:
+        group = client.group([f"odd {number}" for number in range(4)])
+        with pytest.raises(ExceptionGroup, match="1 of 4 members") as caught, group:
+            group.play(steps)
+        left = "abandoned" if client.trust == "joint" else "empty"
+        assert [one.status for one in group] == ["counted", left, "counted", "counted"]
+        assert len(caught.value.__notes__) == 1
         group = client.group(["cut off 0", "cut off 1"])
-        with pytest.raises(ZeroDivisionError) as caught, group:  # noqa: PT012
+        with pytest.raises(ZeroDivisionError) as stopped, group:  # noqa: PT012
             for episode in group:
                 play(episode)
-            raise ZeroDivisionError
-        left = "abandoned" if client.trust == "joint" else "empty"
-        assert [one.status for one in group] == [left, left]
-        assert len(caught.value.__notes__) == 2
+                raise ZeroDivisionError
+        assert [one.status for one in group] == ["counted", left]
+        assert len(stopped.value.__notes__) == 1
+
+
+def test_a_group_that_is_interrupted_waits_for_no_network(service: str) -> None:
+    with Client(service, APP_KEY) as client:
+        group = client.group(["interrupted 0", "interrupted 1"])
+        with pytest.raises(KeyboardInterrupt), group:  # noqa: PT012
+            play(group.episodes[0])
+            raise KeyboardInterrupt
+        assert [one.status for one in group] == ["abandoned"] * 2
+
+
+@pytest.mark.parametrize("service", ["local"], indirect=True)
+def test_who_leaves_a_group_sends_what_those_send_who_stay(service: str) -> None:
+    """Same requests, in the same order: an empty submission by itself, after the group's, says who has left."""
+    asked: list[str] = []
+    with Client(service, APP_KEY, observer=lambda route, *_: asked.append(route)) as client:
+        sent = []
+        for leaver in (None, "0", "2"):
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore", EpisodeAbandoned)
+                with client.group([f"{leaver} {number}" for number in "012"]) as group:
+                    asked.clear()
+                    group.play(lambda episode, who=leaver: play(episode, 1 if episode.user[-1] == who else 3))
+            sent.append([route for route in asked if route.startswith("POST")])
+            assert [one.status for one in group] == ["empty" if n == leaver else "counted" for n in "012"]
+        assert sent == [["POST /v1/groups/reports"]] * 3
 
 
 def test_a_large_group_has_more_requests(service: str, monkeypatch: pytest.MonkeyPatch) -> None:

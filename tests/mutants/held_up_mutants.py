@@ -1,22 +1,35 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Planted bugs by which one user's report or silence holds up another's. Importing this registers them."""
+"""Planted bugs by which what one user does decides whether, when or how another's report is sent. Importing this
+registers them."""
 
 from __future__ import annotations
 
+import contextlib
+import re
 import tempfile
 import time
-from collections.abc import Callable
+import warnings
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
+from client_tests import forbid  # noqa: F401  (first: it knows the way to the two below)
 from examinations import Examination, _named
-from held_up import gathered, micro_batched
+from held_up import gathered, limited, micro_batched
+from make_vectors import example_model
+from scripted_service import admitting, serving
 
 from mutants import QUICK, Patch, mutant
+from reticent.service.http import rates
 from reticent.service.processes.micro_batching import MicroBatcher
+from reticent_client import Budget, Client, Episode
+from reticent_client.group import Group
 from reticent_client.micro_batching import MicroBatcher as ClientBatcher
 
-QUICK |= {"full-group-leaves-at-once", "reports-linger-after-a-crowd"}
+QUICK |= {
+    "full-group-leaves-at-once", "reports-linger-after-a-crowd", "limit-shared-by-users", "leaver-sends-alone",
+    "exception-of-one-drops-the-group",
+}  # fmt: skip
 
 
 def held_up(way: str, story: Callable[[Path, bool], Any]) -> Examination:
@@ -34,7 +47,66 @@ def held_up(way: str, story: Callable[[Path, bool], Any]) -> Examination:
 
 GATHERED = held_up("in a backend", gathered)
 BATCHED = held_up("in the service", lambda where, reports: micro_batched(where, reports, together=False))
+LIMITED = held_up("by a limit", limited)
 HELD_UP = "held up by another"
+
+
+def left_early() -> list[str]:
+    """A backend's group of three in the local model: all play to the end, or one leaves, by itself or with an exception."""
+    sent = [_requests(leaver) for leaver in (None, "ann", "bob")]
+    findings = ["who leaves a group sends something else"] if sent[1:] != sent[:1] * 2 else []
+    return [*findings, *_counted()]
+
+
+def _requests(leaver: str | None) -> list[str]:
+    """Which requests a group makes at its end, of which one member leaves early."""
+    with _group("local") as (group, asked):
+        for episode in group:
+            _play(episode, 1 if episode.user == leaver else episode.horizon)
+        before = len(asked)
+        group.__exit__(None, None, None)
+        return [one.path for one in asked[before:] if one.method == "POST"]
+
+
+def _counted() -> list[str]:
+    """The last member of a group raises; the others are complete."""
+    with _group("joint") as (group, _):
+        for episode in list(group)[:-1]:
+            _play(episode, episode.horizon)
+        problem = ZeroDivisionError()
+        group.__exit__(type(problem), problem, None)
+        counted = [episode.status for episode in group]
+    return [] if counted == ["counted", "counted", "abandoned"] else ["an exception of one member drops the others"]
+
+
+@contextlib.contextmanager
+def _group(trust: str) -> Iterator[tuple[Group, list[Any]]]:
+    base = admitting(example_model("counts"), trust=trust)
+
+    def answer(sent: Any) -> Any:
+        if sent.path != "/v1/groups/trajectories":
+            return base(sent)
+        counted = [
+            {"episode": one["episode"], "status": "counted", "version": 0} for one in sent.content["trajectories"]
+        ]
+        return 200, {"receipts": counted}
+
+    with (
+        serving(answer) as (url, asked),
+        Client(url, "key", budget=Budget.in_memory()) as client,
+        warnings.catch_warnings(),
+    ):
+        warnings.simplefilter("ignore")
+        yield client.group(["ann", "bob", "cleo"]).open(), asked
+
+
+def _play(episode: Episode, steps: int) -> None:
+    for step in range(steps):
+        episode.act(step)
+        episode.observe(1.0, step + 1)
+
+
+LEFT = _named(left_early, "device", {"group": "left early"})
 
 
 @mutant("a client sends a group of reports as soon as it is full: who reports decides in which round the others count "
@@ -61,3 +133,35 @@ def reports_linger_after_a_crowd(patch: Patch) -> None:
         self._follows = followed
 
     patch.setattr(MicroBatcher, "_wait_for_more", wait)
+
+
+@mutant("what users do counts in the limit of their app's key: who acts decides who else is turned away (we had this one)",
+        LIMITED, HELD_UP)  # fmt: skip
+def limit_shared_by_users(patch: Patch) -> None:
+    patch.setattr(rates, "OF_USERS", re.compile(r"(?!)"))
+
+
+@mutant("who leaves a group early sends an empty report alone, after the others' (we had this one)", LEFT,
+        "sends something else")  # fmt: skip
+def leaver_sends_alone(patch: Patch) -> None:
+    def leave(self: Group, kind: Any, problem: Any, trace: Any) -> None:
+        self.submit()
+        for episode in self.episodes:
+            episode.__exit__(kind, problem, trace)
+
+    patch.setattr(Group, "__exit__", leave)
+
+
+@mutant("an exception of one member keeps a whole group from being submitted (we had this one)", LEFT,
+        "drops the others")  # fmt: skip
+def exception_of_one_drops_the_group(patch: Patch) -> None:
+    real = Group.__exit__
+
+    def leave(self: Group, kind: Any, problem: Any, trace: Any) -> None:
+        if problem is None:
+            real(self, kind, problem, trace)
+        else:
+            for episode in self.episodes:
+                episode.__exit__(kind, problem, trace)
+
+    patch.setattr(Group, "__exit__", leave)

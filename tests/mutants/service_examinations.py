@@ -79,6 +79,20 @@ def _group(where: Path) -> list[str]:
     return findings
 
 
+def _kinds_of_numbers(where: Path) -> list[str]:
+    """Users of an app that does not round states, and says of rewards whether there was one or how large it was."""
+    findings = []
+    with _serving(where) as client:
+        for user, (state, reward) in enumerate([(1.0, 0.5), (1.5, 0.5), (1.0, False)]):
+            opened = client.post("/v1/episodes", json={"user": f"user {user}"}).json()
+            body = {"states": [state] * (MODEL.horizon + 1), "rewards": [reward] * MODEL.horizon}
+            sent = {"token": opened["token"], **episode(user), **body}
+            answer = client.post(f"/v1/episodes/{opened['episode']}/trajectory", json=sent)
+            if answer.status_code != 200:
+                findings.append("what a user did decides whether the numbers are of a kind that is refused")
+    return findings
+
+
 def _two_looks(where: Path) -> list[str]:
     """Pan-private: a look before a round's last user and one after it is sealed, while no planner comes."""
     with _closing(where, pan_private=True, inline=False) as service:
@@ -134,6 +148,24 @@ def _erasure(where: Path) -> list[str]:
         return [] if told[0] == told[1] else ["an app is told who was erased"]
 
 
+def _marked(where: Path) -> list[str]:
+    """An app that submits for two users, one of whom was erased, after a clock that is ahead has expired both."""
+    now = [1e9]
+    with _closing(where, now=lambda: now[0], steady=lambda: now[0]) as service:
+        opened = [service.admit(f"user {user}", f"{user:032x}") for user in range(2)]
+        erase(service.store, service.secrets, service.rollback_guard, "user 1")
+        now[0] += 86_401
+        service.expire()
+        now[0] -= 600
+        told: list[Any] = []
+        for one in opened:
+            try:
+                told.append(service.submit_empty(one.token, one.episode))
+            except Refusal as refused:
+                told.append(refused.kind)
+        return [] if told[0] == told[1] else ["an app is told who was erased"]
+
+
 def _replaced(where: Path) -> list[str]:
     """A restore over a live store whose open round has had users."""
     with _closing(where) as service:
@@ -183,6 +215,7 @@ def _canaries(where: Path) -> list[str]:
     return findings if len(closed) == 4 else [*findings, "no canaries were released"]
 
 
-GROUP, TWO_LOOKS, STATES, ERASURE, REPLACED, TWO_KEYS, CANARIES = (
-    _on_a_store(act) for act in (_group, _two_looks, _states, _erasure, _replaced, _two_keys, _canaries)
+GROUP, NUMBERS, TWO_LOOKS, STATES, ERASURE, MARKED, REPLACED, TWO_KEYS, CANARIES = (
+    _on_a_store(act)
+    for act in (_group, _kinds_of_numbers, _two_looks, _states, _erasure, _marked, _replaced, _two_keys, _canaries)
 )

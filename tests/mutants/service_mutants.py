@@ -21,17 +21,22 @@ from reticent.service.rounds.act import Actions
 from reticent.service.rounds.admit import Admissions
 from reticent.service.rounds.canaries import Canaries
 from reticent.service.rounds.close import Closing
+from reticent.service.rounds.refusals import Refusal
 from reticent.service.rounds.release import Releases
 from reticent.service.rounds.shuffled_batches import ShuffledBatches
+from reticent.service.rounds.submit import Submissions
 from reticent.service.secrets import Secrets
 from reticent.service.store import records
+from reticent_wire import trajectory
 
 CLASSES: dict[str, tuple[str, ...]] = {
     "meeting": (
-        "group-validated-as-one-body", "state-out-of-range-refused", "pan-private-sum-closed-by-the-planner",
-        "messages-of-before-a-restore-kept", "batch-left-before-its-users-are-recorded", "batch-of-before-a-restore-taken",
-        "erased-user-told-to-the-app", "raw-sum-in-a-debug-line", "restore-keeps-unreleased-sums", "user-counted-per-app",
-        "canary-with-the-rounds-noise", "canary-with-the-users-sum",
+        "group-validated-as-one-body", "state-out-of-range-refused", "fraction-refused",
+        "pan-private-sum-closed-by-the-planner", "messages-of-before-a-restore-kept",
+        "batch-left-before-its-users-are-recorded", "batch-of-before-a-restore-taken",
+        "erased-user-told-to-the-app", "marked-episodes-refused", "raw-sum-in-a-debug-line",
+        "restore-keeps-unreleased-sums", "user-counted-per-app", "canary-with-the-rounds-noise",
+        "canary-with-the-users-sum",
     ),
 }  # fmt: skip
 
@@ -57,6 +62,17 @@ def state_out_of_range_refused(patch: Patch) -> None:
         return real(self, pinned, step, state)
 
     patch.setattr(Actions, "decide", decide)
+
+
+@mutant("a state with a fraction is of another kind, and refused (we had this one)", ex.NUMBERS,
+        "of a kind that is refused")  # fmt: skip
+def fraction_refused(patch: Patch) -> None:
+    real = trajectory.whole_number
+
+    def whole(value: Any) -> Any:
+        return value if isinstance(value, float) and value % 1 else real(value)
+
+    patch.setattr(trajectory, "whole_number", whole)
 
 
 @mutant("pan-private: the second half of a round's noise comes with its planner, not when it is sealed (we had this one)",
@@ -109,6 +125,20 @@ def erased_user_told_to_the_app(patch: Patch) -> None:
     patch.setattr(Admissions, "_without_admission", told)
 
 
+@mutant("an episode that another worker's clock has expired is refused, but an erased user's is not (we had this one)",
+        ex.MARKED, "an app is told who was erased")  # fmt: skip
+def marked_episodes_refused(patch: Patch) -> None:
+    real = Submissions._add
+
+    def add(self: Submissions, tx: Any, group: Any, rows: Any) -> Any:
+        late = Refusal("episode-expired", "the episode was waited for no longer; nothing was spent")
+        marked = {key for key, row in rows.items() if row.state == "expired"}
+        others = {key: row for key, row in rows.items() if key not in marked}
+        return {**real(self, tx, group, others), **dict.fromkeys(marked, late)}
+
+    patch.setattr(Submissions, "_add", add)
+
+
 @mutant("a line for debugging has a round's raw sum", path.replayed_path("service", "swap"), "what is logged depends")
 def raw_sum_in_a_debug_line(patch: Patch) -> None:
     real = Mechanism.close
@@ -133,7 +163,7 @@ def user_counted_per_app(patch: Patch) -> None:
     def comer(asked: Any, handlers: Any, now: float) -> Any:
         user, identity = real(asked, handlers, now)
         charged = rates.CHARGED.get()
-        return f"{user} {'' if charged is None else charged[1]}", identity
+        return f"{user} {'' if charged is None else charged.caller}", identity
 
     patch.setattr(episodes, "comer", comer)
 

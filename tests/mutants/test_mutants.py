@@ -72,6 +72,21 @@ def test_there_are_enough_of_them_and_no_two_alike() -> None:
     assert {one.name for one in MUTANTS} >= QUICK
 
 
+IN_A_TEST_OF_ITS_OWN = {"raw-sum-in-a-debug-line"}
+"""Mutants whose examination the quick suite carries out elsewhere: tests/service/test_real_path.py."""
+
+
+def test_the_quick_suite_examines_every_class_that_nothing_had_noticed() -> None:
+    """Of each class in docs/measurements/promises.md, at least one examination of the unbroken code is quick."""
+    page = (MEASUREMENTS / "promises.md").read_text()
+    table = page.split("## Planted bugs that nothing had noticed")[1].split("##")[0]
+    classes = [line.split("|") for line in table.splitlines() if line.startswith("| ") and "`" in line]
+    assert len(classes) >= 15
+    quick = {one.name for one in MUTANTS if not EXAMINATIONS[one.examine.key][1]} | IN_A_TEST_OF_ITS_OWN
+    for _, title, caught, *_ in classes:
+        assert quick & set(re.findall(r"`([a-z0-9-]+)`", caught)), title
+
+
 def test_every_class_has_three_or_more() -> None:
     known = {one.name for one in MUTANTS}
     for name, members in CLASSES.items():

@@ -3,12 +3,14 @@
 
 from __future__ import annotations
 
+import json
+
 import numpy as np
 import polars as pl
 import pytest
 
 from reticent.errors import InvalidInput
-from reticent.replay.before_launch import _best_fixed
+from reticent.replay.before_launch import CAUTION, LogReplay, _best_fixed
 from reticent.replay.logs import RandomisedUsers, replayable, require_enough
 from reticent.worlds import make_world
 from reticent.worlds.people.recorded import RecordedUsers
@@ -118,3 +120,10 @@ def test_the_best_of_many_noisy_arms_is_not_overstated() -> None:
     error = np.std(found, ddof=1) / np.sqrt(len(found))
     assert abs(np.mean(found) - 0.1) < 5 * error  # Student's t of 11 degrees: a false alarm in 2 500
     assert np.mean(naive) > 0.18
+
+
+def test_what_is_printed_says_that_it_is_not_private() -> None:
+    """Its promise is the deployment's, and not about these figures."""
+    found = LogReplay("a log", 2, "an agent", "why", "a promise", (), ())
+    assert json.loads(json.dumps(found.to_dict()))["caution"] == CAUTION
+    assert "without noise" in CAUTION

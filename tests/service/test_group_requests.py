@@ -142,6 +142,8 @@ VALUES: dict[str, dict[str, str]] = {
     "a state of 65 bits": {"states": "[-36893488147419103232" + ", 1" * 8 + "]"},
     "a state as JavaScript writes a large one": {"states": "[1e+21" + ", 1" * 8 + "]"},
     "an action that is null": {"actions": "[null" + ", 1" * 7 + "]"},
+    "a state with a fraction": {"states": "[0.5" + ", 1" * 8 + "]"},
+    "rewards that are all truth values": {"rewards": "[false" + ", true" * 7 + "]"},
 }
 """Numbers, whatever they are: clipped, and counted."""
 
@@ -149,7 +151,6 @@ FORMS: dict[str, dict[str, str]] = {
     "an empty episode": {"states": "[]", "actions": "[]", "rewards": "[]"},
     "a short episode": {"rewards": "[0.5]"},
     "a reward of 5000 digits": {"rewards": "[" + "9" * 5000 + ", 0.5" * 7 + "]"},
-    "a state with a fraction": {"states": "[0.5" + ", 1" * 8 + "]"},
     "text for a state": {"states": '["]}"' + ", 1" * 8 + "]"},
     "a list for a reward": {"rewards": "[[]" + ", 0.5" * 7 + "]"},
     "an object for all states": {"states": '{"a": [1, {"b": 2}]}'},

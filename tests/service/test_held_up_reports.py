@@ -6,7 +6,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from held_up import gathered, micro_batched
+from held_up import gathered, limited, micro_batched
 
 
 @pytest.mark.parametrize("reports", [True, False])
@@ -28,3 +28,9 @@ def test_how_long_a_report_waits_in_the_service_does_not_depend_on_another_users
     assert stories[0] == stories[1]
     assert [len(waits) for waits in stories[0]] == ([1, 2] if together else [0, 0])
     assert all(0 < wait <= 0.01 for waits in stories[0] for wait in waits)
+
+
+@pytest.mark.parametrize(("local", "group"), [(False, False), (False, True), (True, False), (True, True)])
+def test_what_a_user_asks_for_turns_no_other_user_away(tmp_path: Path, database: str, local: bool, group: bool) -> None:
+    """The users of an app share its key, and so the limit of its requests."""
+    assert limited(tmp_path, reports=True, local=local, group=group, database=database) == [200, 200]

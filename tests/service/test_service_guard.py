@@ -16,14 +16,17 @@ from typing import Any
 import pytest
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
+from durable import episode
 from fastapi.routing import APIRoute
 from fastapi.testclient import TestClient
+from held_up import stopped
 from running_service import running_service
 from serving import ADMIN, APP, KEYS, READER, SHUFFLER, settings
 
 from reticent.errors import InvalidInput
 from reticent.service.config import Settings
 from reticent.service.http import app as service
+from reticent.service.http import rates
 from reticent.service.http.app import create_app
 from reticent.service.http.security import need_of
 from reticent.service.keys import Keys
@@ -76,11 +79,11 @@ def test_a_body_without_a_key_is_never_read(tmp_path: Path) -> None:
 
 def test_fresh_keys_do_not_evade_the_rate_limit(tmp_path: Path) -> None:
     with serving(tmp_path, rate_limit=0.05) as client:  # a token every twenty seconds
-        codes = [
-            client.get("/v1/status", headers={"Authorization": f"Bearer made up {number}"}).status_code
-            for number in range(3)
+        answers = [
+            client.get("/v1/status", headers={"Authorization": f"Bearer made up {number}"}) for number in range(3)
         ]
-        assert codes[-1] == 429
+        assert answers[-1].status_code == 429
+        assert 15 <= int(answers[-1].headers["Retry-After"]) <= 20
         assert client.get("/v1/status", headers=APP).status_code == 200  # who has a key has a bucket of her own
 
 
@@ -101,6 +104,47 @@ def test_a_group_may_be_larger_and_counts_as_its_members(tmp_path: Path) -> None
         too_many = b" " * (256 * 20_000)
         assert client.post("/v1/groups/episodes", content=too_many, headers=ADMIN).status_code == 413
         assert client.post("/v1/episodes", content=b" " * 20_000, headers=ADMIN).status_code == 413
+
+
+def test_what_proves_no_admission_counts_against_the_key(tmp_path: Path) -> None:
+    """Else whoever has an app's key, which a phone does not keep, could send anything in users' names without a limit."""
+    made_up = {"token": "made up", "step": 0, "state": 0}
+    wrong: list[tuple[str, Any]] = [
+        (f"/v1/episodes/{{}}/{kind}", body)
+        for kind, body in (("actions", made_up), ("trajectory", {"token": "made up", **episode(0)}), ("empty", {}))
+    ]
+    wrong += [("/v1/groups/trajectories", {"trajectories": [{"episode": "0" * 32, "token": "a", **episode(0)}] * 4})]
+    wrong += [("/v1/groups/trajectories", "no group"), ("/v1/groups/reports", {"reports": [None] * 4})]
+    for number, (path, body) in enumerate(wrong):
+        where = tmp_path / str(number)
+        where.mkdir()
+        with serving(where, rate_limit=2) as client, stopped():
+            codes = [client.post(path.format(f"{n:032x}"), json=body, headers=APP).status_code for n in range(5)]
+            assert codes[0] != 429, path
+            assert codes[-1] == 429, path
+            assert client.get("/v1/round", headers=APP).status_code == 429
+
+
+def test_callers_are_not_remembered_for_ever(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(rates, "CALLERS", 2)
+    buckets = rates.Buckets(1.0)
+    for caller in "abc":
+        assert [buckets.take(caller, 0.0) for _ in range(3)] == [0.0, 0.0, 1.0]
+    assert buckets.take("c", 0.5) == 0.5
+    assert buckets.take("b", 0.0) == 1.0
+    assert buckets.take("a", 0.0) == 0.0  # seen longest ago
+
+
+def test_an_episode_has_a_limit_of_its_own(tmp_path: Path) -> None:
+    with serving(tmp_path, rate_limit=2) as client, stopped():
+        opened = [client.post("/v1/episodes", json={"user": user}, headers=APP).json() for user in ("ann", "bob")]
+
+        def ask(one: dict[str, Any]) -> int:
+            body = {"token": one["token"], "step": 0, "state": 0}
+            return client.post(f"/v1/episodes/{one['episode']}/actions", json=body, headers=APP).status_code
+
+        assert [ask(opened[0]) for _ in range(6)] == [200] * 4 + [429] * 2
+        assert ask(opened[1]) == 200
 
 
 # -- roles ------------------------------------------------------------------------------------------------------------

@@ -50,7 +50,7 @@ def test_the_documented_form_of_a_users_values_is_the_content_and_not_the_wrappe
     described = schemas.Trajectory.model_json_schema()["properties"]
     assert described["rewards"]["items"] == {"type": ["number", "null"]}
     assert described["states"]["minItems"] == 2
-    assert schemas.Act.model_json_schema()["properties"]["state"]["type"] == ["integer", "null"]
+    assert schemas.Act.model_json_schema()["properties"]["state"]["type"] == ["number", "null"]
 
 
 def test_a_group_is_clipped_at_once_and_a_wrong_form_is_its_own_problem() -> None:

@@ -9,22 +9,28 @@ the rounds' sums hold is the second user's.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import threading
 import time
 import types
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-from durable import deployment
+from durable import AGENT, MODEL, deployment, episode
+from fastapi.testclient import TestClient
+from serving import APP, settings
 
+from reticent.service.http import guard
+from reticent.service.http.app import create_app
 from reticent.service.http.episodes import RequestHandlers
 from reticent.service.processes import micro_batching
 from reticent.service.rounds.deployment import Deployment
 from reticent.service.rounds.submit import Submission
 from reticent.service.store import records
 from reticent_client.micro_batching import MicroBatcher, MicroBatching
+from reticent_wire.arrays import to_json
 
 PAIRS = "private-linopt-vi:first=2,growth=1,trust=local"
 Sums = list[list[int]]
@@ -135,3 +141,42 @@ def micro_batched(where: Path, reports: bool, *, together: bool) -> list[list[fl
     finally:
         micro_batching.time = real
     return calls
+
+
+def limited(
+    where: Path, reports: bool, *, local: bool = False, group: bool = False, database: str | None = None
+) -> list[int]:
+    """What the second of two users is told by a service with a tight limit of requests; the first asks for as many actions
+    as there are, and reports, or does nothing. All of it happens within one moment of the limit's clock."""
+    given: dict[str, Any] = {"agent": PAIRS if local else AGENT, "rollback_guard": where / "guard"}
+    given |= {} if database is None else {"database": database}
+    with TestClient(create_app(settings(where, rate_limit=4.0, **given), begin=True), headers=APP) as client, stopped():
+        first, second = (client.post("/v1/episodes", json={"user": user}).json() for user in ("ann", "bob"))
+        if reports:
+            for step in range(MODEL.horizon):
+                body = {"token": first["token"], "step": step, "state": 0}
+                client.post(f"/v1/episodes/{first['episode']}/actions", json=body)
+            _sent(client, first, local, group)
+        return [client.get("/v1/round").status_code, _sent(client, second, local, group)]
+
+
+@contextlib.contextmanager
+def stopped() -> Iterator[None]:
+    """The limits' clock stands still."""
+    real, guard.time = guard.time, types.SimpleNamespace(monotonic=lambda: 1000.0)  # type: ignore[assignment]
+    try:
+        yield
+    finally:
+        guard.time = real
+
+
+def _sent(client: TestClient, opened: dict[str, Any], local: bool, group: bool) -> int:
+    """The status of a user's report."""
+    configuration = client.app.state.deployment.configuration  # type: ignore[attr-defined]
+    shape = configuration.noise_scale.shape
+    content = {"report": to_json(np.zeros(shape, "<i8")), "reference": 0} if local else episode(1)
+    body, kind = {"token": opened["token"], **content}, "report" if local else "trajectory"
+    if not group:
+        return client.post(f"/v1/episodes/{opened['episode']}/{kind}", json=body).status_code
+    plural = "reports" if local else "trajectories"
+    return client.post(f"/v1/groups/{plural}", json={plural: [{"episode": opened["episode"], **body}]}).status_code

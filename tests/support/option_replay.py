@@ -84,6 +84,18 @@ OPTIONS: dict[str, Option] = {
     "control group": Option(f"{FLAGSHIP},bonus=2", small_world, controls=True),
     "likelihood": Option(f"{FLAGSHIP},score=likelihood,largest=3", small_world, trusts=("shuffle",)),
     "residual": Option(FLAGSHIP.replace("residual=off", "residual=on"), pooled_world, trusts=("joint",)),
+    "residual, alarm, half_life, floor, endless": Option(
+        FLAGSHIP.replace("residual=off", "residual=on") + ",alarm=0.5,half_life=3,floor=0.1,endless=true",
+        pooled_world,
+        trusts=("joint",),
+    ),
+    "residual, likelihood, contributions, control group": Option(
+        FLAGSHIP.replace("residual=off", "residual=on")
+        + ",score=likelihood,largest=3,contributions=2,per_round=1,gap=1,bonus=2",
+        pooled_world,
+        controls=True,
+        trusts=("joint",),
+    ),
     "kinds, contributions, control group": Option(
         f"{KINDS},contributions=2,per_round=1,gap=1", pooled_world, controls=True, trusts=REPEATED
     ),

@@ -70,7 +70,8 @@ def test_each_of_several_is_what_it_is_by_itself(episodes: list[Sent]) -> None:
     ("value", "index"),
     [
         (2**63, 3), (2**64, 3), (10**400, 3), (-(10**400), 0), (1e300, 3), (-1e300, 0), (2.0, 2), (math.inf, 3),
-        (-math.inf, 0), (math.nan, 0), (None, 0), (np.int64(2), 2), (np.uint64(2**64 - 1), 3),
+        (-math.inf, 0), (math.nan, 0), (None, 0), (np.int64(2), 2), (np.uint64(2**64 - 1), 3), (1.5, 1), (2.99, 2),
+        (-0.5, 0), (3.5, 3), (True, 1), (False, 0), (np.True_, 1),
     ],
 )  # fmt: skip
 def test_any_number_is_clipped_to_an_index(value: Any, index: int) -> None:
@@ -82,13 +83,27 @@ def test_any_number_is_clipped_to_an_index(value: Any, index: int) -> None:
 
 @pytest.mark.parametrize(
     ("value", "reward"),
-    [(None, 0.0), (10**400, 1.0), (-(10**400), 0.0), (2**64, 1.0), (math.nan, 0.0), (-math.inf, 0.0)],
-)
+    [
+        (None, 0.0), (10**400, 1.0), (-(10**400), 0.0), (2**64, 1.0), (math.nan, 0.0), (-math.inf, 0.0), (True, 1.0),
+        (False, 0.0), (np.True_, 1.0),
+    ],
+)  # fmt: skip
 def test_any_number_is_clipped_to_a_reward(value: Any, reward: float) -> None:
     assert well_formed(SIZES, [0] * 4, [0] * 3, [value, 0.5, 1]).rewards.tolist() == [reward, 0.5, 1.0]
+    assert well_formed(SIZES, [0] * 4, [0] * 3, [value] * 3).rewards.tolist() == [reward] * 3
 
 
-@pytest.mark.parametrize("value", ["0", [], {}, [[[]]], 1.5, 0.5j])
+def test_what_a_user_did_does_not_decide_what_kind_of_numbers_there_are() -> None:
+    """An app that sends `clicked && 0.5`, or a state that it did not round: some users' numbers are all of one kind."""
+    for rewards in ([False] * 3, [True] * 3, [False, 0.5, True], [None] * 3, [None, True, 1]):
+        for states in ([0, 1, 2, 3], [0.0, 1.0, 2.0, 3.0], [0.5, 1.5, 2.5, 3.5], [True, False, True, True], [None] * 4):
+            found = well_formed(SIZES, states, [bool(n % 2) for n in range(3)], rewards)
+            assert found.states.tolist() == [int(state or 0) for state in states]
+            assert found.actions.tolist() == [0, 1, 0]
+            assert found.rewards.tolist() == [float(reward or 0) for reward in rewards]
+
+
+@pytest.mark.parametrize("value", ["0", [], {}, [[[]]], 0.5j])
 def test_another_kind_is_refused(value: Any) -> None:
     with pytest.raises(InvalidInput, match="states"):
         well_formed(SIZES, [value, 1, 0, 2], [0] * 3, [0.5] * 3)

@@ -116,6 +116,7 @@ def replay(
 def print_replay(found: LogReplay) -> None:
     """The table for people."""
     from reticent.cli.output import print_table
+    from reticent.replay.before_launch import CAUTION
 
     print(f"{found.source}: {found.users:,} recorded users; {found.why}\n{found.agent}: {found.sentence}")
     print_table(
@@ -139,4 +140,4 @@ def print_replay(found: LogReplay) -> None:
     print("value: mean return in the model's units (rewards mapped to [0, 1]), ± 1.96 standard errors over users")
     for title, reason in found.absent:
         print(f"does not apply: {title}: {reason}")
-    print("computed from the log without noise: not to be published")
+    print(CAUTION)

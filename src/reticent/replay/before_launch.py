@@ -35,6 +35,8 @@ from reticent.worlds import Model, world_from_parameters
 from reticent.worlds.models.model_file import ModelFile, load_model
 from reticent.worlds.people.recorded import Estimate, RecordedUsers, mean_of
 
+CAUTION = "computed from the log without noise: not to be published"
+
 LEARNER = "score-vi"
 FROM_SCRATCH = "dp-ucbvi"
 TAIL = 0.1
@@ -75,8 +77,8 @@ class LogReplay:
     absent: tuple[tuple[str, str], ...]
 
     def to_dict(self) -> dict[str, Any]:
-        """For a JSON document."""
-        return dataclasses.asdict(self)
+        """For a JSON document; it says that the promise in it is not about these figures."""
+        return {"caution": CAUTION, **dataclasses.asdict(self)}
 
 
 def deployed_model(settings: Settings) -> ModelFile:

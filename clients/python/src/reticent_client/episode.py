@@ -42,6 +42,9 @@ Status = Literal["new", "open", "counted", "sent", "served", "empty", "abandoned
 MOST_STATES = 2**31
 """What states are clipped to where their number is unknown here: in the joint model, if the service chooses actions."""
 
+EMPTY_SENT, NOTHING_SENT = "an empty submission was sent", "nothing was submitted"
+"""What is said of an episode that was left early."""
+
 SPENT = "device-budget-spent"
 """Why a user is not learned from although the service would."""
 
@@ -236,7 +239,7 @@ class Episode:
         if self.status in ("counted", "sent", "served", "empty"):
             return self.receipt
         self._require_open()
-        if not self.complete and not self._empty:
+        if not self.ready:
             raise InvalidInput("steps", self.step, f"{self.horizon * self.visits} in all", "observe every step first")
         return self._send()
 
@@ -252,7 +255,7 @@ class Episode:
         if self.status in ("counted", "sent", "served", "empty"):
             return self.receipt
         self._require_open()
-        self._empty = self._submission is None or self._empty
+        self.leave_empty()
         return self._send()
 
     @property
@@ -260,7 +263,7 @@ class Episode:
         """What is sent at the end; formed, and in the local model noised, when first asked for, and then kept."""
         if self._submission is None:
             self._require_open()
-            if not ((self.complete or self._empty) and self.learning):
+            if not (self.ready and self.learning):
                 raise InvalidInput("episode", "not complete, or not learned from", "both", "see .step and .learning")
             client, place = self._client, -1 if self.place is None else self.place
             board = None
@@ -284,14 +287,30 @@ class Episode:
     def __exit__(
         self, kind: type[BaseException] | None, problem: BaseException | None, trace: TracebackType | None
     ) -> None:
-        if self.status != "open" or (self._kept and not self.complete):
-            return  # a stay goes on with the next visit
-        if problem is None and self.complete:
+        if self.status == "open" and self.complete and problem is None:
             self.submit()
-            return
-        said = f"episode {self.id} was left after {self.step} of {self.horizon * self.visits} steps; {self._leave(problem)}"
+        elif self.leaves or (self.status == "open" and self.complete):
+            self.say_left(problem, self._leave(problem))
+
+    @property
+    def leaves(self) -> bool:
+        """Whether it would be left early if it ended now. A stay that is kept goes on with the next visit."""
+        return self.status == "open" and not self.complete and not self._kept
+
+    @property
+    def ready(self) -> bool:
+        """Whether it can be submitted: it is complete, or was left and shows nothing."""
+        return self.complete or self._empty
+
+    def leave_empty(self) -> None:
+        """Have the next submission show nothing of it: what :meth:`submit_empty` does before it sends."""
+        self._empty = self._submission is None or self._empty
+
+    def say_left(self, problem: BaseException | None, sent: str) -> None:
+        """Tell the app that it was left early, and what was ``sent``: by a note on the ``problem``, or a warning."""
+        said = f"episode {self.id} was left after {self.step} of {self.horizon * self.visits} steps; {sent}"
         if problem is None:
-            warnings.warn(said, EpisodeAbandoned, stacklevel=2)
+            warnings.warn(said, EpisodeAbandoned, stacklevel=3)
         else:
             problem.add_note(said)
 
@@ -302,11 +321,15 @@ class Episode:
             try:
                 self.submit_empty()
             except Exception as failure:  # of the service, or of whatever hands messages to a shuffler
-                self.abandon()
-                return f"an empty submission failed ({type(failure).__name__}): nothing was submitted"
-            return "an empty submission was sent"
+                return self.failed_to_leave(failure)
+            return EMPTY_SENT
         self.abandon()
-        return "nothing was submitted"
+        return NOTHING_SENT
+
+    def failed_to_leave(self, failure: Exception) -> str:
+        """Give it up after its empty submission failed; says so."""
+        self.abandon()
+        return f"an empty submission failed ({type(failure).__name__}): {NOTHING_SENT}"
 
     # -- inside -------------------------------------------------------------------------------------------------------
 

@@ -5,6 +5,13 @@ An app's backend that plays for its users costs the service most by its requests
 which act and observe by themselves; only the two requests are shared. A member who is refused keeps no other from being
 admitted or counted, and what the service asks to send again is sent again, by that member alone.
 
+*What one member does is no other's affair.* An exception that one user's episode ends with must not keep the others from
+being counted: their contributions would be missing because of that user's data. So complete episodes are submitted whatever
+came of the others, and :meth:`Group.play` goes on to the next member after an exception.
+
+*Leaving looks like staying.* In the local and the shuffle model those who left early send an empty submission, in their
+position of the same request. Sent by itself after the others, it would say who has left.
+
 In the local model a report is still noised by itself, with noise of its own: that is the device's work, so that a backend
 which does it for its users sees their episodes. Messages for a shuffler go there one by one.
 """
@@ -12,11 +19,11 @@ which does it for its users sees their episodes. Messages for a shuffler go ther
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
-from reticent_client.episode import Episode
+from reticent_client.episode import EMPTY_SENT, NOTHING_SENT, Episode
 from reticent_client.problems import ServiceError
 from reticent_client.submission import Kind, Receipt
 from reticent_wire.errors import ReticentError
@@ -33,8 +40,7 @@ class Group:
     """Episodes of several users; use it as a context manager, which opens them and submits those that are complete. ::
 
         with client.group(["ann", "bob"]) as episodes:
-            for episode in episodes:
-                play(episode)
+            episodes.play(steps)  # a function that lets one episode act and observe
 
     Attributes:
       episodes: one for each user, in their order; those who were refused stay ``new``.
@@ -61,15 +67,32 @@ class Group:
                 self._settle(episode, answer, episode.opened)
         return self
 
+    def play(self, steps: Callable[[Episode], object]) -> None:
+        """Let ``steps`` act and observe for every member who was admitted. What it raises leaves that member's episode as
+        it is, and the others are played all the same.
+
+        Raises:
+          ExceptionGroup: what was raised, after all of them.
+        """
+        raised: list[Exception] = []
+        for episode in self:
+            try:
+                steps(episode)
+            except Exception as problem:
+                raised.append(problem)
+        if raised:
+            raise ExceptionGroup(f"{len(raised)} of {len(self)} members of the group", raised)
+
     def submit(self) -> list[Receipt | None]:
-        """Send what the trust model allows of those that are complete; a receipt for each user who was learned from.
+        """Send what the trust model allows of those that are complete, or have been left and show nothing; a receipt for
+        each user who was learned from.
 
         After a failure it may be called again: the same bytes are sent, with the same noise.
 
         Raises:
           ServiceError, Unreachable: the service refused all of them, or did not answer.
         """
-        going = [one for one in self.episodes if one.status == "open" and one.complete]
+        going = [one for one in self.episodes if one.status == "open" and one.ready]
         for kind, plural in TOGETHER.items():
             together = [one for one in going if (made := one.prepared()) is not None and made.kind == kind]
             for part in _parts(together):
@@ -95,13 +118,38 @@ class Group:
     def __exit__(
         self, kind: type[BaseException] | None, problem: BaseException | None, trace: TracebackType | None
     ) -> None:
-        if problem is None:
-            self.submit()
-        for episode in self.episodes:
-            if episode.user not in self.refused:
-                episode.__exit__(kind, problem, trace)  # of those that were left early
+        if problem is not None and not isinstance(problem, Exception):  # Ctrl-C waits for no network
+            for episode in self.episodes:
+                episode.__exit__(kind, problem, trace)
+            return
+        left = [episode for episode in self.episodes if episode.leaves]
+        if self._client.trust != "joint":
+            for episode in left:
+                episode.leave_empty()
+        failure = self._submitted_whatever(problem)
+        for episode, sent in [(episode, self._left(episode, failure)) for episode in left]:
+            episode.say_left(problem, sent)
 
     # -- inside -------------------------------------------------------------------------------------------------------
+
+    def _submitted_whatever(self, problem: Exception | None) -> Exception | None:
+        """Submit; why it failed, if the group was left with a ``problem``, which that must not hide."""
+        try:
+            self.submit()
+        except Exception as failure:
+            if problem is None:
+                raise
+            problem.add_note(f"the group could not be submitted ({type(failure).__name__}); call its submit() again")
+            return failure
+        return None
+
+    def _left(self, episode: Episode, failure: Exception | None) -> str:
+        """End a member that was left early; says what was sent of it."""
+        failure = failure or self.refused.get(episode.user)
+        if self._client.trust == "joint":
+            episode.abandon()
+            return NOTHING_SENT
+        return EMPTY_SENT if failure is None else episode.failed_to_leave(failure)
 
     def _ask(self, path: str, field: str, answered: str, members: list[dict[str, Any]]) -> list[dict[str, Any]]:
         answers = self._client.connection.post(f"/v1/groups/{path}", {field: members})[answered]

@@ -56,7 +56,8 @@ class Sizes(Protocol):
 def well_formed(sizes: Sizes, states: Any, actions: Any, rewards: Any, place: int | None = None) -> Trajectory:
     """The episode as arrays with every value in range: what is not a state, an action or a reward is clipped to one.
 
-    Any number is a value, also one beyond 64 bits, one that is not finite, or None (what JSON makes of NaN): it is clipped.
+    Any number is a value, also one beyond 64 bits, one that is not finite, a truth value, a fraction for an index, or None
+    (what JSON makes of NaN): it is clipped. An array of NumPy's has one kind of numbers, which is public.
 
     Raises:
       InvalidInput: its public form is wrong: lengths, or what kind of numbers there are. No value is quoted.
@@ -142,17 +143,18 @@ def index_within(index: Any, below: int) -> int:
 def whole_number(value: Any) -> Any:
     """A number of 64 bits for one that stands where an index belongs, clipped; None and NaN count as 0.
 
-    What is no number, or has a fraction, is of another kind and is left as it is.
+    Fractions are dropped and truth values are 0 and 1, as on a device: whether a number has a fraction is a matter of the
+    user's data. What is no number is of another kind and is left as it is.
     """
     if value is None:
         return 0
+    if isinstance(value, bool | np.bool_):
+        return int(value)
     if isinstance(value, float):
         if math.isnan(value):
             return 0
-        if math.isfinite(value) and not value.is_integer():
-            return value
         value = int(min(max(value, -float(LARGEST)), float(LARGEST)))
-    if isinstance(value, bool) or not isinstance(value, numbers.Integral):
+    if not isinstance(value, numbers.Integral):
         return value
     return min(max(int(value), -LARGEST), LARGEST)
 
@@ -195,4 +197,6 @@ def _numbers(field: str, values: Any, kinds: str, number: Callable[[Any], Any]) 
 def _reward(value: Any) -> Any:
     if value is None:
         return math.nan
+    if isinstance(value, bool | np.bool_):
+        return float(value)
     return min(max(value, -LARGEST), LARGEST) if isinstance(value, numbers.Integral) else value

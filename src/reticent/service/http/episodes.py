@@ -16,6 +16,7 @@ from starlette.concurrency import run_in_threadpool
 
 from reticent.service.http import schemas
 from reticent.service.http.problems import documented
+from reticent.service.http.rates import prove
 from reticent.service.http.security import BEARER
 from reticent.service.processes.micro_batching import MicroBatcher
 from reticent.service.rounds.admit import Opened
@@ -93,6 +94,7 @@ async def act(episode: Episode, body: schemas.Act, handlers: At) -> schemas.Acti
     """The action of the pinned version at one step. Nothing is stored."""
     deployment = handlers.deployment
     pinned = deployment.submissions.token(body.token, episode)
+    prove()
     if not deployment.context.plans.remembers(pinned.version):
         await run_in_threadpool(deployment.billboard, pinned.version)
     action, probability = deployment.actions.decide(pinned, body.step, body.state).value
@@ -106,6 +108,7 @@ async def submit_trajectory(episode: Episode, body: schemas.Trajectory, handlers
     States, actions and rewards out of range are taken for the nearest ones that are not: values are never refused.
     """
     submission = handlers.deployment.submissions.trajectory(body.token, episode, body.sent)
+    prove()
     return schemas.Receipt(episode=episode, version=await handlers.submissions.join(submission))
 
 
@@ -113,13 +116,16 @@ async def submit_trajectory(episode: Episode, body: schemas.Trajectory, handlers
 async def submit_empty(episode: Episode, body: schemas.Empty, handlers: At) -> schemas.Receipt:
     """Joint model: the user shows nothing of the episode; it counts, and contributes nothing."""
     submission = handlers.deployment.submissions.empty(body.token, episode)
+    prove()
     return schemas.Receipt(episode=episode, version=await handlers.submissions.join(submission))
 
 
 @router.post("/episodes/{episode}/report", responses=documented(404, 409, 410))
 async def submit_report(episode: Episode, body: schemas.Report, handlers: At) -> schemas.Receipt:
     """Local model: learn from a report that was noised on the user's device."""
-    return schemas.Receipt(episode=episode, version=await handlers.submissions.join(report_of(episode, body, handlers)))
+    submission = report_of(episode, body, handlers)
+    prove()
+    return schemas.Receipt(episode=episode, version=await handlers.submissions.join(submission))
 
 
 def report_of(episode: str, sent: schemas.Report, handlers: RequestHandlers) -> Submission:

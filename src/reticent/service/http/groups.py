@@ -20,7 +20,7 @@ from reticent.errors import InvalidInput, ReticentError
 from reticent.service.http import schemas
 from reticent.service.http.episodes import At, RequestHandlers, comer, opened_answer, report_of
 from reticent.service.http.problems import documented, of_member
-from reticent.service.http.rates import charge
+from reticent.service.http.rates import charge, owe, prove
 from reticent.service.http.security import BEARER
 from reticent.service.rounds.submit import Submission
 
@@ -43,7 +43,7 @@ async def open_all(body: schemas.OpenAll, handlers: At) -> schemas.AllOpened:
 @router.post("/trajectories", responses=documented())
 async def submit_trajectories(body: schemas.Trajectories, handlers: At) -> schemas.Receipts:
     """Joint model: learn from whole episodes, each as `POST /v1/episodes/{episode}/trajectory` would."""
-    charge(len(body.each))
+    owe(len(body.each))
     read = [one for one in body.each if not isinstance(one, InvalidInput)]
     sent = [(one.token, one.episode, one.sent) for one in read]
     formed = iter(handlers.deployment.submissions.trajectories(sent))
@@ -53,7 +53,7 @@ async def submit_trajectories(body: schemas.Trajectories, handlers: At) -> schem
 @router.post("/reports", responses=documented())
 async def submit_reports(body: schemas.Reports, handlers: At) -> schemas.Receipts:
     """Local model: learn from reports that were noised on their users' devices, each by itself."""
-    charge(len(body.each))
+    owe(len(body.each))
     return await _receipts(handlers, [_report(handlers, one) for one in body.each])
 
 
@@ -75,6 +75,8 @@ def _report(handlers: RequestHandlers, sent: schemas.ReportOf | InvalidInput) ->
 
 
 async def _receipts(handlers: RequestHandlers, formed: Sequence[Submission | ReticentError]) -> schemas.Receipts:
+    if any(isinstance(one, Submission) for one in formed):
+        prove()
     versions = await _answered(formed, handlers.submissions.join_all)
     return schemas.Receipts(
         receipts=[

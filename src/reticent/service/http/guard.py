@@ -2,7 +2,8 @@
 """The gate in front of every route, before anything of a request's body is read: name, key, rate, size.
 
 A stranger costs one hash. Callers without a valid key share the bucket of their address, whatever they call themselves;
-a caller with one has a bucket of its own. Answers to a key are for its holder: no cache on the way may keep
+a caller with one has a bucket of its own, out of which what an app's users do takes nothing
+(:mod:`reticent.service.http.rates`). Answers to a key are for its holder: no cache on the way may keep
 them. Every answer has its
 request's id, and whatever goes wrong inside, no stack trace gets out.
 """
@@ -21,7 +22,7 @@ from starlette.requests import ClientDisconnect
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from reticent.service.http.problems import internal, problem
-from reticent.service.http.rates import Buckets
+from reticent.service.http.rates import Rates, settle
 from reticent.service.http.security import ALLOWED, need_of
 from reticent.service.keys import Keys
 from reticent.service.processes.logs import HEADER, REQUEST, request_id
@@ -74,7 +75,7 @@ class Guard:
         group_limit: int,
         rate_limit: float,
     ) -> None:
-        self._app, self._buckets = app, Buckets(rate_limit)
+        self._app, self._rates = app, Rates(rate_limit)
         self._body_limit, self._group_limit = body_limit, group_limit
         self._keys, self._open_reads, self._development = keys, open_reads, development
         self._hosts = frozenset(host.lower() for host in hosts)
@@ -101,7 +102,10 @@ class Guard:
             if refusal is not None:
                 await refusal(scope, receive, named)
                 return
-            await self._limited(scope, receive, named, private=b"authorization" in headers)
+            try:
+                await self._limited(scope, receive, named, private=b"authorization" in headers)
+            finally:
+                settle(time.monotonic())
         finally:
             REQUEST.reset(before)
 
@@ -118,7 +122,7 @@ class Guard:
         address = str((scope.get("client") or ("?",))[0])
         caller = f"address {address}" if role is None or key is None else hashlib.sha256(key.encode()).hexdigest()
         scope[CALLER] = caller
-        waits = self._buckets.take(caller, time.monotonic())
+        waits = self._rates.take(caller, scope["path"], role in ALLOWED["serve"], time.monotonic())
         if waits:
             return problem("too-many-requests", 429, "slow down", {"Retry-After": str(max(1, round(waits))), **CLOSE})
         need = need_of(scope["path"])

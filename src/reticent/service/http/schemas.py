@@ -42,8 +42,8 @@ class OfUser:
         return core_schema.no_info_after_validator_function(Raw, handler.generate_schema(self._form))
 
 
-_State = Annotated[int, BeforeValidator(whole_number), WithJsonSchema({"type": ["integer", "null"]})]
-_Whole = Annotated[Any, WithJsonSchema({"type": ["integer", "null"]})]
+_State = Annotated[int, BeforeValidator(whole_number), WithJsonSchema({"type": ["number", "null"]})]
+_Whole = Annotated[Any, WithJsonSchema({"type": ["number", "null"]})]
 _Real = Annotated[Any, WithJsonSchema({"type": ["number", "null"]})]
 
 State = Annotated[Raw[int], OfUser(_State)]

@@ -256,18 +256,13 @@ class Submissions:
         return {key: rows.within(operator.itemgetter(index)) for index, key in enumerate(identities)}
 
     def _add(self, tx: Connection, group: dict[str, Submission], rows: dict[str, Any]) -> dict[str, ReticentError]:
-        """Add what those contribute whose episodes are open, and mark them; the caller holds their locks."""
+        """Add what those contribute whose episodes were not counted, and mark them; the caller holds their locks.
+
+        Episodes that are marked expired are among them if this worker's clock still waits for them: another worker's was
+        ahead. Were they refused, an app would learn who was erased: an erased user's episode has no such mark.
+        """
         refused: dict[str, ReticentError] = {}
-        taken = []
-        for identity, row in rows.items():
-            if row.state == "counted":  # a retry: the first one counts, and the answer is the same
-                continue
-            if row.state == "expired":
-                refused[identity] = Refusal(
-                    "episode-expired", "the episode was waited for no longer; nothing was spent"
-                )
-            else:
-                taken.append(identity)
+        taken = [identity for identity, row in rows.items() if row.state != "counted"]  # else a retry, answered alike
         if not taken:
             return refused
         try:

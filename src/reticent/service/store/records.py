@@ -220,7 +220,8 @@ def release_round(tx: Connection, number: int, release: bytes, digest: str, stat
 
 
 def expire_before(tx: Connection, now: float | None) -> int:
-    """Expire open episodes that were due before ``now``, or all; says how many.
+    """Mark open episodes that were due before ``now``, or all, as expired; says how many. It is for the operator to see:
+    what is still counted, the clock of the worker that is asked decides.
 
     Those that are just being counted are passed over, and no transaction waits for them: two workers that expire at
     once, or one that does while reports come in, cannot stand in each other's way.

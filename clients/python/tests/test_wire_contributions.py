@@ -324,8 +324,8 @@ def test_an_episode_of_another_form_is_refused_without_a_word_about_it() -> None
     model = example_model("counts")
     good = ([0, 1, 2, 3], [0, 1, 0], [0.777, 0.777, 0.777])
     for place, wrong in (
-        (0, [777, 777]), (0, [777.5] * 4), (0, "777"), (0, [[777], [777, 777]]), (1, [777] * 4), (1, [True] * 3),
-        (2, [0.777]), (2, ["0.777"] * 3), (2, [0.777j] * 3),
+        (0, [777, 777]), (0, np.full(4, 777.5)), (0, "777"), (0, [[777], [777, 777]]), (1, [777] * 4),
+        (1, np.ones(3, bool)), (2, [0.777]), (2, ["0.777"] * 3), (2, [0.777j] * 3),
     ):  # fmt: skip
         parts: list[Any] = list(good)
         parts[place] = wrong

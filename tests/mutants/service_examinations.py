@@ -26,7 +26,9 @@ from reticent.service.rounds.deployment import Deployment
 from reticent.service.rounds.refusals import Refusal
 from reticent.service.secrets import Secrets
 from reticent.service.store import records
+from reticent.worlds.registry import make_world
 
+SMALL = make_world("random-blend:states=4,actions=2,horizon=2,d=2").model
 SECOND = "another app's key of the tests, long enough"
 
 
@@ -166,6 +168,44 @@ def _marked(where: Path) -> list[str]:
         return [] if told[0] == told[1] else ["an app is told who was erased"]
 
 
+def _prepared(where: Path) -> list[str]:
+    """An app that submits for two users, one of whom was erased, while the plan of the next round is being made."""
+    agent = "private-score-vi:epsilon=12,first=0.4,growth=1,largest=4"
+    with _closing(where, agent=agent, model=SMALL) as service:
+        opened = [service.admit(f"user {user}") for user in range(4)]
+        erase(service.store, service.secrets, service.rollback_guard, "user 1")
+        service.closing.seal_if_full()
+        told: list[Any] = []
+        for one in opened[:2]:
+            try:
+                told.append(service.submit_empty(one.token, one.episode))
+            except Refusal as refused:
+                told.append(refused.kind)
+        return [] if told[0] == told[1] else ["an app is told who was erased"]
+
+
+def _late_and_restored(where: Path) -> list[str]:
+    """A user's late report is in a release; the store is lost, restored, and they come again, a gap after their place."""
+    agent = "private-score-vi:contributions=2,gap=2,epsilon=12,first=0.4,growth=1,largest=4"
+    with _closing(where, agent=agent, model=SMALL) as service:
+        late = service.admit("ann")
+        for user in range(4):
+            service.admit(f"user {user}")
+        service.submit_trajectory(late.token, late.episode, **episode(0, SMALL))
+        for user in range(4, 8):
+            service.admit(f"user {user}")
+        back_up(service.store, Secrets(SECRET), where / "copy")
+        again = Deployment(
+            Context(service.mechanism, service.store, Secrets(SECRET), rollback_guard=service.rollback_guard)
+        )
+        restore(again, where / "copy", replace=True)
+        again.set_up()
+        second = again.admit("ann")
+        again.submit_trajectory(second.token, second.episode, **episode(1, SMALL))
+        near = second.round == 2 and _kept(again, 2).any()
+        return ["two reports of one user are in rounds less than the gap apart"] if near else []
+
+
 def _replaced(where: Path) -> list[str]:
     """A restore over a live store whose open round has had users."""
     with _closing(where) as service:
@@ -215,7 +255,10 @@ def _canaries(where: Path) -> list[str]:
     return findings if len(closed) == 4 else [*findings, "no canaries were released"]
 
 
-GROUP, NUMBERS, TWO_LOOKS, STATES, ERASURE, MARKED, REPLACED, TWO_KEYS, CANARIES = (
+GROUP, NUMBERS, TWO_LOOKS, STATES, ERASURE, MARKED, PREPARED, LATE_AND_RESTORED, REPLACED, TWO_KEYS, CANARIES = (
     _on_a_store(act)
-    for act in (_group, _kinds_of_numbers, _two_looks, _states, _erasure, _marked, _replaced, _two_keys, _canaries)
-)
+    for act in (
+        _group, _kinds_of_numbers, _two_looks, _states, _erasure, _marked, _prepared, _late_and_restored, _replaced,
+        _two_keys, _canaries,
+    )
+)  # fmt: skip

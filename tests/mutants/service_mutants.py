@@ -12,9 +12,11 @@ import numpy as np
 import path_examinations as path
 import service_examinations as ex
 import shuffler_examinations
+import sqlalchemy as sa
 
 from mutants import QUICK, Patch, mutant
 from reticent.errors import InvalidInput
+from reticent.service.durability import restore
 from reticent.service.http import episodes, fast_path, rates, schemas
 from reticent.service.mechanism import Mechanism
 from reticent.service.rounds.act import Actions
@@ -26,7 +28,7 @@ from reticent.service.rounds.release import Releases
 from reticent.service.rounds.shuffled_batches import ShuffledBatches
 from reticent.service.rounds.submit import Submissions
 from reticent.service.secrets import Secrets
-from reticent.service.store import records
+from reticent.service.store import records, tables
 from reticent_wire import trajectory
 
 CLASSES: dict[str, tuple[str, ...]] = {
@@ -34,7 +36,8 @@ CLASSES: dict[str, tuple[str, ...]] = {
         "group-validated-as-one-body", "state-out-of-range-refused", "fraction-refused",
         "pan-private-sum-closed-by-the-planner", "messages-of-before-a-restore-kept",
         "batch-left-before-its-users-are-recorded", "batch-of-before-a-restore-taken",
-        "erased-user-told-to-the-app", "marked-episodes-refused", "raw-sum-in-a-debug-line",
+        "erased-user-told-to-the-app", "marked-episodes-refused", "erased-user-told-between-rounds",
+        "late-report-forgotten-by-a-restore", "raw-sum-in-a-debug-line",
         "restore-keeps-unreleased-sums", "user-counted-per-app", "canary-with-the-rounds-noise",
         "canary-with-the-users-sum",
     ),
@@ -137,6 +140,30 @@ def marked_episodes_refused(patch: Patch) -> None:
         return {**real(self, tx, group, others), **dict.fromkeys(marked, late)}
 
     patch.setattr(Submissions, "_add", add)
+
+
+@mutant("while a round is prepared all episodes are refused but those that were counted or erased (we had this one)",
+        ex.PREPARED, "an app is told who was erased")  # fmt: skip
+def erased_user_told_between_rounds(patch: Patch) -> None:
+    real = Submissions._add
+
+    def add(self: Submissions, tx: Any, group: Any, rows: Any) -> Any:
+        return real(self, tx, {key: one for key, one in group.items() if key in rows}, rows)
+
+    patch.setattr(Submissions, "_add", add)
+
+
+@mutant("a restore takes a copy's word for who has not reported yet (we had this one)", ex.LATE_AND_RESTORED,
+        "less than the gap apart")  # fmt: skip
+def late_report_forgotten_by_a_restore(patch: Patch) -> None:
+    real = restore._remember_visits
+
+    def remember(tx: Any, schedule: Any, released: int) -> None:
+        real(tx, schedule, released)
+        counted = sa.select(tables.EPISODES.c.id).where(tables.EPISODES.c.state == "counted")
+        tx.execute(sa.update(tables.VISITS).where(tables.VISITS.c.episode.not_in(counted)).values(counted_in=None))
+
+    patch.setattr(restore, "_remember_visits", remember)
 
 
 @mutant("a line for debugging has a round's raw sum", path.replayed_path("service", "swap"), "what is logged depends")

@@ -20,7 +20,7 @@ from make_vectors import example_model
 from scripted_service import admitting, serving
 
 from mutants import QUICK, Patch, mutant
-from reticent.service.http import rates
+from reticent.service.http import fast_path, rates
 from reticent.service.processes.micro_batching import MicroBatcher
 from reticent_client import Budget, Client, Episode
 from reticent_client.group import Group
@@ -28,7 +28,7 @@ from reticent_client.micro_batching import MicroBatcher as ClientBatcher
 
 QUICK |= {
     "full-group-leaves-at-once", "reports-linger-after-a-crowd", "limit-shared-by-users", "leaver-sends-alone",
-    "exception-of-one-drops-the-group",
+    "exception-of-one-drops-the-group", "report-of-another-form-counts-in-the-limit",
 }  # fmt: skip
 
 
@@ -48,6 +48,9 @@ def held_up(way: str, story: Callable[[Path, bool], Any]) -> Examination:
 GATHERED = held_up("in a backend", gathered)
 BATCHED = held_up("in the service", lambda where, reports: micro_batched(where, reports, together=False))
 LIMITED = held_up("by a limit", limited)
+OF_ANOTHER_FORM = held_up(
+    "by reports of another form", lambda where, reports: limited(where, reports, malformed="short")
+)
 HELD_UP = "held up by another"
 
 
@@ -139,6 +142,12 @@ def reports_linger_after_a_crowd(patch: Patch) -> None:
         LIMITED, HELD_UP)  # fmt: skip
 def limit_shared_by_users(patch: Patch) -> None:
     patch.setattr(rates, "OF_USERS", re.compile(r"(?!)"))
+
+
+@mutant("a report of another form counts in the limit of its app's key, though its token is genuine (we had this one)",
+        OF_ANOTHER_FORM, HELD_UP)  # fmt: skip
+def report_of_another_form_counts_in_the_limit(patch: Patch) -> None:
+    patch.setattr(fast_path, "tokens", lambda body: iter(()))
 
 
 @mutant("who leaves a group early sends an empty report alone, after the others' (we had this one)", LEFT,

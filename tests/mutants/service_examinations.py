@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import contextlib
 import hashlib
+import json
 import tempfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -206,6 +207,33 @@ def _late_and_restored(where: Path) -> list[str]:
         return ["two reports of one user are in rounds less than the gap apart"] if near else []
 
 
+def _long_numbers(where: Path) -> list[str]:
+    """A reward of more digits than Python reads, of a user by themselves and of one of a group."""
+    with _serving(where) as client:
+        opened = [client.post("/v1/episodes", json={"user": f"user {user}"}).json() for user in range(2)]
+        headers, told = {"Content-Type": "application/json"}, []
+        for one in opened:
+            body = {"token": one["token"], **episode(0), "rewards": [0.5] * (MODEL.horizon - 1) + ["long"]}
+            whole = json.dumps(body if one is opened[0] else {"trajectories": [{"episode": one["episode"], **body}]})
+            path = f"/v1/episodes/{one['episode']}/trajectory" if one is opened[0] else "/v1/groups/trajectories"
+            answer = client.post(path, content=whole.replace('"long"', "9" * 5000), headers=headers).json()
+            told.append(answer.get("receipts", [answer])[0]["status"])
+        return [] if told == ["counted"] * 2 else ["a number of many digits is refused"]
+
+
+def _another_model(where: Path) -> list[str]:
+    """A new deployment at the address of an old one: is the old one's model, which a device may have, still the same?"""
+    known, kept = "", []
+    for epsilon in (8, 1):
+        (place := where / str(epsilon)).mkdir()
+        agent = f"private-linopt-vi:trust=local,first=4,growth=1,epsilon={epsilon}"
+        with _serving(place, agent=agent, public_reads=True) as client:
+            answer = client.get("/v1/model", headers={"Authorization": "", "If-None-Match": known})
+            known = answer.headers["etag"]
+            kept.append((answer.status_code, "immutable" in answer.headers["cache-control"]))
+    return [] if kept == [(200, False)] * 2 else ["a device keeps the model of another deployment"]
+
+
 def _replaced(where: Path) -> list[str]:
     """A restore over a live store whose open round has had users."""
     with _closing(where) as service:
@@ -255,10 +283,12 @@ def _canaries(where: Path) -> list[str]:
     return findings if len(closed) == 4 else [*findings, "no canaries were released"]
 
 
-GROUP, NUMBERS, TWO_LOOKS, STATES, ERASURE, MARKED, PREPARED, LATE_AND_RESTORED, REPLACED, TWO_KEYS, CANARIES = (
-    _on_a_store(act)
-    for act in (
-        _group, _kinds_of_numbers, _two_looks, _states, _erasure, _marked, _prepared, _late_and_restored, _replaced,
-        _two_keys, _canaries,
-    )
-)  # fmt: skip
+GROUP, NUMBERS, LONG_NUMBERS, ANOTHER_MODEL = (
+    _on_a_store(act) for act in (_group, _kinds_of_numbers, _long_numbers, _another_model)
+)
+TWO_LOOKS, STATES, ERASURE, MARKED, PREPARED = (
+    _on_a_store(act) for act in (_two_looks, _states, _erasure, _marked, _prepared)
+)
+LATE_AND_RESTORED, REPLACED, TWO_KEYS, CANARIES = (
+    _on_a_store(act) for act in (_late_and_restored, _replaced, _two_keys, _canaries)
+)

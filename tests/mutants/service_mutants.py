@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import inspect
+import json
 import logging
 from typing import Any
 
@@ -17,7 +18,7 @@ import sqlalchemy as sa
 from mutants import QUICK, Patch, mutant
 from reticent.errors import InvalidInput
 from reticent.service.durability import restore
-from reticent.service.http import episodes, fast_path, rates, schemas
+from reticent.service.http import episodes, fast_path, members, public_routes, rates, schemas
 from reticent.service.mechanism import Mechanism
 from reticent.service.rounds.act import Actions
 from reticent.service.rounds.admit import Admissions
@@ -33,7 +34,8 @@ from reticent_wire import trajectory
 
 CLASSES: dict[str, tuple[str, ...]] = {
     "meeting": (
-        "group-validated-as-one-body", "state-out-of-range-refused", "fraction-refused",
+        "group-validated-as-one-body", "state-out-of-range-refused", "fraction-refused", "long-number-refused",
+        "model-kept-for-ever",
         "pan-private-sum-closed-by-the-planner", "messages-of-before-a-restore-kept",
         "batch-left-before-its-users-are-recorded", "batch-of-before-a-restore-taken",
         "erased-user-told-to-the-app", "marked-episodes-refused", "erased-user-told-between-rounds",
@@ -76,6 +78,27 @@ def fraction_refused(patch: Patch) -> None:
         return value if isinstance(value, float) and value % 1 else real(value)
 
     patch.setattr(trajectory, "whole_number", whole)
+
+
+@mutant("a number of more digits than Python reads is refused (we had this one)", ex.LONG_NUMBERS,
+        "many digits is refused")  # fmt: skip
+def long_number_refused(patch: Patch) -> None:
+    patch.setattr(members, "read", lambda schema, body: schema.model_validate_json(body))
+
+
+@mutant("caches may keep the model that says how much noise a device adds, by a tag that is not of that (we had this one)",
+        ex.ANOTHER_MODEL, "the model of another deployment")  # fmt: skip
+def model_kept_for_ever(patch: Patch) -> None:
+    real = public_routes._cached
+
+    def cached(content: bytes, control: str, known: str | None) -> Any:
+        answer = real(content, control, None)
+        tag = json.loads(content).get("digest", "of a plan")
+        answer.headers["ETag"] = tag
+        answer.status_code = 304 if known == tag else 200
+        return answer
+
+    patch.setattr(public_routes, "_cached", cached)
 
 
 @mutant("pan-private: the second half of a round's noise comes with its planner, not when it is sealed (we had this one)",

@@ -21,6 +21,7 @@ from scripted_service import Sent, admitting, serving
 
 from reticent_client import Billboard, Budget, Client, Episode, ReticentError, Ticket, discrete_gaussian
 from reticent_client.messages import form_messages
+from reticent_wire.boundary import Clipped
 from reticent_wire.history import History
 from reticent_wire.promise import epsilon_of, report_epsilon, require_promise
 
@@ -199,7 +200,7 @@ def placed() -> list[str]:
                     for step in range(3):
                         taken.append(episode.act(STATES[step]))
                         episode.observe(0.5, STATES[step + 1])
-                    seen = episode.trajectory._replace(place=place)
+                    seen = episode.trajectory._value._replace(place=place)
                 plan = board.report["curious"] if place < 2 else board.policy
                 if taken != [int(plan[step, STATES[step]]) for step in range(3)]:
                     findings.append("a device acts by another place than its own")
@@ -250,7 +251,7 @@ def entropy() -> list[str]:
         for draw in (
             lambda: discrete_gaussian.draw(np.full(200, 7.0), 1.0),
             lambda: form_messages(shuffled, example_billboard(shuffled), None, 0, 0),
-            lambda: form_messages(shuffled, example_billboard(shuffled), _seen(), 0, 0),
+            lambda: form_messages(shuffled, example_billboard(shuffled), Clipped(_seen()), 0, 0),
             lambda: example_billboard(shuffled, greedy=False).choose(0, 0, None),
         ):
             try:

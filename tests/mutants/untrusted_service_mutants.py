@@ -137,7 +137,11 @@ def first_state_for_the_place(patch: Patch) -> None:
 @mutant("a report is made as if its user did not explore", examined.placed, "formed for another place")
 def report_without_the_place(patch: Patch) -> None:
     real = episode.Episode.trajectory
-    patch.setattr(episode.Episode, "trajectory", property(lambda self: real.fget(self)._replace(place=None)))
+    patch.setattr(episode.Episode, "trajectory", property(lambda self: real.fget(self).within(_placeless)))
+
+
+def _placeless(seen: Any) -> Any:
+    return seen._replace(place=None)
 
 
 @mutant("a report is formed under the version that its user was served, which its round does not refer to",

@@ -262,7 +262,7 @@ def test_a_device_acts_and_reports_by_its_place(
                 taken.append(episode.act(states[step]))
                 assert episode.probability == 1.0
                 episode.observe(0.5, states[step + 1])
-            seen = episode.trajectory
+            seen = episode.trajectory._value
         plan = board.report["curious"] if place < 2 else board.policy
         assert taken == [int(plan[step, state]) for step, state in enumerate(states[:3])]
         if trust == "local":
@@ -283,7 +283,7 @@ def test_a_report_refers_to_the_round_that_is_open_and_says_so(monkeypatch: pyte
             for state, there in ((0, 1), (1, 3), (3, 2)):
                 episode.act(state)
                 episode.observe(0.5, there)
-            seen = episode.trajectory
+            seen = episode.trajectory._value
         assert (episode.version, episode.receipt.version, episode.receipt.reference) == (5, 5, 6)
         assert sent[-1].content["reference"] == 6
         reported = np.frombuffer(base64.b64decode(sent[-1].content["report"]["data"]), "<i8")

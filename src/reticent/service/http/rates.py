@@ -6,7 +6,8 @@ often a user acts and reports follows from that user's data. If it emptied the k
 away: the 429 would show it, and that user's report would count in a later round (assumption (iii) of docs/delays.md). So
 requests of users who were admitted take from a bucket of their episode's own, or from none. They are let in while the key's
 bucket is not empty, which only public requests empty (admissions, and reads at the beginning) and requests that prove no
-admission: a token that is not genuine, a body that is no request, a group without a genuine token.
+admission: those without a genuine token. The form of a body follows from the user's data too, such as that of one who left
+early: a genuine token in it is found, whatever the rest is (:func:`reticent.service.http.fast_path.tokens`).
 """
 
 from __future__ import annotations
@@ -116,6 +117,12 @@ def prove() -> None:
     charged = CHARGED.get()
     if charged is not None:
         charged.owes = 0
+
+
+def owing() -> bool:
+    """Whether this request owes, so far."""
+    charged = CHARGED.get()
+    return charged is not None and charged.owes > 0
 
 
 def settle(now: float) -> None:

@@ -84,7 +84,7 @@ class Open(_Strict):
     episode: Annotated[str, Field(pattern=IDENTITY)] | None = None
 
 
-class Act(_Strict):
+class Act(members.OfUsers, _Strict):
     """Where the user is: 0-based step and state. A state that does not exist is taken for the nearest one."""
 
     token: Token
@@ -92,7 +92,7 @@ class Act(_Strict):
     state: State
 
 
-class Trajectory(_Strict):
+class Trajectory(members.OfUsers, _Strict):
     """A whole episode: H + 1 states, H actions, H rewards. Values out of range are clipped."""
 
     token: Token

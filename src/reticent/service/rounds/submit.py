@@ -268,7 +268,7 @@ class Submissions:
         try:
             place = self._place(tx)
         except Refusal as refusal:
-            return dict.fromkeys(group, refusal)
+            return dict.fromkeys(list(group), refusal)
         taken = [key for key in group if key in rows and rows[key].state != "counted"]  # else a retry, answered alike
         if place is not None:  # a last round that is never released keeps nothing
             made = self._formed((group[identity] for identity in taken), place.reference)

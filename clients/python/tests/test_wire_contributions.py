@@ -544,6 +544,7 @@ def test_a_grid_on_which_sums_are_not_exact_is_refused_however_small_the_noise()
         ("counts", {}),
         *(("score", {"pooled": pooled, "likelihood": stated}) for pooled in (True, False) for stated in (True, False)),
         ("score-start", {"pooled": False}),
+        *(("score-residual", {"pooled": pooled}) for pooled in (True, False)),
         ("kinds", {}),
     ],
     ids=str,

@@ -325,8 +325,8 @@ def score_start() -> Cases:
 
 
 def score_residual() -> Cases:
-    """Contributions of the form ``score-residual``: short vectors and long ones, shares that are none, and references that a
-    hostile service may publish."""
+    """Contributions of the form ``score-residual``: short vectors and long ones, shares that are none, and references that
+    a hostile service may publish."""
     cases = []
     for sparse, pooled, stretch, place, share in (
         (False, True, 0.5, 0, 0.25), (True, False, 0.1, None, 0.75), (False, True, 50.0, 3, 0.5),

@@ -209,6 +209,32 @@ def placed() -> list[str]:
     return findings
 
 
+@_device("an ended deployment")
+def outlived() -> list[str]:
+    """A client that is kept while a new deployment of the same model comes to the address: more noise is asked for."""
+    models = [
+        dataclasses.replace(
+            SCORE,
+            rules=dataclasses.replace(SCORE.rules, noise_scale=times * SCORE.rules.noise_scale, digest=str(times)),
+        )
+        for times in (1.0, 4.0)
+    ]
+    now, scales = [admitting(models[0], rules=models[0].rules.digest)], []
+    with pytest.MonkeyPatch.context() as quiet:
+        quiet.setattr(
+            discrete_gaussian, "draw", lambda scale, _: scales.append(scale.max()) or np.zeros(scale.shape, int)
+        )
+        with serving(lambda sent: now[0](sent)) as (url, _), Client(url, "key", budget=Budget.in_memory()) as client:
+            for user, model in zip(("ann", "bob"), models, strict=True):
+                now[0] = admitting(model, rules=model.rules.digest)
+                with client.episode(user) as episode:
+                    for step in range(3):
+                        episode.act(STATES[step])
+                        episode.observe(0.5, STATES[step + 1])
+    ended = scales != [model.rules.noise_scale.max() for model in models]
+    return ["a report has the noise of a deployment that has ended"] if ended else []
+
+
 @_device("reference")
 def referred() -> list[str]:
     """Another version is the open round's reference than the user was served: formed under that, or counted as nothing."""

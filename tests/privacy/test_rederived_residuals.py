@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """The contribution of the form ``score-residual``, derived again from docs/proofs/score-vi.md.
 
-What an episode tells is computed in exact fractions, and how far two users are apart in exact integers, whatever they did and
-whatever was published.
+What an episode tells is computed in exact fractions, and how far two users are apart in exact integers, whatever they did
+and whatever was published.
 """
 
 from __future__ import annotations

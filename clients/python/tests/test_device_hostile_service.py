@@ -101,6 +101,41 @@ def test_what_is_demanded_of_epsilon_is_demanded_of_all_reports_together() -> No
                     assert play(client, "ann").status == "counted"
 
 
+@pytest.mark.parametrize("stale", [False, True])
+def test_a_client_that_outlives_a_deployment_noises_by_the_rules_of_the_next(
+    monkeypatch: pytest.MonkeyPatch, stale: bool
+) -> None:
+    """A new deployment comes to the address, whose devices add four times the noise. Reports are formed by its rules, or
+    not at all where a cache on the way keeps the old ones (``stale``)."""
+    scales: list[float] = []
+    draw = discrete_gaussian.draw
+    monkeypatch.setattr(discrete_gaussian, "draw", lambda scale, grid: scales.append(scale.max()) or draw(scale, grid))
+    first, second = (
+        dataclasses.replace(
+            SCORE, rules=dataclasses.replace(SCORE.rules, noise_scale=times * SCORE.rules.noise_scale, digest=name)
+        )
+        for times, name in ((1.0, "first"), (4.0, "second"))
+    )
+    before, after = (admitting(one, rules=one.rules.digest) for one in (first, second))
+    answering = [before]
+
+    def answer(sent: Sent) -> Any:
+        return (before if stale and sent.path == "/v1/model" else answering[0])(sent)
+
+    with serving(answer) as (url, sent), Client(url, "key", budget=Budget.in_memory()) as client:
+        play(client, "ann")
+        answering[0] = after
+        if stale:
+            with pytest.raises(InvalidInput, match="another deployment's model"):
+                play(client, "bob")
+        else:
+            assert play(client, "bob").status == "counted"
+            play(client, "eve")
+    largest = SCORE.rules.noise_scale.max()
+    assert scales == [largest, *([] if stale else [4 * largest] * 2)]
+    assert [one.path for one in sent].count("/v1/model") == 2
+
+
 def test_the_charge_is_on_the_disk_before_a_report_leaves(tmp_path: Path) -> None:
     """The device goes down when its report arrives: what is on the disk then is all that it will know."""
     path, left = tmp_path / "budget.json", []

@@ -122,6 +122,7 @@ class Episode:
 
     def opened(self, opened: dict[str, Any]) -> None:
         """Take the service's answer to their coming."""
+        self._client.require_rules(opened)
         self._admitted(opened)
         if self._kept:
             self._client.stays.keep(self.user, self._finished_visits)  # type: ignore[union-attr]

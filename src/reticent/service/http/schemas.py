@@ -152,6 +152,7 @@ class Opened(BaseModel):
     ``round`` and ``place`` are theirs, both 0-based: their place decides what they are served of the version, and with
     a shuffler how many coins they flip. ``reference`` is the version that their round's contributions refer to, where
     they do. ``restores``: how often the store was restored before this admission. Messages to a shuffler carry it.
+    ``rules`` is the digest of the model's rules: a device that has other ones fetches the model again.
     """
 
     episode: str
@@ -166,6 +167,7 @@ class Opened(BaseModel):
     place: int | None = None
     reference: int | None = None
     restores: int = 0
+    rules: str | None = None
 
 
 M = TypeVar("M", bound=BaseModel)

@@ -63,7 +63,7 @@ def test_users_act_submit_and_move_the_version(client: TestClient) -> None:
     assert client.get("/v1/billboards/2").status_code == 404
     model = client.get("/v1/model").json()
     assert model["digest"] == first["model"]
-    assert {model["report"]["digest"]} == {open_episode(client, f"user {user}")["rules"] for user in (0, 7)}
+    assert model["report"]["digest"] == open_episode(client, "user 0")["rules"]
     shape = (MODEL.d1, MODEL.states, MODEL.actions, MODEL.states)
     features = arrays.from_json("", model["transition_features"], dtype="<f8", shape=shape)
     np.testing.assert_array_equal(features, MODEL.transition_features)

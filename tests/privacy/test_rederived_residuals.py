@@ -35,7 +35,7 @@ EPISODES: list[tuple[list[Any], list[Any], list[Any]]] = [
     ([0, 3, 0, 3], [0, 0, 0], [0.0, 0.0, 0.0]), ([3, 2, 1, 0], [1, 0, 1], [1e300, -1e300, math.nan]),
     ([2**62, -5, 1, 2], [9, -9, 1], [math.inf, None, 0.5]),
 ]  # fmt: skip
-"""Still, to and fro, and out of every range."""
+"""In one place, back and forth, and out of every range."""
 
 EXTREME = (0.0, -0.0, 5e-324, 1e-300, 1e200, -1e200, float(np.finfo(float).max), math.inf, -math.inf, math.nan)
 SHARES = (-1.0, 0.0, 1e-300, 0.25, 1 - 2**-53, 1.0, 1 + 2**-52, 7.0, math.inf, math.nan)

@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
+import pytest
 from client_tests import forbid  # noqa: F401  (first: it knows the way to the two below)
 from examinations import Examination, _named
 from held_up import gathered, limited, micro_batched
@@ -23,6 +24,7 @@ from mutants import QUICK, Patch, mutant
 from reticent.service.http import fast_path, rates
 from reticent.service.processes.micro_batching import MicroBatcher
 from reticent_client import Budget, Client, Episode
+from reticent_client import group as group_module
 from reticent_client.group import Group
 from reticent_client.micro_batching import MicroBatcher as ClientBatcher
 
@@ -58,7 +60,24 @@ def left_early() -> list[str]:
     """A backend's group of three in the local model: all play to the end, or one leaves, by itself or with an exception."""
     sent = [_requests(leaver) for leaver in (None, "ann", "bob")]
     findings = ["who leaves a group sends something else"] if sent[1:] != sent[:1] * 2 else []
-    return [*findings, *_counted()]
+    return [*findings, *_counted(), *_moved()]
+
+
+def _moved() -> list[str]:
+    """Requests of two members at most; the first member leaves, or does not."""
+    requests = []
+    with pytest.MonkeyPatch.context() as smaller:
+        smaller.setattr(group_module, "LARGEST_GROUP", 2)
+        for steps in (3, 1):
+            with _group("joint") as (group, asked):
+                for episode in group:
+                    _play(episode, steps if episode.user == "ann" else episode.horizon)
+                group.__exit__(None, None, None)
+                sent = [one.content["trajectories"] for one in asked if one.path == "/v1/groups/trajectories"]
+                users = {episode.id: episode.user for episode in group.episodes}
+                requests.append([[users[one["episode"]] for one in part] for part in sent])
+    same = [[user for user in part if user != "ann"] for part in requests[0]] == requests[1]
+    return [] if same else ["who leaves a group puts others in another request"]
 
 
 def _requests(leaver: str | None) -> list[str]:
@@ -159,6 +178,17 @@ def leaver_sends_alone(patch: Patch) -> None:
             episode.__exit__(kind, problem, trace)
 
     patch.setattr(Group, "__exit__", leave)
+
+
+@mutant("the requests of a large group are cut from those who are complete: who leaves moves others from one to the next "
+        "(we had this one)", LEFT, "in another request")  # fmt: skip
+def requests_of_those_who_are_complete(patch: Patch) -> None:
+    real = group_module._parts
+
+    def parts(episodes: Any) -> Any:
+        return real([one for one in episodes if one.status != "open" or one.ready])
+
+    patch.setattr(group_module, "_parts", parts)
 
 
 @mutant("an exception of one member keeps a whole group from being submitted (we had this one)", LEFT,

@@ -392,3 +392,16 @@ def test_exactly_the_documented_fields_leave_the_device(trust: str, act: Any, le
             assert one.method == "POST" or not one.body
         # round, place, ones, messages, restores
         assert [len(given) for given in handed] == ([5] if trust == "shuffle" else [])
+
+
+@pytest.mark.parametrize(
+    ("wrong", "field"),
+    [
+        ({"delta": 0.0}, "delta"), ({"delta": 1.0}, "delta"), ({"delta": math.nan}, "delta"), ({"epsilon": 0.0}, "epsilon"),
+        ({"epsilon": math.inf}, "epsilon"), ({"act": "nobody"}, "act"), ({"shuffler": print, "trust": "local"}, "shuffler"),
+    ],
+    ids=str,
+)  # fmt: skip
+def test_what_no_device_can_demand_is_refused_before_it_asks(wrong: dict[str, Any], field: str) -> None:
+    with pytest.raises(InvalidInput, match=field):
+        Client("http://127.0.0.1:1", "key", **wrong)

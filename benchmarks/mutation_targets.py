@@ -129,7 +129,8 @@ TARGETS = {
     "trajectory": Target(f"{WIRE}/trajectory.py", (f"{ON_DEVICES}/test_wire_trajectories.py",), most=12),
     "client": Target(
         f"{CLIENT}/client.py",
-        (f"{ON_DEVICES}/test_device_hostile_service.py", f"{ON_DEVICES}/test_device_groups.py"), most=12,
+        tuple(f"{ON_DEVICES}/test_device_{name}.py" for name in ("hostile_service", "stays", "messages", "groups")),
+        most=12,
     ),
     "group": Target(
         f"{CLIENT}/group.py",

@@ -129,8 +129,7 @@ TARGETS = {
     "trajectory": Target(f"{WIRE}/trajectory.py", (f"{ON_DEVICES}/test_wire_trajectories.py",), most=12),
     "client": Target(
         f"{CLIENT}/client.py",
-        tuple(f"{ON_DEVICES}/test_device_{name}.py" for name in ("hostile_service", "stays", "messages", "groups")),
-        most=12,
+        tuple(f"{ON_DEVICES}/test_device_{name}.py" for name in ("hostile_service", "messages", "groups")), most=12,
     ),
     "group": Target(
         f"{CLIENT}/group.py",

@@ -16,12 +16,12 @@ from typing import Any
 import pytest
 from client_tests import forbid  # noqa: F401  (first: it knows the way to the two below)
 from examinations import Examination, _named
-from held_up import gathered, limited, micro_batched
+from held_up import gathered, limited, micro_batched, with_others
 from make_vectors import example_model
 from scripted_service import admitting, serving
 
 from mutants import QUICK, Patch, mutant
-from reticent.service.http import fast_path, rates
+from reticent.service.http import fast_path, groups, rates
 from reticent.service.processes.micro_batching import MicroBatcher
 from reticent_client import Budget, Client, Episode
 from reticent_client import group as group_module
@@ -30,7 +30,7 @@ from reticent_client.micro_batching import MicroBatcher as ClientBatcher
 
 QUICK |= {
     "full-group-leaves-at-once", "reports-linger-after-a-crowd", "limit-shared-by-users", "leaver-sends-alone",
-    "exception-of-one-drops-the-group", "report-of-another-form-counts-in-the-limit",
+    "exception-of-one-drops-the-group", "group-without-a-limit", "report-of-another-form-counts-in-the-limit",
 }  # fmt: skip
 
 
@@ -53,6 +53,7 @@ LIMITED = held_up("by a limit", limited)
 OF_ANOTHER_FORM = held_up(
     "by reports of another form", lambda where, reports: limited(where, reports, malformed="short")
 )
+TOGETHER = held_up("by a group", with_others)
 HELD_UP = "held up by another"
 
 
@@ -167,6 +168,12 @@ def limit_shared_by_users(patch: Patch) -> None:
         OF_ANOTHER_FORM, HELD_UP)  # fmt: skip
 def report_of_another_form_counts_in_the_limit(patch: Patch) -> None:
     patch.setattr(fast_path, "tokens", lambda body: iter(()))
+
+
+@mutant("a member of a group takes nothing from the limit of its episode: whether another user reports decides whether one "
+        "is turned away (we had this one)", TOGETHER, HELD_UP)  # fmt: skip
+def group_without_a_limit(patch: Patch) -> None:
+    patch.setattr(groups, "take_of", lambda episode: 0.0)
 
 
 @mutant("who leaves a group early sends an empty report alone, after the others' (we had this one)", LEFT,

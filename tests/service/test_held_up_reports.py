@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 from fastapi.testclient import TestClient
-from held_up import MALFORMED, gathered, limited, micro_batched, stopped
+from held_up import MALFORMED, gathered, limited, micro_batched, stopped, with_others
 from serving import APP, settings
 
 from reticent.service.http.app import create_app
@@ -58,3 +58,12 @@ def test_what_proves_no_admission_still_counts_against_the_key(tmp_path: Path) -
             for _ in range(4):
                 client.post(f"/v1/episodes/{'f' * 32}/trajectory", json={"token": token, "rewards": "often"})
         assert client.get("/v1/round").status_code == 429
+
+
+def test_a_report_that_comes_with_another_users_is_let_in_as_one_that_comes_alone(tmp_path: Path) -> None:
+    """A backend that groups what comes within a moment: whether another user reports decides by which way it goes."""
+    told = []
+    for name, reports in (("with", True), ("without", False)):
+        (tmp_path / name).mkdir()
+        told.append(with_others(tmp_path / name, reports))
+    assert told[0] == told[1] == ["urn:reticent:problem:too-many-requests", 429, "slow down"]

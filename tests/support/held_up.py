@@ -176,6 +176,23 @@ def limited(
         return [client.get("/v1/round").status_code, _sent(client, second, local, group)]
 
 
+def with_others(where: Path, reports: bool) -> list[Any]:
+    """What a user is told who has used up the limit of their episode and then reports through a backend that groups what
+    comes within a moment: with another user's report, or by itself."""
+    service = create_app(settings(where, rate_limit=4.0, rollback_guard=where / "guard"), begin=True)
+    with TestClient(service, headers=APP) as client, stopped():
+        opened = [client.post("/v1/episodes", json={"user": user}).json() for user in ("ann", "bob")]
+        own, path = {"token": opened[0]["token"], **episode(1)}, f"/v1/episodes/{opened[0]['episode']}"
+        for _ in range(8):
+            client.post(f"{path}/actions", json={"token": opened[0]["token"], "step": 0, "state": 0})
+        if reports:
+            members = [{"episode": one["episode"], "token": one["token"], **episode(1)} for one in opened]
+            answer = client.post("/v1/groups/trajectories", json={"trajectories": members}).json()["receipts"][0]
+        else:
+            answer = client.post(f"{path}/trajectory", json=own).json()
+    return [answer.get(key) for key in ("type", "status", "detail")]
+
+
 @contextlib.contextmanager
 def stopped() -> Iterator[None]:
     """The limits' clock stands still."""

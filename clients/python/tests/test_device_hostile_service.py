@@ -133,7 +133,9 @@ def test_a_client_that_outlives_a_deployment_noises_by_the_rules_of_the_next(
             play(client, "eve")
     largest = SCORE.rules.noise_scale.max()
     assert scales == [largest, *([] if stale else [4 * largest] * 2)]
-    assert [one.path for one in sent].count("/v1/model") == 2
+    asked = [one.path for one in sent]
+    assert asked.count("/v1/model") == 2
+    assert asked.count("/v1/billboards/5") == (1 if stale else 2)  # the plans of the old one are no use either
 
 
 def test_the_charge_is_on_the_disk_before_a_report_leaves(tmp_path: Path) -> None:

@@ -234,6 +234,7 @@ test("a client that outlives a deployment noises by the rules of the next, or no
       else assert.equal((await client.play("bob", steps)).status, "counted");
       assert.equal((await client.model()).rules.digest, stale ? "rules 1" : "rules 4");
       assert.equal(sent.filter(({ path }) => path === "/v1/model").length, 2);
+      assert.equal(sent.filter(({ path }) => path.startsWith("/v1/billboards/")).length, stale ? 1 : 2);
       assert.equal(sent.filter(({ path }) => path.endsWith("/report")).length, stale ? 1 : 2);
     });
   }

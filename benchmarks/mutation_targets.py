@@ -118,6 +118,19 @@ TARGETS = {
         (*of_service("service_guard"), *of_service("held_up_reports")),
         "rate or counts_as or proves or own or turns_no or remembered", most=20,
     ),
+    "members": Target(
+        f"{SERVICE}/http/members.py", of_service("group_requests", "service_malformed"),
+        "not postgres and (member or group or out_of_range or written or cut or quotes)", most=12,
+    ),
+    "fast_path": Target(
+        f"{SERVICE}/http/fast_path.py", of_service("fast_path", "held_up_reports", "service_malformed"),
+        "not postgres and not gathered", most=12,
+    ),
+    "trajectory": Target(f"{WIRE}/trajectory.py", (f"{ON_DEVICES}/test_wire_trajectories.py",), most=12),
+    "client": Target(
+        f"{CLIENT}/client.py",
+        tuple(f"{ON_DEVICES}/test_device_{name}.py" for name in ("hostile_service", "messages", "groups")), most=12,
+    ),
     "group": Target(
         f"{CLIENT}/group.py",
         (f"{ON_DEVICES}/test_device_groups.py", f"{ON_DEVICES}/test_device_stays.py", "tests/client/test_client_groups.py"),

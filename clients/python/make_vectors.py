@@ -325,7 +325,8 @@ def score_start() -> Cases:
 
 
 def score_residual() -> Cases:
-    """Contributions of the form ``score-residual``: short vectors and long ones, and shares that are none."""
+    """Contributions of the form ``score-residual``: short vectors and long ones, shares that are none, and references that
+    a hostile service may publish."""
     cases = []
     for sparse, pooled, stretch, place, share in (
         (False, True, 0.5, 0, 0.25), (True, False, 0.1, None, 0.75), (False, True, 50.0, 3, 0.5),
@@ -335,6 +336,16 @@ def score_residual() -> Cases:
         board = example_billboard(model)
         board = dataclasses.replace(board, report=_score_reference(model, stretch, share=share))
         cases.append(_contribution(model, board, 5, place))
+    model = example_model("score-residual", nonnegative=True)
+    for name, value in (
+        ("share", math.nan), ("radius", 0.0), ("radius", math.nan), ("radius", 1e-300), ("radius", math.inf),
+        ("directions", math.inf), ("directions", 1e200), ("expected", -1e300), ("rewards", math.nan),
+        ("reward_scale", -math.inf), ("count_scale", 1e200), ("count_scale", 5e-324),
+    ):  # fmt: skip
+        report = _score_reference(model, 1.0, share=0.5)
+        changed = {f"residual_{name}": np.full_like(report[f"residual_{name}"], value)}
+        board = dataclasses.replace(example_billboard(model), report={**report, **changed})
+        cases.append(_contribution(model, board, 5, 0))
     return cases
 
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 import logging
 
 from reticent_client import ServiceError
+from reticent_client.submission import Played
 from reticent_wire import InvalidInput
 from reticent_wire.boundary import Clipped, Raw, Released
 
@@ -127,11 +128,30 @@ def sent_without_a_clip(reward: Raw[float]) -> Released[float]:
     return reward.release(lambda value: value)  # refused
 
 
+# -- the value itself, and its ways on, elsewhere than where they are ----------------------------------------------------
+
+
+def taken_out(reward: Raw[float]) -> bool:
+    return reward._value > 0.5  # refused
+
+
+def decided_elsewhere(state: Clipped[int]) -> bool:
+    return state.on_device(lambda value: value > 3)  # refused
+
+
+def released_elsewhere(reward: Clipped[float]) -> Released[float]:
+    return reward.release(lambda value: value)  # refused
+
+
+def kind_of_submission(played: Played) -> str:
+    return "empty" if played.seen is not None and played.seen.rewards.max() == 0 else "report"  # refused
+
+
 # -- and what is in order ------------------------------------------------------------------------------------------------
 
 
-def in_order(reward: Raw[float], noise: float) -> str:
+def in_order(reward: Raw[float], released: Released[float]) -> str:
     kept: list[Clipped[float]] = []
     kept.append(reward.clip(lambda value: min(max(value, 0.0), 1.0)))
-    released = kept[0].release(lambda value: value + noise)
+    kept[0].within(lambda value: value / 2)
     return f"{released.value:.1f}" if released.value > 0.5 else str(released.value)

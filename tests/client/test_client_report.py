@@ -23,6 +23,7 @@ from reticent.service.mechanism import Mechanism, make_mechanism
 from reticent.worlds import Episode, make_model, make_world
 from reticent_client.report import noised_report
 from reticent_wire import Billboard, Model, Trajectory
+from reticent_wire.boundary import Clipped
 from reticent_wire.clipping import clip_interval, clip_norm
 from reticent_wire.promise import epsilon_of, report_epsilon, require_promise
 
@@ -169,7 +170,7 @@ def test_noise_is_added_once_per_coordinate_with_the_published_scale(agent: str)
     total, count = 0.0, 0
     for shown in [seen, None] * 4:  # a user who shows nothing sends noise alone
         exact = 0 if shown is None else known.steps(board, shown)
-        noise = noised_report(known, board, shown) - exact
+        noise = noised_report(known, board, None if shown is None else Clipped(shown)) - exact
         assert (noise[~noisy] == 0).all()
         total += float(((noise[noisy] / scale[noisy]) ** 2).sum())
         count += int(noisy.sum())

@@ -26,6 +26,7 @@ from reticent.worlds.registry import make_world
 from reticent_client import Client, Connection, ServiceError, Shuffler, messages
 from reticent_wire import Billboard, Model, Trajectory
 from reticent_wire.arrays import from_json
+from reticent_wire.boundary import Clipped
 from reticent_wire.shuffling import coins_of_user
 
 WORLD = "random-blend:states=4,actions=2,horizon=2,d=2"
@@ -368,7 +369,7 @@ def standard_errors(model: Model, board: Billboard, scale: np.ndarray, repeats: 
     truth = 4 * model.contribution(board, seen)
     found = []
     for _ in range(repeats):
-        sent = [messages.form_messages(model, board, seen, 1, within) for within in range(4)]
+        sent = [messages.form_messages(model, board, Clipped(seen), 1, within) for within in range(4)]
         ones, count = sum(tally.ones for tally in sent), sum(tally.messages for tally in sent)
         np.testing.assert_array_equal(count, 8 * model.rules.shuffle.reach + model.rules.shuffle.coins)
         error = model.rules.grid * (ones - count / 2) - truth
@@ -382,12 +383,12 @@ def test_a_users_messages_are_as_many_as_her_number_says(url: str) -> None:
     rules = model.rules.shuffle
     seen = Trajectory(np.array([3, 2, 1]), np.array([1, 0]), np.array([1.0, 0.0]))
     for within in range(4):
-        sent = messages.form_messages(model, board, seen, 2, within)
+        sent = messages.form_messages(model, board, Clipped(seen), 2, within)
         np.testing.assert_array_equal(sent.messages, 2 * rules.reach + coins_of_user(rules.coins, 4, within))
         assert ((sent.ones >= 0) & (sent.ones <= sent.messages)).all()
     for place in ((3, 0), (-1, 0), (0, 4), (0, -1)):
         with pytest.raises(InvalidInput, match="place"):
-            messages.form_messages(model, board, seen, *place)
+            messages.form_messages(model, board, Clipped(seen), *place)
 
 
 def test_an_empty_submission_is_value_zero_with_her_coins(url: str, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -13,22 +13,24 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
+import pytest
 from client_tests import forbid  # noqa: F401  (first: it knows the way to the two below)
 from examinations import Examination, _named
-from held_up import gathered, limited, micro_batched
+from held_up import gathered, limited, micro_batched, with_others
 from make_vectors import example_model
 from scripted_service import admitting, serving
 
 from mutants import QUICK, Patch, mutant
-from reticent.service.http import rates
+from reticent.service.http import fast_path, groups, rates
 from reticent.service.processes.micro_batching import MicroBatcher
 from reticent_client import Budget, Client, Episode
+from reticent_client import group as group_module
 from reticent_client.group import Group
 from reticent_client.micro_batching import MicroBatcher as ClientBatcher
 
 QUICK |= {
     "full-group-leaves-at-once", "reports-linger-after-a-crowd", "limit-shared-by-users", "leaver-sends-alone",
-    "exception-of-one-drops-the-group",
+    "exception-of-one-drops-the-group", "group-without-a-limit", "report-of-another-form-counts-in-the-limit",
 }  # fmt: skip
 
 
@@ -48,6 +50,10 @@ def held_up(way: str, story: Callable[[Path, bool], Any]) -> Examination:
 GATHERED = held_up("in a backend", gathered)
 BATCHED = held_up("in the service", lambda where, reports: micro_batched(where, reports, together=False))
 LIMITED = held_up("by a limit", limited)
+OF_ANOTHER_FORM = held_up(
+    "by reports of another form", lambda where, reports: limited(where, reports, malformed="short")
+)
+TOGETHER = held_up("by a group", with_others)
 HELD_UP = "held up by another"
 
 
@@ -55,7 +61,24 @@ def left_early() -> list[str]:
     """A backend's group of three in the local model: all play to the end, or one leaves, by itself or with an exception."""
     sent = [_requests(leaver) for leaver in (None, "ann", "bob")]
     findings = ["who leaves a group sends something else"] if sent[1:] != sent[:1] * 2 else []
-    return [*findings, *_counted()]
+    return [*findings, *_counted(), *_moved()]
+
+
+def _moved() -> list[str]:
+    """Requests of two members at most; the first member leaves, or does not."""
+    requests = []
+    with pytest.MonkeyPatch.context() as smaller:
+        smaller.setattr(group_module, "LARGEST_GROUP", 2)
+        for steps in (3, 1):
+            with _group("joint") as (group, asked):
+                for episode in group:
+                    _play(episode, steps if episode.user == "ann" else episode.horizon)
+                group.__exit__(None, None, None)
+                sent = [one.content["trajectories"] for one in asked if one.path == "/v1/groups/trajectories"]
+                users = {episode.id: episode.user for episode in group.episodes}
+                requests.append([[users[one["episode"]] for one in part] for part in sent])
+    same = [[user for user in part if user != "ann"] for part in requests[0]] == requests[1]
+    return [] if same else ["who leaves a group puts others in another request"]
 
 
 def _requests(leaver: str | None) -> list[str]:
@@ -141,6 +164,18 @@ def limit_shared_by_users(patch: Patch) -> None:
     patch.setattr(rates, "OF_USERS", re.compile(r"(?!)"))
 
 
+@mutant("a report of another form counts in the limit of its app's key, though its token is genuine (we had this one)",
+        OF_ANOTHER_FORM, HELD_UP)  # fmt: skip
+def report_of_another_form_counts_in_the_limit(patch: Patch) -> None:
+    patch.setattr(fast_path, "tokens", lambda body: iter(()))
+
+
+@mutant("a member of a group takes nothing from the limit of its episode: whether another user reports decides whether one "
+        "is turned away (we had this one)", TOGETHER, HELD_UP)  # fmt: skip
+def group_without_a_limit(patch: Patch) -> None:
+    patch.setattr(groups, "take_of", lambda episode: 0.0)
+
+
 @mutant("who leaves a group early sends an empty report alone, after the others' (we had this one)", LEFT,
         "sends something else")  # fmt: skip
 def leaver_sends_alone(patch: Patch) -> None:
@@ -150,6 +185,17 @@ def leaver_sends_alone(patch: Patch) -> None:
             episode.__exit__(kind, problem, trace)
 
     patch.setattr(Group, "__exit__", leave)
+
+
+@mutant("the requests of a large group are cut from those who are complete: who leaves moves others from one to the next "
+        "(we had this one)", LEFT, "in another request")  # fmt: skip
+def requests_of_those_who_are_complete(patch: Patch) -> None:
+    real = group_module._parts
+
+    def parts(episodes: Any) -> Any:
+        return real([one for one in episodes if one.status != "open" or one.ready])
+
+    patch.setattr(group_module, "_parts", parts)
 
 
 @mutant("an exception of one member keeps a whole group from being submitted (we had this one)", LEFT,

@@ -22,6 +22,7 @@ from reticent.service.mechanism import Mechanism, make_mechanism
 from reticent_client import Budget, Client, Connection, ServiceError, Shuffler
 from reticent_client import report as device_report
 from reticent_client import submission as device_submission
+from reticent_wire.boundary import Clipped
 from reticent_wire.promise import require_promise
 from reticent_wire.trajectory import well_formed
 
@@ -132,7 +133,7 @@ def device_law(draws: int = 2000) -> Examination:
         mechanism = _mechanism("local")
         known, board = mechanism.published, mechanism.billboard(0, mechanism.agent.init()).published
         seen = well_formed(known, *played(0), 0)
-        sent = np.stack([device_report.noised_report(known, board, seen) for _ in range(draws)])
+        sent = np.stack([device_report.noised_report(known, board, Clipped(seen)) for _ in range(draws)])
         empty = np.stack([device_report.noised_report(known, board, None) for _ in range(draws)])
         expected = promised_scales(Subject(mechanism.agent).guarantee, mechanism.noise_scale.shape)
         findings = noise_findings((sent - known.steps(board, seen)) * mechanism.grid, expected, on_a_grid=True)

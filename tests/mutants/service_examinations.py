@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import contextlib
 import hashlib
+import json
 import tempfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -26,7 +27,9 @@ from reticent.service.rounds.deployment import Deployment
 from reticent.service.rounds.refusals import Refusal
 from reticent.service.secrets import Secrets
 from reticent.service.store import records
+from reticent.worlds.registry import make_world
 
+SMALL = make_world("random-blend:states=4,actions=2,horizon=2,d=2").model
 SECOND = "another app's key of the tests, long enough"
 
 
@@ -148,6 +151,17 @@ def _erasure(where: Path) -> list[str]:
         return [] if told[0] == told[1] else ["an app is told who was erased"]
 
 
+def _told(service: Deployment, opened: list[Any]) -> list[Any]:
+    """What an app is told that submits nothing for each of these episodes."""
+    told: list[Any] = []
+    for one in opened:
+        try:
+            told.append(service.submit_empty(one.token, one.episode))
+        except Refusal as refused:
+            told.append(refused.kind)
+    return told
+
+
 def _marked(where: Path) -> list[str]:
     """An app that submits for two users, one of whom was erased, after a clock that is ahead has expired both."""
     now = [1e9]
@@ -157,13 +171,66 @@ def _marked(where: Path) -> list[str]:
         now[0] += 86_401
         service.expire()
         now[0] -= 600
-        told: list[Any] = []
+        return [] if len(set(_told(service, opened))) == 1 else ["an app is told who was erased"]
+
+
+def _prepared(where: Path) -> list[str]:
+    """An app that submits for two users, one of whom was erased, while the plan of the next round is being made."""
+    agent = "private-score-vi:epsilon=12,first=0.4,growth=1,largest=4"
+    with _closing(where, agent=agent, model=SMALL) as service:
+        opened = [service.admit(f"user {user}") for user in range(4)]
+        erase(service.store, service.secrets, service.rollback_guard, "user 1")
+        service.closing.seal_if_full()
+        return [] if len(set(_told(service, opened))) == 1 else ["an app is told who was erased"]
+
+
+def _late_and_restored(where: Path) -> list[str]:
+    """A user's late report is in a release; the store is lost, restored, and they come again, a gap after their place."""
+    agent = "private-score-vi:contributions=2,gap=2,epsilon=12,first=0.4,growth=1,largest=4"
+    with _closing(where, agent=agent, model=SMALL) as service:
+        late = service.admit("ann")
+        for user in range(4):
+            service.admit(f"user {user}")
+        service.submit_trajectory(late.token, late.episode, **episode(0, SMALL))
+        for user in range(4, 8):
+            service.admit(f"user {user}")
+        back_up(service.store, Secrets(SECRET), where / "copy")
+        again = Deployment(
+            Context(service.mechanism, service.store, Secrets(SECRET), rollback_guard=service.rollback_guard)
+        )
+        restore(again, where / "copy", replace=True)
+        again.set_up()
+        second = again.admit("ann")
+        again.submit_trajectory(second.token, second.episode, **episode(1, SMALL))
+        near = second.round == 2 and _kept(again, 2).any()
+        return ["two reports of one user are in rounds less than the gap apart"] if near else []
+
+
+def _long_numbers(where: Path) -> list[str]:
+    """A reward of more digits than Python reads, of a user by themselves and of one of a group."""
+    with _serving(where) as client:
+        opened = [client.post("/v1/episodes", json={"user": f"user {user}"}).json() for user in range(2)]
+        headers, told = {"Content-Type": "application/json"}, []
         for one in opened:
-            try:
-                told.append(service.submit_empty(one.token, one.episode))
-            except Refusal as refused:
-                told.append(refused.kind)
-        return [] if told[0] == told[1] else ["an app is told who was erased"]
+            body = {"token": one["token"], **episode(0), "rewards": [0.5] * (MODEL.horizon - 1) + ["long"]}
+            whole = json.dumps(body if one is opened[0] else {"trajectories": [{"episode": one["episode"], **body}]})
+            path = f"/v1/episodes/{one['episode']}/trajectory" if one is opened[0] else "/v1/groups/trajectories"
+            answer = client.post(path, content=whole.replace('"long"', "9" * 5000), headers=headers).json()
+            told.append(answer.get("receipts", [answer])[0]["status"])
+        return [] if told == ["counted"] * 2 else ["a number of many digits is refused"]
+
+
+def _another_model(where: Path) -> list[str]:
+    """A new deployment at the address of an old one: is the old one's model, which a device may have, still the same?"""
+    known, kept = "", []
+    for epsilon in (8, 1):
+        (place := where / str(epsilon)).mkdir()
+        agent = f"private-linopt-vi:trust=local,first=4,growth=1,epsilon={epsilon}"
+        with _serving(place, agent=agent, public_reads=True) as client:
+            answer = client.get("/v1/model", headers={"Authorization": "", "If-None-Match": known})
+            known = answer.headers["etag"]
+            kept.append((answer.status_code, "immutable" in answer.headers["cache-control"]))
+    return [] if kept == [(200, False)] * 2 else ["a device keeps the model of another deployment"]
 
 
 def _replaced(where: Path) -> list[str]:
@@ -215,7 +282,12 @@ def _canaries(where: Path) -> list[str]:
     return findings if len(closed) == 4 else [*findings, "no canaries were released"]
 
 
-GROUP, NUMBERS, TWO_LOOKS, STATES, ERASURE, MARKED, REPLACED, TWO_KEYS, CANARIES = (
-    _on_a_store(act)
-    for act in (_group, _kinds_of_numbers, _two_looks, _states, _erasure, _marked, _replaced, _two_keys, _canaries)
+GROUP, NUMBERS, LONG_NUMBERS, ANOTHER_MODEL = (
+    _on_a_store(act) for act in (_group, _kinds_of_numbers, _long_numbers, _another_model)
+)
+TWO_LOOKS, STATES, ERASURE, MARKED, PREPARED = (
+    _on_a_store(act) for act in (_two_looks, _states, _erasure, _marked, _prepared)
+)
+LATE_AND_RESTORED, REPLACED, TWO_KEYS, CANARIES = (
+    _on_a_store(act) for act in (_late_and_restored, _replaced, _two_keys, _canaries)
 )

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import inspect
+import json
 import logging
 from typing import Any
 
@@ -12,10 +13,12 @@ import numpy as np
 import path_examinations as path
 import service_examinations as ex
 import shuffler_examinations
+import sqlalchemy as sa
 
 from mutants import QUICK, Patch, mutant
 from reticent.errors import InvalidInput
-from reticent.service.http import episodes, fast_path, rates, schemas
+from reticent.service.durability import restore
+from reticent.service.http import episodes, fast_path, members, public_routes, rates, schemas
 from reticent.service.mechanism import Mechanism
 from reticent.service.rounds.act import Actions
 from reticent.service.rounds.admit import Admissions
@@ -26,15 +29,17 @@ from reticent.service.rounds.release import Releases
 from reticent.service.rounds.shuffled_batches import ShuffledBatches
 from reticent.service.rounds.submit import Submissions
 from reticent.service.secrets import Secrets
-from reticent.service.store import records
+from reticent.service.store import records, tables
 from reticent_wire import trajectory
 
 CLASSES: dict[str, tuple[str, ...]] = {
     "meeting": (
-        "group-validated-as-one-body", "state-out-of-range-refused", "fraction-refused",
+        "group-validated-as-one-body", "state-out-of-range-refused", "fraction-refused", "long-number-refused",
+        "model-kept-for-ever",
         "pan-private-sum-closed-by-the-planner", "messages-of-before-a-restore-kept",
         "batch-left-before-its-users-are-recorded", "batch-of-before-a-restore-taken",
-        "erased-user-told-to-the-app", "marked-episodes-refused", "raw-sum-in-a-debug-line",
+        "erased-user-told-to-the-app", "marked-episodes-refused", "erased-user-told-between-rounds",
+        "late-report-forgotten-by-a-restore", "raw-sum-in-a-debug-line",
         "restore-keeps-unreleased-sums", "user-counted-per-app", "canary-with-the-rounds-noise",
         "canary-with-the-users-sum",
     ),
@@ -73,6 +78,27 @@ def fraction_refused(patch: Patch) -> None:
         return value if isinstance(value, float) and value % 1 else real(value)
 
     patch.setattr(trajectory, "whole_number", whole)
+
+
+@mutant("a number of more digits than Python reads is refused (we had this one)", ex.LONG_NUMBERS,
+        "many digits is refused")  # fmt: skip
+def long_number_refused(patch: Patch) -> None:
+    patch.setattr(members, "read", lambda schema, body: schema.model_validate_json(body))
+
+
+@mutant("caches may keep the model that says how much noise a device adds, by a tag that is not of that (we had this one)",
+        ex.ANOTHER_MODEL, "the model of another deployment")  # fmt: skip
+def model_kept_for_ever(patch: Patch) -> None:
+    real = public_routes._cached
+
+    def cached(content: bytes, control: str, known: str | None) -> Any:
+        answer = real(content, control, None)
+        tag = json.loads(content).get("digest", "of a plan")
+        answer.headers["ETag"] = tag
+        answer.status_code = 304 if known == tag else 200
+        return answer
+
+    patch.setattr(public_routes, "_cached", cached)
 
 
 @mutant("pan-private: the second half of a round's noise comes with its planner, not when it is sealed (we had this one)",
@@ -137,6 +163,30 @@ def marked_episodes_refused(patch: Patch) -> None:
         return {**real(self, tx, group, others), **dict.fromkeys(marked, late)}
 
     patch.setattr(Submissions, "_add", add)
+
+
+@mutant("while a round is prepared all episodes are refused but those that were counted or erased (we had this one)",
+        ex.PREPARED, "an app is told who was erased")  # fmt: skip
+def erased_user_told_between_rounds(patch: Patch) -> None:
+    real = Submissions._add
+
+    def add(self: Submissions, tx: Any, group: Any, rows: Any) -> Any:
+        return real(self, tx, {key: one for key, one in group.items() if key in rows}, rows)
+
+    patch.setattr(Submissions, "_add", add)
+
+
+@mutant("a restore takes a copy's word for who has not reported yet (we had this one)", ex.LATE_AND_RESTORED,
+        "less than the gap apart")  # fmt: skip
+def late_report_forgotten_by_a_restore(patch: Patch) -> None:
+    real = restore._remember_visits
+
+    def remember(tx: Any, schedule: Any, released: int) -> None:
+        real(tx, schedule, released)
+        counted = sa.select(tables.EPISODES.c.id).where(tables.EPISODES.c.state == "counted")
+        tx.execute(sa.update(tables.VISITS).where(tables.VISITS.c.episode.not_in(counted)).values(counted_in=None))
+
+    patch.setattr(restore, "_remember_visits", remember)
 
 
 @mutant("a line for debugging has a round's raw sum", path.replayed_path("service", "swap"), "what is logged depends")

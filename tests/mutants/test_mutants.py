@@ -28,7 +28,9 @@ from examinations import Examination
 from mutants import MUTANTS, QUICK, Mutant
 
 MEASUREMENTS = Path(__file__).parents[2] / "docs" / "measurements"
-TABLES = (MEASUREMENTS / "planted-bugs.md", MEASUREMENTS / "planted-bugs-deployed.md")
+TABLES = tuple(
+    MEASUREMENTS / f"{page}.md" for page in ("planted-bugs", "planted-bugs-deployed", "planted-bugs-devices")
+)
 
 CLASSES = path_mutants.CLASSES | service_mutants.CLASSES
 

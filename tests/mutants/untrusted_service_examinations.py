@@ -21,6 +21,7 @@ from scripted_service import Sent, admitting, serving
 
 from reticent_client import Billboard, Budget, Client, Episode, ReticentError, Ticket, discrete_gaussian
 from reticent_client.messages import form_messages
+from reticent_wire.boundary import Clipped
 from reticent_wire.history import History
 from reticent_wire.promise import epsilon_of, report_epsilon, require_promise
 
@@ -199,13 +200,39 @@ def placed() -> list[str]:
                     for step in range(3):
                         taken.append(episode.act(STATES[step]))
                         episode.observe(0.5, STATES[step + 1])
-                    seen = episode.trajectory._replace(place=place)
+                    seen = episode.trajectory._value._replace(place=place)
                 plan = board.report["curious"] if place < 2 else board.policy
                 if taken != [int(plan[step, STATES[step]]) for step in range(3)]:
                     findings.append("a device acts by another place than its own")
                 if not np.array_equal(_reported(sent[-1]), SCORE.steps(board, seen).ravel()):
                     findings.append("a report is formed for another place than its own")
     return findings
+
+
+@_device("an ended deployment")
+def outlived() -> list[str]:
+    """A client that is kept while a new deployment of the same model comes to the address: more noise is asked for."""
+    models = [
+        dataclasses.replace(
+            SCORE,
+            rules=dataclasses.replace(SCORE.rules, noise_scale=times * SCORE.rules.noise_scale, digest=str(times)),
+        )
+        for times in (1.0, 4.0)
+    ]
+    now, scales = [admitting(models[0], rules=models[0].rules.digest)], []
+    with pytest.MonkeyPatch.context() as quiet:
+        quiet.setattr(
+            discrete_gaussian, "draw", lambda scale, _: scales.append(scale.max()) or np.zeros(scale.shape, int)
+        )
+        with serving(lambda sent: now[0](sent)) as (url, _), Client(url, "key", budget=Budget.in_memory()) as client:
+            for user, model in zip(("ann", "bob"), models, strict=True):
+                now[0] = admitting(model, rules=model.rules.digest)
+                with client.episode(user) as episode:
+                    for step in range(3):
+                        episode.act(STATES[step])
+                        episode.observe(0.5, STATES[step + 1])
+    ended = scales != [model.rules.noise_scale.max() for model in models]
+    return ["a report has the noise of a deployment that has ended"] if ended else []
 
 
 @_device("reference")
@@ -250,7 +277,7 @@ def entropy() -> list[str]:
         for draw in (
             lambda: discrete_gaussian.draw(np.full(200, 7.0), 1.0),
             lambda: form_messages(shuffled, example_billboard(shuffled), None, 0, 0),
-            lambda: form_messages(shuffled, example_billboard(shuffled), _seen(), 0, 0),
+            lambda: form_messages(shuffled, example_billboard(shuffled), Clipped(_seen()), 0, 0),
             lambda: example_billboard(shuffled, greedy=False).choose(0, 0, None),
         ):
             try:

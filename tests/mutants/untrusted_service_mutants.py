@@ -24,6 +24,7 @@ QUICK |= {
     "default-budget-in-memory", "charged-after-sending", "promise-of-one-report-of-three", "missing-value-stops-the-device",
     "explorers-plan-unchecked", "first-state-for-the-place", "report-under-the-served-version",
     "clipped-values-counted-aloud", "redraw-from-random", "coarse-grid-for-nothing",
+    "model-of-an-ended-deployment",
 }  # fmt: skip
 
 
@@ -137,13 +138,23 @@ def first_state_for_the_place(patch: Patch) -> None:
 @mutant("a report is made as if its user did not explore", examined.placed, "formed for another place")
 def report_without_the_place(patch: Patch) -> None:
     real = episode.Episode.trajectory
-    patch.setattr(episode.Episode, "trajectory", property(lambda self: real.fget(self)._replace(place=None)))
+    patch.setattr(episode.Episode, "trajectory", property(lambda self: real.fget(self).within(_placeless)))
+
+
+def _placeless(seen: Any) -> Any:
+    return seen._replace(place=None)
 
 
 @mutant("a report is formed under the version that its user was served, which its round does not refer to",
         examined.referred, "does not refer to")  # fmt: skip
 def report_under_the_served_version(patch: Patch) -> None:
     patch.setattr(client.Client, "reference", lambda self, served, own: self.billboard(served))
+
+
+@mutant("a device keeps the model of a deployment that has ended, and its noise (we had this one)", examined.outlived,
+        "a deployment that has ended")  # fmt: skip
+def model_of_an_ended_deployment(patch: Patch) -> None:
+    patch.setattr(client.Client, "require_rules", lambda self, opened: None)
 
 
 @mutant("a device says how many of its user's values were clipped", examined.fields, "leave with report")

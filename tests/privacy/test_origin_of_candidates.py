@@ -16,6 +16,7 @@ from reticent.worlds import load_model, save_model
 from reticent.worlds.models.model import About, Model
 from reticent.worlds.models.names import Names
 from reticent.worlds.models.provenance import Provenance
+from reticent.worlds.records import fit
 from reticent.worlds.registry import make_world
 
 MODEL = make_world("random-blend:states=3,actions=2,horizon=2,d=2").model
@@ -42,6 +43,11 @@ def test_the_promise_says_where_candidates_come_from(origin: Provenance, said: s
         assert said in promise.sentence()
         assert promise.to_dict()["origin"] == origin.to_dict()
     assert said in DeployedAgent(SPEC, stated(origin), 8, SecureNoise()).guarantee.sentence()
+
+
+def test_records_are_of_no_origin_unless_it_is_said() -> None:
+    with pytest.raises(TypeError, match="origin"):
+        fit(None, horizon=2)  # type: ignore[call-arg]
 
 
 def test_who_does_not_say_is_not_quoted_but_warned() -> None:

@@ -21,7 +21,7 @@ from reticent.service.http.problems import problem
 from reticent.service.rounds.context import AnyContext
 from reticent.service.rounds.refusals import Refusal
 from reticent.service.rounds.submit import Sent, Submission
-from reticent_wire.boundary import Clipped, Raw
+from reticent_wire.boundary import Clipped, Raw, Released
 
 LOG = logging.getLogger(__name__)
 
@@ -148,14 +148,28 @@ def kept_without_a_clip(submission: Submission, sent: Raw[Any]) -> Submission:
     return Submission(submission.token, sent)  # refused
 
 
+# -- the value itself, and its ways on, elsewhere than where they are ----------------------------------------------------
+
+
+def taken_out(body: schemas.Act) -> bool:
+    return body.state._value > 3  # refused
+
+
+def used_as_on_a_device(submission: Submission) -> int:
+    return submission.played.on_device(lambda seen: seen.states.size) if submission.played is not None else 0  # refused
+
+
+def released_elsewhere(total: Clipped[np.ndarray]) -> float:
+    return float(total.release(np.sum).value)  # refused
+
+
 # -- and what is in order ------------------------------------------------------------------------------------------------
 
 
-def in_order(body: schemas.Trajectory, total: Clipped[np.ndarray], noise: np.ndarray) -> bool:
+def in_order(body: schemas.Trajectory, total: Clipped[np.ndarray], released: Released[np.ndarray]) -> bool:
     clipped = body.rewards.clip(lambda values: np.clip(np.asarray(values, np.float64), 0, 1))
     by_token = {body.token: clipped}
     several = [clipped, *by_token.values()]
-    summed = Clipped.all_of([total, *several]).within(lambda rows: np.sum(rows, axis=0))
-    released = summed.release(lambda exact: exact + noise)
+    Clipped.all_of([total, *several]).within(lambda rows: np.sum(rows, axis=0))
     LOG.info("a release of %d episodes: %s", len(several), released.value)
     return bool(released.value.sum() > 0)

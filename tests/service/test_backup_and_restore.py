@@ -458,10 +458,43 @@ def test_who_returns_after_a_restore_is_kept_to_her_pattern(tmp_path: Path, data
     service = begin(tmp_path, database, agent)
     with service.store.read() as tx:
         rounds = [(visits.rounds_admitted(tx, name), visits.rounds_counted(tx, name)) for name in stored_names(service)]
-    assert rounds == [([0], [0])] * 4 + [([1], [0])] * 2
+    assert rounds == [([0], [0])] * 4 + [([1], [])] * 2
     assert before == service.admit("user 0").reason == "too-soon"
     assert serve(service, range(6, 9))[-1].round == 2
     assert service.admit("user 0").round == 2
+
+
+def test_a_report_that_came_after_the_copy_was_made_keeps_its_user_to_the_pattern(
+    tmp_path: Path, database: str
+) -> None:
+    """Their place is in the journal's first entry, and their late report in the second release. What a copy says of them is
+    of its own time, so that a second report would be in the next round, whatever the gap."""
+    agent = "private-score-vi:contributions=2,gap=2,epsilon=1,first=0.4,growth=1,largest=4"
+    model = make_world("random-blend:states=4,actions=2,horizon=2,d=2").model
+    service = begin(tmp_path, database, agent, model=model)
+    assert service.mechanism.agent.schedule.ends.tolist() == [4, 8, 12]
+    late = service.admit("ann")
+
+    def fill(until: int) -> None:
+        for user in range(int(service.clock()[0].admitted), until):
+            service.admit(f"user {user}")
+
+    fill(5)  # the first release: the journal lists them as one who has not come back
+    file = copied(service, tmp_path / "copy")
+    service.submit_trajectory(late.token, late.episode, **episode(0, model))
+    assert total(service, 1).any()
+    fill(9)
+    for path in (file, None):
+        lose(service)
+        assert put_back(tmp_path, database, path, agent, model).releases == 2
+        service = begin(tmp_path, database, agent, model=model)
+        again = service.admit("ann", "a" * 32)
+        assert again.round == 2
+        service.submit_trajectory(again.token, again.episode, **episode(1, model))
+        assert not total(service, 2).any(), "two reports of one user are in rounds less than the gap apart"
+        for name in ("ann", "user 1"):  # one who never came back is taken to have, too
+            with service.store.read() as tx:
+                assert visits.rounds_counted(tx, service.secrets.name(name)) == [1]
 
 
 def stored_names(service: Deployment) -> list[str]:

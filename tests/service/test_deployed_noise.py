@@ -27,6 +27,7 @@ from reticent.service.mechanism import Mechanism, make_mechanism
 from reticent.service.store import records
 from reticent.worlds import Episode, make_world
 from reticent_client.report import noised_report
+from reticent_wire.boundary import Clipped
 
 RIVER = make_world("riverswim:states=3,horizon=2").model
 COUNTS = "private-ucb-vi:counter=epochs,first=2,growth=1,epsilon=3"
@@ -75,7 +76,7 @@ def embedded_report() -> np.ndarray:
 def device_report() -> np.ndarray:
     mechanism = make_mechanism(LOCAL, RIVER, 4, SecureNoise())
     board, known = mechanism.billboard(0, mechanism.agent.init()).published, mechanism.published
-    return (noised_report(known, board, nobody()) - known.steps(board, nobody())) * known.rules.grid
+    return (noised_report(known, board, Clipped(nobody())) - known.steps(board, nobody())) * known.rules.grid
 
 
 def repeated(draw: Callable[[], np.ndarray], times: int) -> np.ndarray:

@@ -110,7 +110,15 @@ def answers_of(service: Deployment, opened: Any, user: str, seed: int) -> list[A
 
 @pytest.mark.parametrize("before", ["open", "counted"])
 @pytest.mark.parametrize(
-    "then", ["at once", "after the ticket", "expired by a fast clock", "after the last round", "after a restore"]
+    "then",
+    [
+        "at once",
+        "after the ticket",
+        "expired by a fast clock",
+        "after the last round",
+        "after a restore",
+        "after a restore of a backup that is newer than the journal",
+    ],
 )
 def test_an_app_is_told_the_same_whether_she_was_erased_or_not(
     tmp_path: Path, database: str, before: str, then: str, monkeypatch: pytest.MonkeyPatch
@@ -126,6 +134,10 @@ def test_an_app_is_told_the_same_whether_she_was_erased_or_not(
         url = database if database.startswith("postgresql") else f"sqlite:///{where / 'service.db'}"
         now = [1e9]
         service = begin(where, url, now=lambda now=now: now[0], steady=lambda now=now: now[0])
+        if "newer" in then:  # the journal ends before they come
+            serve(service, range(20, 24))
+            service.closing.seal_if_full()
+            service.advance()
         opened = [service.admit(f"user {user}", f"{user:032x}") for user in range(3)]
         if before == "counted":
             service.submit_trajectory(opened[1].token, opened[1].episode, **episode(1))
@@ -142,7 +154,7 @@ def test_an_app_is_told_the_same_whether_she_was_erased_or_not(
             for user in range(3, 12):
                 service.admit(f"user {user}", f"{user:032x}")
             service.finish()
-        elif then == "after a restore":
+        elif "restore" in then:
             file = copied(service, where / "copy")
             lose(service)
             put_back(where, url, file)
@@ -152,6 +164,32 @@ def test_an_app_is_told_the_same_whether_she_was_erased_or_not(
     assert told[0] == told[1]
     assert told[0][1][0] == "episode-taken"
     assert (told[0][2] == 0) == (then in ("at once", "expired by a fast clock"))
+
+
+@pytest.mark.parametrize("before", ["open", "counted"])
+def test_while_a_round_is_prepared_an_app_is_told_the_same(tmp_path: Path, database: str, before: str) -> None:
+    """Between two rounds nothing can be counted. An erased user's episode is answered as all others are, retries too."""
+    agent = "private-score-vi:epsilon=12,first=0.4,growth=1,largest=4"
+    model = make_world("random-blend:states=4,actions=2,horizon=2,d=2").model
+    service = deployment(database, agent, model=model)
+    opened = [service.admit(f"user {user}", f"{user:032x}") for user in range(4)]
+    if before == "counted":
+        for one in opened:
+            service.submit_empty(one.token, one.episode)
+    forget(service, "user 1")
+    service.closing.seal_if_full()  # the next round is open, and what it refers to is still being planned
+    told = []
+    for one in opened:
+        with pytest.raises(Refusal, match="prepared") as refused:
+            service.submit_empty(one.token, one.episode)
+        told.append((refused.value.kind, str(refused.value)))
+    assert len(set(told)) == 1
+    together = service.submissions.count_all([service.submissions.empty(one.token, one.episode) for one in opened])
+    assert {(one.kind, str(one)) for one in together if isinstance(one, Refusal)} == set(told)
+    assert len(together) == 4
+    assert not any(isinstance(one, int) for one in together)
+    service.advance()
+    assert [service.submit_empty(one.token, one.episode) for one in opened] == [0] * 4
 
 
 def test_somebody_who_never_came_leaves_the_same_tombstone_and_repeating_is_no_harm(tmp_path: Path) -> None:

@@ -6,7 +6,11 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from held_up import gathered, limited, micro_batched
+from fastapi.testclient import TestClient
+from held_up import MALFORMED, gathered, limited, micro_batched, stopped, with_others
+from serving import APP, settings
+
+from reticent.service.http.app import create_app
 
 
 @pytest.mark.parametrize("reports", [True, False])
@@ -34,3 +38,32 @@ def test_how_long_a_report_waits_in_the_service_does_not_depend_on_another_users
 def test_what_a_user_asks_for_turns_no_other_user_away(tmp_path: Path, database: str, local: bool, group: bool) -> None:
     """The users of an app share its key, and so the limit of its requests."""
     assert limited(tmp_path, reports=True, local=local, group=group, database=database) == [200, 200]
+
+
+@pytest.mark.parametrize("malformed", MALFORMED)
+@pytest.mark.parametrize(("local", "group"), [(False, False), (False, True), (True, False), (True, True)])
+def test_a_user_whose_reports_have_another_form_turns_no_other_user_away(
+    tmp_path: Path, local: bool, group: bool, malformed: str
+) -> None:
+    """Such as one who left early, of whom the app's server sends what there is: their token is genuine all the same."""
+    assert limited(tmp_path, reports=True, local=local, group=group, malformed=malformed) == [200, 200]
+
+
+def test_what_proves_no_admission_still_counts_against_the_key(tmp_path: Path) -> None:
+    """A token of another episode, or one that is made up, whatever the form of the body is."""
+    service = create_app(settings(tmp_path, rate_limit=4.0, rollback_guard=tmp_path / "guard"), begin=True)
+    with TestClient(service, headers=APP) as client, stopped():
+        opened = client.post("/v1/episodes", json={"user": "ann"}).json()
+        for token in (opened["token"], opened["token"][:-1]):
+            for _ in range(4):
+                client.post(f"/v1/episodes/{'f' * 32}/trajectory", json={"token": token, "rewards": "often"})
+        assert client.get("/v1/round").status_code == 429
+
+
+def test_a_report_that_comes_with_another_users_is_let_in_as_one_that_comes_alone(tmp_path: Path) -> None:
+    """A backend that groups what comes within a moment: whether another user reports decides by which way it goes."""
+    told = []
+    for name, reports in (("with", True), ("without", False)):
+        (tmp_path / name).mkdir()
+        told.append(with_others(tmp_path / name, reports))
+    assert told[0] == told[1] == ["urn:reticent:problem:too-many-requests", 429, "slow down"]

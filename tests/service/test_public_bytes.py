@@ -182,7 +182,7 @@ def test_nothing_is_published_that_is_not_on_the_list(client: TestClient) -> Non
     assert all(array.keys() == ARRAY for array in client.get("/v1/billboard").json()["report"].values())
     assert client.get("/v1/model").json()["report"].keys() == {
         "form", "grid", "noise_scale", "feature_bound", "target_low", "target_high", "reward_bound", "reward_low",
-        "reward_high", "reward_basis", "reward_centre", "nonnegative_rewards", "shuffle", "limit",
+        "reward_high", "reward_basis", "reward_centre", "nonnegative_rewards", "shuffle", "limit", "digest",
     }  # fmt: skip
     names = set(re.findall(r"^# TYPE (\S+) ", client.get("/metrics").text, re.MULTILINE))
     assert names == METRICS

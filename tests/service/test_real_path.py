@@ -32,7 +32,8 @@ from reticent.service.mechanism import make_mechanism
 from reticent_client import discrete_gaussian, messages
 from reticent_client.messages import form_messages
 from reticent_client.report import noised_report
-from reticent_wire.trajectory import well_formed
+from reticent_wire.boundary import Clipped
+from reticent_wire.trajectory import Trajectory, well_formed
 
 ALSO_WITH_TICKETS = [
     pytest.param(kind, marks=[pytest.mark.verify] * (kind in ("malformed", "expiry", "lateness", "order")))
@@ -91,6 +92,11 @@ def test_users_of_a_service_on_postgresql(postgres: str, kind: str) -> None:
 # -- devices ----------------------------------------------------------------------------------------------------------
 
 
+def shown(seen: Trajectory | None) -> Clipped[Trajectory] | None:
+    """An episode as a device has it; None of a user who shows nothing."""
+    return None if seen is None else Clipped(seen)
+
+
 @pytest.mark.parametrize("agent", AGENTS)
 @pytest.mark.parametrize("other", ["another episode", "a wild one", "nothing"])
 def test_a_devices_report_is_hidden_by_its_own_noise(monkeypatch: pytest.MonkeyPatch, agent: str, other: str) -> None:
@@ -107,7 +113,8 @@ def test_a_devices_report_is_hidden_by_its_own_noise(monkeypatch: pytest.MonkeyP
     moved = known.steps(board, hers) - (0 if theirs is None else known.steps(board, theirs))
     given = iter([noise, noise + moved])
     monkeypatch.setattr(discrete_gaussian, "draw", lambda scale, grid: next(given))
-    np.testing.assert_array_equal(noised_report(known, board, hers), noised_report(known, board, theirs))
+    one, two = (noised_report(known, board, shown(seen)) for seen in (hers, theirs))
+    np.testing.assert_array_equal(one, two)
     assert 0 < strength_of(mechanism, moved) <= mechanism.guarantee.promised_strength * (1 + 1e-9)
 
 
@@ -122,7 +129,7 @@ def test_a_devices_messages_are_hidden_by_coins(monkeypatch: pytest.MonkeyPatch,
     monkeypatch.setattr(messages, "_uniforms", lambda shape: np.full(shape, 0.25))
     monkeypatch.setattr(messages, "secure_coins", lambda count: np.zeros(count, bool))
     seen = {"another episode": theirs, "a wild one": well_formed(known, *played(0, -1), 0), "nothing": None}[other]
-    one, two = form_messages(known, board, hers, 0, 1), form_messages(known, board, seen, 0, 1)
+    one, two = (form_messages(known, board, shown(played_so), 0, 1) for played_so in (hers, seen))
     np.testing.assert_array_equal(one.messages, two.messages)  # how many there are is public, whatever they say
     moved = one.ones - two.ones
     assert moved.any()

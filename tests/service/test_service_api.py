@@ -55,12 +55,15 @@ def test_users_act_submit_and_move_the_version(client: TestClient) -> None:
     ledger = client.get("/v1/ledger").json()
     assert [entry["released"] for entry in ledger["entries"]] == [True, False, False]
     assert ledger["entries"][-1]["epsilon"] == pytest.approx(1.0, rel=1e-6)
-    assert client.get("/v1/billboard").headers["etag"] == '"v1"'
-    assert client.get("/v1/billboard", headers={"If-None-Match": '"v1"'}).status_code == 304
+    for path in ("/v1/billboard", "/v1/billboards/0", "/v1/model"):
+        tag = client.get(path).headers["etag"]
+        assert client.get(path, headers={"If-None-Match": tag}).status_code == 304
+    assert len({client.get(f"/v1/billboards/{version}").headers["etag"] for version in (0, 1)}) == 2
     assert client.get("/v1/billboards/0").json() == first
     assert client.get("/v1/billboards/2").status_code == 404
     model = client.get("/v1/model").json()
     assert model["digest"] == first["model"]
+    assert model["report"]["digest"] == open_episode(client, "user 0")["rules"]
     shape = (MODEL.d1, MODEL.states, MODEL.actions, MODEL.states)
     features = arrays.from_json("", model["transition_features"], dtype="<f8", shape=shape)
     np.testing.assert_array_equal(features, MODEL.transition_features)

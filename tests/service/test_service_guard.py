@@ -304,13 +304,30 @@ def test_a_name_that_is_not_ours_is_refused(tmp_path: Path, host: str, status: i
 def test_what_never_changes_is_kept_by_its_holder_and_nothing_else_is(tmp_path: Path, public_reads: bool) -> None:
     """Caches on the way keep an answer to a key only where everyone may read it without one."""
     with serving(tmp_path, public_reads=public_reads) as client:
-        for path in ("/v1/model", "/v1/billboards/0", "/v1/names", "/v1/diagnostics/0"):
+        for path in ("/v1/billboards/0", "/v1/diagnostics/0"):
             kept = client.get(path, headers=READER).headers["cache-control"]
             assert kept == f"{'public' if public_reads else 'private'}, max-age=31536000, immutable"
-        for path in ("/v1/status", "/v1/billboard", "/v1/ledger"):
+        for path in ("/v1/status", "/v1/billboard", "/v1/ledger", "/v1/model", "/v1/names"):
             assert client.get(path, headers=READER).headers["cache-control"] == "no-store"
         if public_reads:
-            assert client.get("/v1/model").headers["cache-control"].startswith("public")
+            assert client.get("/v1/billboards/0").headers["cache-control"].startswith("public")
+
+
+def test_a_device_is_not_told_that_another_deployments_model_is_still_the_same(tmp_path: Path) -> None:
+    """Two deployments of one model at one address, whose devices add different noise: epsilon 8, and then 1."""
+    told: list[Any] = []
+    for epsilon in (8, 1):
+        agent = f"private-linopt-vi:trust=local,first=4,growth=1,epsilon={epsilon}"
+        (where := tmp_path / str(epsilon)).mkdir()
+        with serving(where, agent=agent, public_reads=True) as client:
+            known = {"If-None-Match": told[-1].headers["etag"]} if told else {}
+            told.append(client.get("/v1/model", headers=known))
+            assert client.get("/v1/billboards/0", headers=known).status_code == 200
+    assert [one.status_code for one in told] == [200, 200]
+    assert told[0].json()["digest"] == told[1].json()["digest"]
+    assert told[0].json()["report"]["noise_scale"] != told[1].json()["report"]["noise_scale"]
+    assert told[0].json()["report"]["digest"] != told[1].json()["report"]["digest"]  # devices that have it already
+    assert {one.headers["cache-control"] for one in told} == {"no-cache"}  # asked each time, by caches on the way too
 
 
 @pytest.mark.parametrize("declared", ["9" * 5000, "9" * 20, "1, 2", "-1", "0x10"])

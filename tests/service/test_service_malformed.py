@@ -133,6 +133,8 @@ def test_ten_thousand_malformed_requests_change_nothing(client: TestClient) -> N
         ("states", MODEL.states, MODEL.states - 1),
         ("rewards", None, 0.0),
         ("rewards", 10**400, 1.0),
+        ("rewards", "long", 1.0),
+        ("states", "long", MODEL.states - 1),
         ("states", 2**63 - 1, MODEL.states - 1),
         ("states", 2**63, MODEL.states - 1),
         ("states", -(10**400), 0),
@@ -152,7 +154,7 @@ def test_values_out_of_range_are_clipped_and_count(client: TestClient, field: st
         body = {"token": opened["token"], **episode(0)}
         body[field] = [instead, *body[field][1:]]
         before = open_sum(service)
-        content = json.dumps(body).encode()
+        content = json.dumps(body).replace('"long"', "9" * 5000).encode()
         path = f"/v1/episodes/{opened['episode']}/trajectory"
         answer = client.post(path, content=content, headers={**APP, "Content-Type": "application/json"})
         assert (answer.status_code, answer.json()["status"]) == (200, "counted"), answer.text
@@ -165,7 +167,7 @@ def test_values_out_of_range_are_clipped_and_count(client: TestClient, field: st
     ("state", "taken_for"),
     [
         (-1, 0), (-(2**63), 0), (-(10**400), 0), (float("nan"), 0), (None, 0), (MODEL.states, -1), (2**31, -1),
-        (2**63, -1), (10**400, -1), (1e300, -1), (float("inf"), -1),
+        (2**63, -1), (10**400, -1), (1e300, -1), (float("inf"), -1), ("long", -1),
     ],
 )  # fmt: skip
 def test_a_state_out_of_range_is_answered_as_the_nearest_one(client: TestClient, state: Any, taken_for: int) -> None:
@@ -174,9 +176,10 @@ def test_a_state_out_of_range_is_answered_as_the_nearest_one(client: TestClient,
     answers = []
     for given in (state, taken_for % MODEL.states):
         for kind in ("application/json", "application/json; charset=utf-8"):
-            content = json.dumps({"token": opened["token"], "step": 1, "state": given}).encode()
+            content = json.dumps({"token": opened["token"], "step": 1, "state": given})
+            content = content.replace('"long"', "9" * 5000)
             headers = {**APP, "Content-Type": kind, "X-Request-ID": "one"}
-            answer = client.post(f"/v1/episodes/{opened['episode']}/actions", content=content, headers=headers)
+            answer = client.post(f"/v1/episodes/{opened['episode']}/actions", content=content.encode(), headers=headers)
             answers.append((answer.status_code, answer.content, sorted(answer.headers.items())))
     assert answers[0][0] == 200
     assert answers.count(answers[0]) == 4

@@ -201,6 +201,8 @@ def test_restored_rounds_are_closed_with_both_halves(tmp_path: Path) -> None:
     for number, share in ((0, 1.0), (1, 1.0), (2, 0.5)):
         found = ((kept[number] * again.mechanism.grid)[noised] / scale[noised]) ** 2
         assert abs(found.mean() - share) < share * 6 * math.sqrt(2 / noised.sum())
+    for number, again_found in looked_at(again).items():  # a half that is drawn at each look would be another one
+        np.testing.assert_array_equal(again_found, kept[number])
 
 
 def test_a_round_that_an_earlier_version_sealed_is_not_released_with_half_of_its_noise(tmp_path: Path) -> None:

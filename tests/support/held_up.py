@@ -143,21 +143,54 @@ def micro_batched(where: Path, reports: bool, *, together: bool) -> list[list[fl
     return calls
 
 
+MALFORMED: dict[str, dict[str, Any]] = {
+    "short": {"rewards": [0.5], "report": to_json(np.zeros((1, 1), "<i8"))},
+    "another kind": {"rewards": "often", "report": "often"},
+    "one more field": {"mood": "good"},
+}
+"""Ways in which a user's report can have another form than the one that is asked for: what is in its fields."""
+
+
 def limited(
-    where: Path, reports: bool, *, local: bool = False, group: bool = False, database: str | None = None
+    where: Path,
+    reports: bool,
+    *,
+    local: bool = False,
+    group: bool = False,
+    database: str | None = None,
+    malformed: str | None = None,
 ) -> list[int]:
     """What the second of two users is told by a service with a tight limit of requests; the first asks for as many actions
-    as there are, and reports, or does nothing. All of it happens within one moment of the limit's clock."""
+    as there are, and reports, or does nothing. All of it happens within one moment of the limit's clock. ``malformed``: in
+    which way the first user's report is none, which is sent again and again instead."""
     given: dict[str, Any] = {"agent": PAIRS if local else AGENT, "rollback_guard": where / "guard"}
     given |= {} if database is None else {"database": database}
     with TestClient(create_app(settings(where, rate_limit=4.0, **given), begin=True), headers=APP) as client, stopped():
         first, second = (client.post("/v1/episodes", json={"user": user}).json() for user in ("ann", "bob"))
         if reports:
-            for step in range(MODEL.horizon):
+            for step in range(MODEL.horizon if malformed is None else 0):
                 body = {"token": first["token"], "step": step, "state": 0}
                 client.post(f"/v1/episodes/{first['episode']}/actions", json=body)
-            _sent(client, first, local, group)
+            for _ in range(1 if malformed is None else MODEL.horizon):
+                _sent(client, first, local, group, malformed)
         return [client.get("/v1/round").status_code, _sent(client, second, local, group)]
+
+
+def with_others(where: Path, reports: bool) -> list[Any]:
+    """What a user is told who has used up the limit of their episode and then reports through a backend that groups what
+    comes within a moment: with another user's report, or by itself."""
+    service = create_app(settings(where, rate_limit=4.0, rollback_guard=where / "guard"), begin=True)
+    with TestClient(service, headers=APP) as client, stopped():
+        opened = [client.post("/v1/episodes", json={"user": user}).json() for user in ("ann", "bob")]
+        own, path = {"token": opened[0]["token"], **episode(1)}, f"/v1/episodes/{opened[0]['episode']}"
+        for _ in range(8):
+            client.post(f"{path}/actions", json={"token": opened[0]["token"], "step": 0, "state": 0})
+        if reports:
+            members = [{"episode": one["episode"], "token": one["token"], **episode(1)} for one in opened]
+            answer = client.post("/v1/groups/trajectories", json={"trajectories": members}).json()["receipts"][0]
+        else:
+            answer = client.post(f"{path}/trajectory", json=own).json()
+    return [answer.get(key) for key in ("type", "status", "detail")]
 
 
 @contextlib.contextmanager
@@ -170,12 +203,14 @@ def stopped() -> Iterator[None]:
         guard.time = real
 
 
-def _sent(client: TestClient, opened: dict[str, Any], local: bool, group: bool) -> int:
+def _sent(client: TestClient, opened: dict[str, Any], local: bool, group: bool, malformed: str | None = None) -> int:
     """The status of a user's report."""
     configuration = client.app.state.deployment.configuration  # type: ignore[attr-defined]
     shape = configuration.noise_scale.shape
     content = {"report": to_json(np.zeros(shape, "<i8")), "reference": 0} if local else episode(1)
     body, kind = {"token": opened["token"], **content}, "report" if local else "trajectory"
+    if malformed is not None:
+        body |= {key: value for key, value in MALFORMED[malformed].items() if key in body or key == "mood"}
     if not group:
         return client.post(f"/v1/episodes/{opened['episode']}/{kind}", json=body).status_code
     plural = "reports" if local else "trajectories"

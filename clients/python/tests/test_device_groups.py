@@ -4,13 +4,15 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Iterator
+import warnings
+from collections.abc import Callable, Iterator, Sequence
 
 import pytest
 from make_vectors import example_model
 from scripted_service import Answer, Sent, admitting, serving
 
 from reticent_client import Budget, Client, Episode, EpisodeAbandoned, ServiceError
+from reticent_client import group as group_module
 from reticent_client.group import Group
 
 MODEL = example_model("counts")
@@ -18,10 +20,12 @@ AWAY: Answer = (503, {"type": "urn:reticent:problem:unavailable", "status": 503}
 
 
 @contextlib.contextmanager
-def grouped(answer: Callable[[Sent], Answer]) -> Iterator[tuple[Group, list[Sent]]]:
-    """A group of three of a service that answers so, and what it was asked."""
+def grouped(
+    answer: Callable[[Sent], Answer], users: Sequence[str] = ("ann", "bob", "cleo")
+) -> Iterator[tuple[Group, list[Sent]]]:
+    """A group of a service that answers so, and what it was asked."""
     with serving(answer) as (url, asked), Client(url, "key", budget=Budget.in_memory(), deadline=0.05) as client:
-        yield client.group(["ann", "bob", "cleo"]), asked
+        yield client.group(users), asked
 
 
 def play(episode: Episode) -> None:
@@ -107,3 +111,27 @@ def test_answers_that_are_not_one_for_each_member_are_no_answer() -> None:
         group,
     ):
         pass
+
+
+def test_which_request_a_member_is_in_does_not_depend_on_who_leaves(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Groups of more members than a request takes. A request that goes later may come in another round."""
+    monkeypatch.setattr(group_module, "LARGEST_GROUP", 2)
+    base, together = admitting(MODEL, trust="joint"), []
+
+    def answer(sent: Sent) -> Answer:
+        if sent.kind != "trajectories":
+            return base(sent)
+        members = [one["episode"] for one in sent.content["trajectories"]]
+        requests.append(members)
+        return 200, {"receipts": [{"episode": one, "status": "counted", "version": 0} for one in members]}
+
+    for first in ("eve", "ann"):  # ann leaves after a step
+        requests: list[list[str]] = []
+        with grouped(answer, (first, "bob", "cleo", "dora")) as (group, _):
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore", EpisodeAbandoned)
+                with group:
+                    group.play(play)
+            users = {one.id: number for number, one in enumerate(group.episodes)}
+            together.append([[users[one] for one in part] for part in requests])
+    assert together == [[[0, 1], [2, 3]], [[1], [2, 3]]]

@@ -101,6 +101,43 @@ def test_what_is_demanded_of_epsilon_is_demanded_of_all_reports_together() -> No
                     assert play(client, "ann").status == "counted"
 
 
+@pytest.mark.parametrize("stale", [False, True])
+def test_a_client_that_outlives_a_deployment_noises_by_the_rules_of_the_next(
+    monkeypatch: pytest.MonkeyPatch, stale: bool
+) -> None:
+    """A new deployment comes to the address, whose devices add four times the noise. Reports are formed by its rules, or
+    not at all where a cache on the way keeps the old ones (``stale``)."""
+    scales: list[float] = []
+    draw = discrete_gaussian.draw
+    monkeypatch.setattr(discrete_gaussian, "draw", lambda scale, grid: scales.append(scale.max()) or draw(scale, grid))
+    first, second = (
+        dataclasses.replace(
+            SCORE, rules=dataclasses.replace(SCORE.rules, noise_scale=times * SCORE.rules.noise_scale, digest=name)
+        )
+        for times, name in ((1.0, "first"), (4.0, "second"))
+    )
+    before, after = (admitting(one, rules=one.rules.digest) for one in (first, second))
+    answering = [before]
+
+    def answer(sent: Sent) -> Any:
+        return (before if stale and sent.path == "/v1/model" else answering[0])(sent)
+
+    with serving(answer) as (url, sent), Client(url, "key", budget=Budget.in_memory()) as client:
+        play(client, "ann")
+        answering[0] = after
+        if stale:
+            with pytest.raises(InvalidInput, match="another deployment's model"):
+                play(client, "bob")
+        else:
+            assert play(client, "bob").status == "counted"
+            play(client, "eve")
+    largest = SCORE.rules.noise_scale.max()
+    assert scales == [largest, *([] if stale else [4 * largest] * 2)]
+    asked = [one.path for one in sent]
+    assert asked.count("/v1/model") == 2
+    assert asked.count("/v1/billboards/5") == (1 if stale else 2)  # the plans of the old one are no use either
+
+
 def test_the_charge_is_on_the_disk_before_a_report_leaves(tmp_path: Path) -> None:
     """The device goes down when its report arrives: what is on the disk then is all that it will know."""
     path, left = tmp_path / "budget.json", []
@@ -262,7 +299,7 @@ def test_a_device_acts_and_reports_by_its_place(
                 taken.append(episode.act(states[step]))
                 assert episode.probability == 1.0
                 episode.observe(0.5, states[step + 1])
-            seen = episode.trajectory
+            seen = episode.trajectory._value
         plan = board.report["curious"] if place < 2 else board.policy
         assert taken == [int(plan[step, state]) for step, state in enumerate(states[:3])]
         if trust == "local":
@@ -283,7 +320,7 @@ def test_a_report_refers_to_the_round_that_is_open_and_says_so(monkeypatch: pyte
             for state, there in ((0, 1), (1, 3), (3, 2)):
                 episode.act(state)
                 episode.observe(0.5, there)
-            seen = episode.trajectory
+            seen = episode.trajectory._value
         assert (episode.version, episode.receipt.version, episode.receipt.reference) == (5, 5, 6)
         assert sent[-1].content["reference"] == 6
         reported = np.frombuffer(base64.b64decode(sent[-1].content["report"]["data"]), "<i8")
@@ -357,3 +394,16 @@ def test_exactly_the_documented_fields_leave_the_device(trust: str, act: Any, le
             assert one.method == "POST" or not one.body
         # round, place, ones, messages, restores
         assert [len(given) for given in handed] == ([5] if trust == "shuffle" else [])
+
+
+@pytest.mark.parametrize(
+    ("wrong", "field"),
+    [
+        ({"delta": 0.0}, "delta"), ({"delta": 1.0}, "delta"), ({"delta": math.nan}, "delta"), ({"epsilon": 0.0}, "epsilon"),
+        ({"epsilon": math.inf}, "epsilon"), ({"act": "nobody"}, "act"), ({"shuffler": print, "trust": "local"}, "shuffler"),
+    ],
+    ids=str,
+)  # fmt: skip
+def test_what_no_device_can_demand_is_refused_before_it_asks(wrong: dict[str, Any], field: str) -> None:
+    with pytest.raises(InvalidInput, match=field):
+        Client("http://127.0.0.1:1", "key", **wrong)

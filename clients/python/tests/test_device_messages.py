@@ -14,6 +14,7 @@ from make_vectors import example_billboard, example_model, example_trajectory
 from reticent_client import InvalidInput, messages
 from reticent_client.messages import form_messages, require_shuffle
 from reticent_wire import shuffle_rules, shuffling
+from reticent_wire.boundary import Clipped
 from reticent_wire.shuffling import (
     Messages,
     Tally,
@@ -38,7 +39,7 @@ RULES = require_shuffle(MODEL)
 
 @pytest.mark.parametrize("within", range(4))
 def test_a_user_sends_as_many_messages_as_their_place_says(within: int) -> None:
-    for seen in (example_trajectory(MODEL, within), None):
+    for seen in (Clipped(example_trajectory(MODEL, within)), None):
         sent = form_messages(MODEL, BOARD, seen, 0, within)
         np.testing.assert_array_equal(sent.messages, 2 * RULES.reach + coins_of_user(RULES.coins, 4, within))
         assert ((sent.ones >= 0) & (sent.ones <= sent.messages)).all()
@@ -58,7 +59,7 @@ def test_a_rounds_sum_has_the_coins_noise_and_nothing_else() -> None:
     hidden = RULES.coins > 0
     errors = []
     for _ in range(60):
-        sent = [form_messages(MODEL, BOARD, seen, 0, within) for within, seen in enumerate(users)]
+        sent = [form_messages(MODEL, BOARD, Clipped(seen), 0, within) for within, seen in enumerate(users)]
         batch = Tally(sum(tally.ones for tally in sent), sum(tally.messages for tally in sent))
         noisy = RULES.doubled_sum(0, 4, batch) / 2
         np.testing.assert_array_equal(noisy[~hidden], truth[~hidden])

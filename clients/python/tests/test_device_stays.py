@@ -264,7 +264,7 @@ def test_what_a_file_says_of_visits_is_clipped_like_what_an_app_says(tmp_path: P
         with client(url, stays) as device:
             episode = device.resume_stay("ann")
             assert episode is not None
-            seen = episode.trajectory
+            seen = episode.trajectory._value
             assert seen.rewards.tolist() == [1.0, 0.0, 0.0]
             assert seen.states.tolist() == [MODEL.states - 1, 0, 0, 1]
 

@@ -22,6 +22,7 @@ from reticent_client import InvalidInput
 from reticent_client.report import noised_report
 from reticent_wire import FORMS, Billboard, Dimensions, Model, Trajectory
 from reticent_wire.arrays import fits, to_json
+from reticent_wire.boundary import Clipped
 from reticent_wire.clipping import clip_interval, clip_norm
 from reticent_wire.forms.counts import table_slices
 from reticent_wire.forms.regressions import pair_distance
@@ -324,8 +325,8 @@ def test_an_episode_of_another_form_is_refused_without_a_word_about_it() -> None
     model = example_model("counts")
     good = ([0, 1, 2, 3], [0, 1, 0], [0.777, 0.777, 0.777])
     for place, wrong in (
-        (0, [777, 777]), (0, np.full(4, 777.5)), (0, "777"), (0, [[777], [777, 777]]), (1, [777] * 4),
-        (1, np.ones(3, bool)), (2, [0.777]), (2, ["0.777"] * 3), (2, [0.777j] * 3),
+        (0, [777, 777]), (0, [777.5j] * 4), (0, "777"), (0, [[777], [777, 777]]), (1, [777] * 4), (1, ["777"] * 3),
+        (2, [0.777]), (2, ["0.777"] * 3), (2, [0.777j] * 3),
     ):  # fmt: skip
         parts: list[Any] = list(good)
         parts[place] = wrong
@@ -396,7 +397,7 @@ def test_one_number_is_never_noised_many_times_nor_many_numbers_by_one_draw() ->
     narrow = {"whiten": whiten[:, :1], "whiten_rewards": np.zeros((0, *board.report["whiten_rewards"].shape[1:]))}
     hostile = dataclasses.replace(board, report={**board.report, **narrow})
     with pytest.raises(InvalidInput, match="billboard"):
-        noised_report(model, hostile, seen)
+        noised_report(model, hostile, Clipped(seen))
 
 
 @pytest.mark.parametrize(
@@ -457,7 +458,8 @@ def test_a_report_is_the_contribution_and_noise_of_the_published_scale(form: str
     scale = model.rules.noise_scale / model.rules.grid
     noisy = scale > 0
     reports = max(120, 6000 // int(noisy.sum()))  # as many numbers of one vector as of a table
-    noise = np.array([noised_report(model, board, seen) - exact for _ in range(reports)])
+    shown = None if seen is None else Clipped(seen)
+    noise = np.array([noised_report(model, board, shown) - exact for _ in range(reports)])
     assert (noise[:, ~noisy] == 0).all()
     units = noise[:, noisy] / scale[noisy]
     assert squares_fit(float((units**2).sum()), units.size)
@@ -542,6 +544,7 @@ def test_a_grid_on_which_sums_are_not_exact_is_refused_however_small_the_noise()
         ("counts", {}),
         *(("score", {"pooled": pooled, "likelihood": stated}) for pooled in (True, False) for stated in (True, False)),
         ("score-start", {"pooled": False}),
+        *(("score-residual", {"pooled": pooled}) for pooled in (True, False)),
         ("kinds", {}),
     ],
     ids=str,

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import math
 import re
+from fractions import Fraction
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -13,7 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from reticent_wire.errors import InvalidInput
-from reticent_wire.trajectory import each_well_formed, well_formed
+from reticent_wire.trajectory import each_well_formed, number_of, well_formed
 
 
 class Sizes(NamedTuple):
@@ -101,6 +102,13 @@ def test_what_a_user_did_does_not_decide_what_kind_of_numbers_there_are() -> Non
             assert found.states.tolist() == [int(state or 0) for state in states]
             assert found.actions.tolist() == [0, 1, 0]
             assert found.rewards.tolist() == [float(reward or 0) for reward in rewards]
+    for odd in (np.float32(2.5), np.float16(2.5), Fraction(5, 2), Fraction(10**400), np.uint8(2), np.float32("nan")):
+        found = well_formed(
+            SIZES, [odd, 1, 0, 2], [1, odd, 0], [0.5, odd, 1]
+        )  # such as of an environment's own numbers
+        missing = math.isnan(number_of(odd))
+        assert found.states.tolist() == [0 if missing else min(int(odd), SIZES.states - 1), 1, 0, 2]
+        assert found.rewards.tolist() == [0.5, 0.0 if missing else 1.0, 1.0]
 
 
 @pytest.mark.parametrize("value", ["0", [], {}, [[[]]], 0.5j])

@@ -4,6 +4,9 @@
 Types alone refuse a branch on such a value and its use as a number. What they let pass is a function whose parameter is any
 object: ``str``, ``print``, ``format`` (which an f-string is), loggers, exceptions, comparisons, keys of a dictionary. This
 refuses those calls. A function of these packages may take a user's value where its signature says so.
+
+The ways on from a user's value are few, and each is in a module of :data:`WAYS_ON`: elsewhere, what a device makes of a
+value and what a mechanism releases of it are refused too, and so is the value itself.
 """
 
 from __future__ import annotations
@@ -13,7 +16,7 @@ from collections.abc import Callable, Sequence
 from mypy.errorcodes import ErrorCode
 from mypy.nodes import CallExpr, Decorator, FuncDef, Node, RefExpr, TypeInfo
 from mypy.options import Options
-from mypy.plugin import FunctionContext, MethodContext, Plugin
+from mypy.plugin import AttributeContext, FunctionContext, MethodContext, Plugin
 from mypy.plugins.default import DefaultPlugin
 from mypy.types import AnyType, CallableType, Instance, TupleType, Type, TypeType, UnionType, get_proper_type
 
@@ -44,6 +47,22 @@ COMPARING = (
     "__format__",
 )
 """Operators whose own object must hold no value of a user either, such as a tuple with one in it."""
+
+BOUNDARY = "reticent_wire.boundary"
+
+WAYS_ON: dict[str, frozenset[str]] = {
+    f"{BOUNDARY}._Held._value": frozenset({BOUNDARY}),
+    f"{BOUNDARY}.Clipped.on_device": frozenset(
+        {"reticent_client.episode", "reticent_client.memory", "reticent_wire.forms.kinds", "reticent_wire.forms.factors"}
+    ),
+    f"{BOUNDARY}.Clipped.release": frozenset(
+        {
+            "reticent.service.rounds.act", "reticent.service.rounds.context", "reticent.service.rounds.release",
+            "reticent_client.messages", "reticent_client.report", "reticent_client.submission",
+        }
+    ),
+}  # fmt: skip
+"""Where a user's value may be used at all, by what it is used with: what to read when a promise is reviewed."""
 
 DEPTH = 4
 """How deep in a type a value is looked for: types may contain themselves."""
@@ -80,7 +99,26 @@ class UserValues(Plugin):
 
     def get_method_hook(self, fullname: str) -> Callable[[MethodContext], Type] | None:
         """Of methods, operators among them."""
+        if fullname in WAYS_ON:
+            return _way_on(fullname)
         return None if self._default.get_method_hook(fullname) else _hook(fullname)
+
+    def get_attribute_hook(self, fullname: str) -> Callable[[AttributeContext], Type] | None:
+        """Of the value itself."""
+        return _way_on(fullname) if fullname in WAYS_ON else None
+
+
+def _way_on(fullname: str) -> Callable[[AttributeContext | MethodContext], Type]:
+    def check(context: AttributeContext | MethodContext) -> Type:
+        module = context.api.tree.fullname  # type: ignore[attr-defined]
+        if module not in WAYS_ON[fullname]:
+            context.api.fail(
+                f'"{fullname}" is for {", ".join(sorted(WAYS_ON[fullname]))}; use the value there',
+                context.context, code=ESCAPES,
+            )  # fmt: skip
+        return context.default_attr_type if isinstance(context, AttributeContext) else context.default_return_type
+
+    return check
 
 
 def _hook(fullname: str) -> Callable[[FunctionContext | MethodContext], Type]:

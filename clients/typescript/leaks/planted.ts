@@ -131,13 +131,44 @@ export function sentWithoutAClip(reward: Raw<number>): Released<number> {
   return reward.release((value: number) => value); // refused
 }
 
+export function joined(states: Raw<number>[]): string {
+  return states.join(); // refused
+}
+
+// -- the value itself, and its ways on, elsewhere than where they are --------------------------------------------------
+
+export function asserted(reward: Raw<number>): boolean {
+  return (reward as unknown as number) > 1; // refused
+}
+
+export function thrown(reward: Raw<number>): never {
+  throw reward; // refused
+}
+
+export function kept(reward: Raw<number> | null): unknown {
+  let found = reward;
+  found &&= new Raw(1); // refused
+  return found;
+}
+
+export function decidedElsewhere(state: Clipped<number>): boolean {
+  return state.onDevice((value) => value > 3); // refused
+}
+
+export function releasedElsewhere(reward: Clipped<number>): Released<number> {
+  return reward.release((value) => value); // refused
+}
+
+export function handedOn(reward: Clipped<number>): unknown {
+  return reward.release; // refused
+}
+
 // -- and what is in order ------------------------------------------------------------------------------------------------
 
-export function inOrder(reward: Raw<number>, noise: number, empty: boolean): string {
+export function inOrder(reward: Raw<number>, released: Released<number>, empty: boolean): string {
   const kept: Clipped<number>[] = [];
   kept.push(reward.clip((value) => Math.min(Math.max(value, 0), 1)));
   const shown = empty ? null : kept.at(-1)!;
   if (shown === null || kept.length === 0) return "nothing";
-  const released = shown.release((value) => value + noise);
   return released.value > 0.5 ? `${released.value.toFixed(1)}` : String(released.value);
 }

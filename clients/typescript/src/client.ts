@@ -295,6 +295,25 @@ export class Client {
     requireShuffle(await this.model());
   }
 
+  /**
+   * Check that a report of a user who was `opened` is formed and noised by the rules of their deployment.
+   *
+   * A client may outlive a deployment at its address, or be given the model of an old one by a cache on the way: it fetches the
+   * model once more then, and examines it like the first.
+   */
+  async requireRules(opened: Readonly<Record<string, unknown>>): Promise<void> {
+    const rules = opened["rules"] == null ? "" : readText(opened, "rules");
+    if (rules === "" || (await this.trust()) === "joint" || rules === (await this.model()).rules.digest) return;
+    for (const published of ["model", "promise"]) this.once.delete(published);
+    this.billboards.clear();
+    await this.requireTrustworthy();
+    const { digest } = (await this.model()).rules;
+    if (digest !== rules) {
+      const remedy = "do not send; a cache on the way has another deployment's model";
+      throw new InvalidInput("report.digest", digest, `${rules}, as the service said to the user`, remedy);
+    }
+  }
+
   /** What an episode sends at its end, in the deployment's trust model; fresh noise or coins at every call. */
   async form(played: Played, billboard: Billboard | null): Promise<Submission> {
     const trust = await this.trust();

@@ -109,6 +109,7 @@ export class Episode {
 
   /** Take the service's answer to the user's admission. */
   async opened(opened: Readonly<Record<string, unknown>>): Promise<this> {
+    await this.client.requireRules(opened);
     await this.admitted(opened);
     if (this.client.stays !== null && this.visits > 1) await this.client.stays.keep(this.user, this.finishedVisits());
     return this;

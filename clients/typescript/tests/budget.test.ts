@@ -14,7 +14,8 @@ import "./only_secure_entropy.js";
 import { BUDGET_SPENT, BudgetSpent, Client, type Episode, MemoryStore, Unreachable } from "../src/index.js";
 import { FileStore, defaultDirectory } from "../src/node.js";
 import { type Sent, admitting, serving } from "./scripted_service.js";
-import { casesOf } from "./vectors.js";
+import { readFloats, toJson } from "../src/wire/index.js";
+import { casesOf, deploymentOf } from "./vectors.js";
 
 const home = await mkdtemp(join(tmpdir(), "budget-"));
 after(() => rm(home, { recursive: true }));
@@ -209,6 +210,34 @@ test("what is demanded of ε is demanded of all reports that the budget allows t
     assert.equal(sent.filter(({ method }) => method === "POST").length, posts);
     assert.equal((await client(3, 3 * epsilon).play("ann", steps)).status, "counted");
   });
+});
+
+test("a client that outlives a deployment noises by the rules of the next, or not at all", async () => {
+  const { model } = deploymentOf("score");
+  const [first, second] = [1, 4].map((times) => {
+    const scale = readFloats("noise_scale", model.report.noise_scale, model.report.noise_scale.shape);
+    const noise_scale = toJson({ shape: scale.shape, data: scale.data.map((one) => times * one) });
+    return { ...model, report: { ...model.report, noise_scale, digest: `rules ${times}` } };
+  });
+  for (const stale of [false, true]) {
+    let now = first;
+    const answer = (sent: Sent) => {
+      const given = admitting("score", { "/v1/model": { body: stale ? first : now } })(sent);
+      if (sent.path !== "/v1/episodes" || given === null || given === "lost") return given;
+      return { ...given, body: { ...(given.body as object), rules: now.report.digest } };
+    };
+    await serving(answer, async (url, sent) => {
+      const client = new Client(url, "key", { store: new MemoryStore() });
+      assert.equal((await client.play("ann", steps)).status, "counted");
+      now = second;
+      if (stale) await assert.rejects(client.play("bob", steps), /another deployment's model/);
+      else assert.equal((await client.play("bob", steps)).status, "counted");
+      assert.equal((await client.model()).rules.digest, stale ? "rules 1" : "rules 4");
+      assert.equal(sent.filter(({ path }) => path === "/v1/model").length, 2);
+      assert.equal(sent.filter(({ path }) => path.startsWith("/v1/billboards/")).length, stale ? 1 : 2);
+      assert.equal(sent.filter(({ path }) => path.endsWith("/report")).length, stale ? 1 : 2);
+    });
+  }
 });
 
 test("a pattern of rounds is kept, by what the service says of them", async () => {

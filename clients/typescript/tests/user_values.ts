@@ -5,6 +5,9 @@
  *
  * `tsc` refuses the use of such a value as a number. It lets an object pass in a condition, in a template and as an argument
  * that may be anything; this refuses those. A comparison with `null` or `undefined` asks whether there is a value at all.
+ *
+ * The ways on from a user's value are few, and each is in a file of `WAYS_ON`: elsewhere, what a device makes of a value and
+ * what a mechanism releases of it are refused too.
  */
 
 import { API, type Checker, type Project } from "typescript/unstable/sync";
@@ -17,7 +20,19 @@ const EQUALITY = new Set([
   SyntaxKind.EqualsEqualsToken, SyntaxKind.EqualsEqualsEqualsToken, SyntaxKind.ExclamationEqualsToken,
   SyntaxKind.ExclamationEqualsEqualsToken,
 ]);
-const TRUTH = new Set([SyntaxKind.AmpersandAmpersandToken, SyntaxKind.BarBarToken]);
+const TRUTH = new Set([
+  SyntaxKind.AmpersandAmpersandToken, SyntaxKind.BarBarToken, SyntaxKind.AmpersandAmpersandEqualsToken,
+  SyntaxKind.BarBarEqualsToken,
+]);
+
+/** Where what is in a user's value may be used, by what it is used with: what to read when a promise is reviewed. */
+const WAYS_ON: Readonly<Record<string, readonly string[]>> = {
+  onDevice: ["/src/episode.ts"],
+  release: ["/src/messages.ts", "/src/report.ts", "/src/submission.ts"],
+};
+
+/** Methods of arrays that make a text of what is in them. */
+const TEXTS = ["join", "toString", "toLocaleString"];
 
 /** The lines (1-based) of files in the folder `part` of this package that are refused, by `tsc` or here, as `path:line`. */
 export function refusedLines(config: string, part: string): Set<string> {
@@ -37,7 +52,7 @@ function refusedIn(project: Project, name: string): number[] {
   const file = project.program.getSourceFile(name)!;
   const places = project.program.getSemanticDiagnostics(name).map((wrong) => wrong.pos);
   const visit = (node: Node): void => {
-    if (escapes(node, project.checker)) places.push(node.getStart(file));
+    if (escapes(node, project.checker) || goesOn(node, project.checker, name)) places.push(node.getStart(file));
     node.forEachChild(visit);
   };
   visit(file);
@@ -48,6 +63,13 @@ function lineOf(file: SourceFile, position: number): number {
   return file.text.slice(0, position).split("\n").length;
 }
 
+/** Whether a way on from a user's value is taken at `node` of a file that is none of those for it. */
+function goesOn(node: Node, checker: Checker, name: string): boolean {
+  if (!is.isPropertyAccessExpression(node)) return false;
+  const allowed = Object.hasOwn(WAYS_ON, node.name.text) ? WAYS_ON[node.name.text] : undefined;
+  return allowed !== undefined && !allowed.some((file) => name.endsWith(file)) && HELD.test(typeOf(node.expression, checker));
+}
+
 /** Whether something of a user's value is decided or shown at `node`. */
 function escapes(node: Node, checker: Checker): boolean {
   const held = (one: Expression | undefined): boolean => one !== undefined && HELD.test(typeOf(one, checker));
@@ -55,6 +77,8 @@ function escapes(node: Node, checker: Checker): boolean {
   if (is.isSwitchStatement(node) || is.isTemplateSpan(node)) return held(node.expression);
   if (is.isForStatement(node) || is.isConditionalExpression(node)) return held(node.condition);
   if (is.isPrefixUnaryExpression(node)) return held(node.operand);
+  if (is.isAsExpression(node) || is.isThrowStatement(node)) return held(node.expression);
+  if (is.isPropertyAccessExpression(node)) return TEXTS.includes(node.name.text) && held(node.expression);
   if (is.isBinaryExpression(node)) {
     const { kind } = node.operatorToken;
     if (TRUTH.has(kind)) return held(node.left);

@@ -14,6 +14,8 @@ from __future__ import annotations
 
 import dataclasses
 import functools
+import hashlib
+import json
 import math
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -128,6 +130,12 @@ class PublicConfiguration:
     def report_limit(self) -> np.ndarray:
         """The largest integer that an honest local report has in each coordinate, ``(H, D)``."""
         return np.ceil((self.contribution_bound + TAIL * self.noise_scale) / self.grid).astype(np.int64)
+
+    @functools.cached_property
+    def rules_digest(self) -> str:
+        """What devices know the rules by, by which they add noise: of other noise it is another."""
+        content = json.dumps(self.published.rules.to_json(), sort_keys=True)
+        return hashlib.sha256(content.encode()).hexdigest()[:32]
 
     # -- one user -----------------------------------------------------------------------------------------------------
 

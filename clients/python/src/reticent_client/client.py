@@ -318,6 +318,29 @@ class Client:
             if isinstance(self._shuffler, Shuffler):  # else places are used up for nothing
                 self._shuffler.require_started()
 
+    def require_rules(self, opened: Mapping[str, Any]) -> None:
+        """Check that a report of a user who was ``opened`` is formed and noised by the rules of their deployment.
+
+        A client may outlive a deployment at its address, or be given the model of an old one by a cache on the way: it
+        fetches the model once more then, and examines it like the first.
+
+        Raises:
+          InvalidInput: its rules are still others, or not what the client demands; nothing may be formed.
+        """
+        rules = opened.get("rules")
+        if self.trust == "joint" or not rules or rules == self.model.rules.digest:
+            return
+        for published in ("model", "_noise_checked"):
+            self.__dict__.pop(published, None)
+        with self._lock:
+            self._billboards.clear()
+        self.require_trustworthy()
+        if rules != self.model.rules.digest:
+            raise InvalidInput(
+                "report.digest", self.model.rules.digest, f"{rules}, as the service said to the user",
+                "do not send; a cache on the way has another deployment's model",
+            )  # fmt: skip
+
     def _require_demanded(self) -> None:
         if self._demanded is not None and self.trust != self._demanded:
             raise InvalidInput("trust", self.trust, f"{self._demanded}, as demanded", "do not send; ask its operator")

@@ -25,7 +25,7 @@ from reticent_client.budget import BudgetSpent
 from reticent_client.decisions import Decision
 from reticent_client.problems import ServiceError
 from reticent_client.stays import EXPIRED, NOT_KEPT, OVER, REMEDY, Saved, StayExpired, StayNotKept
-from reticent_client.submission import SUBMISSIONS, Played, Receipt, Submission
+from reticent_client.submission import SUBMISSIONS, Played, Receipt, Submission, plain
 from reticent_wire.billboard import Billboard
 from reticent_wire.boundary import Clipped, Raw
 from reticent_wire.errors import InvalidInput
@@ -122,6 +122,7 @@ class Episode:
 
     def opened(self, opened: dict[str, Any]) -> None:
         """Take the service's answer to their coming."""
+        self._client.require_rules(opened)
         self._admitted(opened)
         if self._kept:
             self._client.stays.keep(self.user, self._finished_visits)  # type: ignore[union-attr]
@@ -334,13 +335,14 @@ class Episode:
     # -- inside -------------------------------------------------------------------------------------------------------
 
     @property
-    def trajectory(self) -> Trajectory:
+    def trajectory(self) -> Clipped[Trajectory]:
         """What was observed, while the episode is open."""
-        return Trajectory(
-            np.array([state.on_device(int) for state in self._states], np.int64),
-            np.asarray(self._actions, np.int64),
-            np.array([reward.on_device(float) for reward in self._rewards], np.float64),
-            self.place,
+        actions, place = np.asarray(self._actions, np.int64), self.place
+        rewards = Clipped.all_of(self._rewards)
+        return Clipped.all_of(self._states).within(
+            lambda states: Trajectory(
+                np.array(states, np.int64), actions, np.array(rewards.on_device(list), np.float64), place
+            )
         )
 
     def prepared(self) -> Submission | None:
@@ -444,9 +446,7 @@ class Episode:
     @property
     def _finished_visits(self) -> Saved:
         """What is kept of a stay on this device."""
-        seen = self.trajectory
-        parts = {"states": seen.states.tolist(), "actions": seen.actions.tolist(), "rewards": seen.rewards.tolist()}
-        return {"opened": self._opened, **parts}
+        return {"opened": self._opened, **self.trajectory.on_device(plain)}
 
     def _keep_visits(self) -> None:
         """Keep one more finished visit of a stay on this device, if the app asked for that."""

@@ -9,6 +9,9 @@ admitted or counted, and what the service asks to send again is sent again, by t
 being counted: their contributions would be missing because of that user's data. So complete episodes are submitted whatever
 came of the others, and :meth:`Group.play` goes on to the next member after an exception.
 
+Which request a member is in follows from the position among all, and not from who else is complete: a request that goes
+later may come in another round.
+
 *Leaving looks like staying.* In the local and the shuffle model those who left early send an empty submission, in their
 position of the same request. Sent by itself after the others, it would say who has left.
 
@@ -94,11 +97,14 @@ class Group:
         """
         going = [one for one in self.episodes if one.status == "open" and one.ready]
         for kind, plural in TOGETHER.items():
-            together = [one for one in going if (made := one.prepared()) is not None and made.kind == kind]
-            for part in _parts(together):
-                sent = [{"episode": one.id, **one.submission.content} for one in part]
+            for part in _parts(self.episodes):
+                ready = [one for one in part if one in going and one.status == "open"]
+                together = [one for one in ready if (made := one.prepared()) is not None and made.kind == kind]
+                if not together:
+                    continue
+                sent = [{"episode": one.id, **one.submission.content} for one in together]
                 answers = self._ask(plural, plural, "receipts", sent)
-                for episode, answer in zip(part, answers, strict=True):
+                for episode, answer in zip(together, answers, strict=True):
                     self._settle(episode, answer, episode.counted)
         for episode in going:
             if episode.status == "open" and episode.user not in self.refused:

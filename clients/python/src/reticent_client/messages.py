@@ -18,6 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from reticent_wire.billboard import Billboard
+from reticent_wire.boundary import Clipped
 from reticent_wire.errors import InvalidInput
 from reticent_wire.grid import round_at
 from reticent_wire.model import Model
@@ -33,7 +34,9 @@ once. ``restores`` is how often the service's store had been restored when the u
 away that were handed over before a restore, since their users may be admitted again."""
 
 
-def form_messages(model: Model, billboard: Billboard, seen: Trajectory | None, number: int, within: int) -> Tally:
+def form_messages(
+    model: Model, billboard: Billboard, seen: Clipped[Trajectory] | None, number: int, within: int
+) -> Tally:
     """The messages of user ``within`` of round ``number``; of a user who shows nothing (None), value 0 and their coins.
 
     Fresh coins each time: call it once per episode, and keep them.
@@ -43,14 +46,18 @@ def form_messages(model: Model, billboard: Billboard, seen: Trajectory | None, n
     """
     rules = require_shuffle(model)
     coins = rules.coins_at(number, within)
-    values = np.zeros(coins.shape, np.int64)
-    if seen is not None:
-        statistics = model.contribution(billboard, seen)
+
+    def mixed(values: Integers) -> Tally:
+        heads = np.array([int(secure_coins(count).sum()) for count in coins.ravel().tolist()], np.int64)
+        return tally_of(values, rules.reach, heads.reshape(coins.shape), coins)
+
+    def rounded(shown: Trajectory) -> Integers:
+        statistics = model.contribution(billboard, shown)
         steps = round_at(statistics, model.rules.grid, _uniforms(statistics.shape))
         # Clipping kept it there already; a service's error must not matter.
-        values = np.clip(steps, -rules.reach, rules.reach)
-    heads = np.array([int(secure_coins(count).sum()) for count in coins.ravel().tolist()], np.int64)
-    return tally_of(values, rules.reach, heads.reshape(coins.shape), coins)
+        return np.clip(steps, -rules.reach, rules.reach)
+
+    return mixed(np.zeros(coins.shape, np.int64)) if seen is None else seen.within(rounded).release(mixed).value
 
 
 def require_shuffle(model: Model) -> ShuffleRules:

@@ -19,7 +19,7 @@ from reticent_wire.model import Model
 from reticent_wire.trajectory import Trajectory
 
 
-def noised_report(model: Model, billboard: Billboard, seen: Trajectory | None) -> NDArray[np.int64]:
+def noised_report(model: Model, billboard: Billboard, seen: Clipped[Trajectory] | None) -> NDArray[np.int64]:
     """The report that may leave the device; of a user who shows nothing (None), noise alone.
 
     Fresh noise each time: call it once per episode, keep the result.
@@ -27,5 +27,5 @@ def noised_report(model: Model, billboard: Billboard, seen: Trajectory | None) -
     noise = discrete_gaussian.draw(model.rules.noise_scale, model.rules.grid)
     if seen is None:
         return noise
-    contribution = Clipped(model.steps(billboard, seen))
+    contribution = seen.within(lambda shown: model.steps(billboard, shown))
     return contribution.release(lambda steps: steps + noise).value

@@ -16,6 +16,7 @@ from reticent_client.messages import form_messages
 from reticent_client.report import noised_report
 from reticent_wire.arrays import to_json
 from reticent_wire.billboard import Billboard
+from reticent_wire.boundary import Clipped
 from reticent_wire.model import Model
 from reticent_wire.trajectory import Trajectory
 
@@ -71,17 +72,20 @@ class Played(NamedTuple):
     round: int
     place: int
     billboard: Billboard | None
-    seen: Trajectory | None
+    seen: Clipped[Trajectory] | None
     restores: int = 0
+
+
+def plain(seen: Trajectory) -> dict[str, list[Any]]:
+    """An episode as JSON says it, without its place."""
+    return {"states": seen.states.tolist(), "actions": seen.actions.tolist(), "rewards": seen.rewards.tolist()}
 
 
 def _trajectory(model: Callable[[], Model], played: Played) -> tuple[Kind, dict[str, Any]]:
     del model
     if played.seen is None:
         return "empty", {"token": played.token}
-    seen = played.seen
-    parts = {"states": seen.states.tolist(), "actions": seen.actions.tolist(), "rewards": seen.rewards.tolist()}
-    return "trajectory", {"token": played.token, **parts}
+    return "trajectory", {"token": played.token, **played.seen.release(plain).value}  # this server may see it
 
 
 def _report(model: Callable[[], Model], played: Played) -> tuple[Kind, dict[str, Any]]:

@@ -54,6 +54,7 @@ class Rules:
       bounds: what the form clips to.
       shuffle: how the messages of the shuffle model are formed; None in the others.
       visits: V, of one stay, which is one contribution.
+      digest: what a service calls them, by which a device knows them again; empty where it has no name for them.
     """
 
     form: Form
@@ -62,6 +63,7 @@ class Rules:
     bounds: Bounds
     shuffle: ShuffleRules | None = None
     visits: int = 1
+    digest: str = ""
 
     @classmethod
     def read(cls, content: Mapping[str, Any], sizes: Dimensions) -> Rules:
@@ -86,7 +88,8 @@ class Rules:
                 "do not take part; ask the service's operator",
             )  # fmt: skip
         shuffle = ShuffleRules.read(content["shuffle"], shape) if content.get("shuffle") else None
-        return cls(form, grid, noise_scale, bounds, shuffle, _visits(form, content.get("visits", 1)))
+        visits, digest = _visits(form, content.get("visits", 1)), str(content.get("digest", ""))
+        return cls(form, grid, noise_scale, bounds, shuffle, visits, digest)
 
     def to_json(self) -> dict[str, Any]:
         """What :meth:`read` reads."""
@@ -98,6 +101,7 @@ class Rules:
             **bounds,
             "shuffle": None if self.shuffle is None else self.shuffle.to_json(),
             **({"visits": self.visits} if self.visits > 1 else {}),
+            **({"digest": self.digest} if self.digest else {}),
         }
 
 

@@ -150,12 +150,11 @@ def whole_number(value: Any) -> Any:
         return 0
     if isinstance(value, bool | np.bool_):
         return int(value)
-    if isinstance(value, float):
-        if math.isnan(value):
-            return 0
-        value = int(min(max(value, -float(LARGEST)), float(LARGEST)))
     if not isinstance(value, numbers.Integral):
-        return value
+        if not isinstance(value, numbers.Real):
+            return value
+        number = number_of(value)  # of whatever precision
+        value = 0 if math.isnan(number) else int(min(max(number, -float(LARGEST)), float(LARGEST)))
     return min(max(int(value), -LARGEST), LARGEST)
 
 
@@ -199,4 +198,4 @@ def _reward(value: Any) -> Any:
         return math.nan
     if isinstance(value, bool | np.bool_):
         return float(value)
-    return min(max(value, -LARGEST), LARGEST) if isinstance(value, numbers.Integral) else value
+    return number_of(value) if isinstance(value, numbers.Real) else value

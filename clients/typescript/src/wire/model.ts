@@ -36,6 +36,8 @@ export interface Rules {
   readonly shuffle: ShuffleRules | null;
   /** V, of one stay, which is one contribution. */
   readonly visits: number;
+  /** What a service calls them, by which a device knows them again; empty where it has no name for them. */
+  readonly digest: string;
 }
 
 export class Model {
@@ -104,5 +106,6 @@ function readRules(answer: unknown, sizes: Dimensions): Rules {
     bounds,
     shuffle: content["shuffle"] ? ShuffleRules.read(content["shuffle"], shape) : null,
     visits: readVisits(form, content["visits"] ?? 1),
+    digest: content["digest"] === undefined ? "" : readText(content, "digest"),
   };
 }

@@ -255,20 +255,17 @@ def _begin_again(tx: Connection, deployment: Deployment, clock: Any, halted: str
 
 
 def _remember_visits(tx: Connection, schedule: Any, released: int) -> None:
-    """The rounds of users who return. Which round counted a report is not known any more: it is taken to be the last that
-    was released, which forbids at least as much of the rounds to come as the true one did."""
-    wanted = sa.select(EPISODES.c.user, EPISODES.c.id, EPISODES.c.admission, EPISODES.c.state)
+    """The rounds of users who return. Which round counted a report is not known any more, nor whether one did: a copy says
+    it of its own time, and a report that came later may be in a release since. So every place in a released round is taken
+    to have been counted in the last of them, which forbids at least as much of the rounds to come as the truth."""
+    wanted = sa.select(EPISODES.c.user, EPISODES.c.id, EPISODES.c.admission)
     found = tx.execute(wanted.where(erasures.OF_A_USER))
     for part in found.partitions(rows.MANY):
-        visits = [
-            {
-                "user": row.user,
-                "episode": row.id,
-                "admitted_in": schedule.round_and_place(int(row.admission))[0],
-                "counted_in": released - 1 if row.state == "counted" else None,
-            }
-            for row in part
-        ]
+        visits = []
+        for row in part:
+            begun, _ = schedule.round_and_place(int(row.admission))
+            counted = released - 1 if begun < released else None
+            visits.append({"user": row.user, "episode": row.id, "admitted_in": begun, "counted_in": counted})
         tx.execute(sa.insert(VISITS), visits)
 
 

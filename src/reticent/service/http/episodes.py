@@ -42,7 +42,10 @@ class RequestHandlers:
             deployment.submissions.count_all, linger, follows=self.admissions, patient=inline
         )
         configuration = deployment.configuration
-        self.constant = {"trust": configuration.public_guarantee.trust, "horizon": configuration.published.horizon}
+        self.constant = {
+            "trust": configuration.public_guarantee.trust, "horizon": configuration.published.horizon,
+            "rules": configuration.rules_digest,
+        }  # fmt: skip
         """Of every answer to an admission."""
 
     def close(self) -> None:

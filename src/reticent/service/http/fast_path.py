@@ -10,10 +10,12 @@ all, and gets its answer; so there is one place that says what is wrong with a r
 
 from __future__ import annotations
 
+import contextlib
 import inspect
+import itertools
 import re
 import typing
-from collections.abc import Awaitable, Callable, Iterable
+from collections.abc import Awaitable, Callable, Iterable, Iterator
 from typing import Any, NamedTuple
 
 from fastapi import APIRouter
@@ -21,13 +23,18 @@ from fastapi.routing import APIRoute
 from pydantic import BaseModel, ValidationError
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from reticent.service.http import problems, schemas
+from reticent.errors import ReticentError
+from reticent.service.http import members, problems, rates, schemas
 from reticent.service.http.episodes import RequestHandlers
+from reticent_wire.limits import LARGEST_GROUP
 
 EPISODE = re.compile(r"(/v1/episodes/)([0-9a-f]{32})(/[a-z]+)")
 """A path with an episode's id in it; ``{episode}`` stands for that in a route's template."""
 
 JSON = (b"content-type", b"application/json")
+
+TOKEN = re.compile(rb'"token"\s*:\s*"([A-Za-z0-9_.-]{1,512})"')
+"""A token in a body, also in one that no schema reads."""
 
 
 class Direct(NamedTuple):
@@ -65,11 +72,26 @@ class FastPath:
         if body is None:  # the caller has gone
             return
         read = _read(schema, body)
-        if read is None:
-            await self._app(scope, _again(body, receive), send)
-            return
         try:
-            answer = await handler(body=read, handlers=self._handlers, **given)
+            if read is None:
+                await self._app(scope, _again(body, receive), send)
+            else:
+                await self._answer(handler, status, {"body": read, **given}, (scope, receive, send))
+        finally:
+            if rates.owing() and self._is_of_users(body, given.get("episode")):
+                rates.prove()
+
+    async def _answer(
+        self,
+        handler: Callable[..., Awaitable[BaseModel]],
+        status: int,
+        given: dict[str, Any],
+        asgi: tuple[Scope, Receive, Send],
+    ) -> None:
+        """Call a route and write its answer."""
+        scope, receive, send = asgi
+        try:
+            answer = await handler(handlers=self._handlers, **given)
         except Exception as error:
             problem = problems.answer_to(error)
             if problem is None:
@@ -80,6 +102,15 @@ class FastPath:
         headers = [(b"content-length", b"%d" % len(content)), JSON]
         await send({"type": "http.response.start", "status": status, "headers": headers})
         await send({"type": "http.response.body", "body": content})
+
+    def _is_of_users(self, body: bytes, episode: str | None) -> bool:
+        """Whether a body has a genuine token: of the episode in the path or, in a group, of any."""
+        for token in tokens(body):
+            with contextlib.suppress(ReticentError):
+                found = self._handlers.deployment.secrets.read(token)
+                if episode in (None, found.episode):
+                    return True
+        return False
 
     def _route(self, scope: Scope) -> tuple[Direct, dict[str, str]] | None:
         """Which route a request takes, and the id in its path; None if the framework is to tell."""
@@ -100,9 +131,15 @@ def _read(schema: type[BaseModel], body: bytes) -> BaseModel | None:
     if issubclass(schema, schemas.OpenAll | schemas.Trajectories | schemas.Reports):
         return schema.apart(body)
     try:
-        return schema.model_validate_json(body)
+        return members.read(schema, body)
     except ValidationError:
         return None
+
+
+def tokens(body: bytes) -> Iterator[str]:
+    """What may be tokens in a body of whatever form, as many as a group may have."""
+    for found in itertools.islice(TOKEN.finditer(body), LARGEST_GROUP):
+        yield found[1].decode("ascii")
 
 
 def _is_json(headers: Iterable[tuple[bytes, bytes]]) -> bool:

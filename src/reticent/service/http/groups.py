@@ -20,8 +20,9 @@ from reticent.errors import InvalidInput, ReticentError
 from reticent.service.http import schemas
 from reticent.service.http.episodes import At, RequestHandlers, comer, opened_answer, report_of
 from reticent.service.http.problems import documented, of_member
-from reticent.service.http.rates import charge, owe, prove
+from reticent.service.http.rates import charge, owe, prove, take_of
 from reticent.service.http.security import BEARER
+from reticent.service.rounds.refusals import Refusal
 from reticent.service.rounds.submit import Submission
 
 router = APIRouter(prefix="/v1/groups", tags=["groups"], dependencies=[Depends(BEARER)])
@@ -74,9 +75,17 @@ def _report(handlers: RequestHandlers, sent: schemas.ReportOf | InvalidInput) ->
         return refusal
 
 
-async def _receipts(handlers: RequestHandlers, formed: Sequence[Submission | ReticentError]) -> schemas.Receipts:
-    if any(isinstance(one, Submission) for one in formed):
+def _within_its_limit(one: Submission | ReticentError) -> Submission | ReticentError:
+    """A submission, or why it has to come again, as it would by itself."""
+    if isinstance(one, Submission) and take_of(one.token.episode):
+        return Refusal("too-many-requests", "slow down")
+    return one
+
+
+async def _receipts(handlers: RequestHandlers, well_formed: Sequence[Submission | ReticentError]) -> schemas.Receipts:
+    if any(isinstance(one, Submission) for one in well_formed):
         prove()
+    formed = [_within_its_limit(one) for one in well_formed]
     versions = await _answered(formed, handlers.submissions.join_all)
     return schemas.Receipts(
         receipts=[

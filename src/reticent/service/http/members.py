@@ -21,9 +21,18 @@ from reticent.errors import InvalidInput
 
 M = TypeVar("M", bound=BaseModel)
 
+
+class OfUsers(BaseModel):
+    """A body with a user's values."""
+
+
 HEAD = re.compile(rb'\s*\{\s*"([^"\\]*)"\s*:\s*\[')
 TOKEN = re.compile(rb'"[^"\\]*(?:\\.[^"\\]*)*"|[\[\]{}]|[^"\[\]{}]+', re.DOTALL)
 TAIL = re.compile(rb"\s*\}\s*")
+LONG = 400
+NUMBER = re.compile(rb"(?<![0-9.eE])(?<![eE][+-])[0-9]{%d,}" % (LONG + 1))
+"""A whole number beyond all floating-point numbers. Ids and tokens have no such run of digits."""
+
 OPENING, CLOSING, QUOTE, COMMA = b"[{", b"]}", b'"', b","
 
 
@@ -60,9 +69,27 @@ def cut(body: bytes, field: str) -> list[bytes] | None:
 def read_member(schema: type[M], member: bytes) -> M | InvalidInput:
     """A member as ``schema`` reads it, or what is wrong with its form."""
     try:
-        return schema.model_validate_json(member)
+        return read(schema, member)
     except ValidationError as wrong:
         return malformed(wrong)
+
+
+def read(schema: type[M], body: bytes) -> M:
+    """A body as ``schema`` reads it, whatever the size of its numbers.
+
+    Python refuses to read whole numbers of thousands of digits, and a number is a value of a user: one of so many digits is
+    cut to :data:`LONG` of them, which every clip takes for the same.
+
+    Raises:
+      ValidationError: its form is another.
+    """
+    try:
+        return schema.model_validate_json(body)
+    except ValidationError:
+        cut_down = NUMBER.sub(b"9" * LONG, body) if issubclass(schema, OfUsers) else body
+        if cut_down == body:
+            raise
+        return schema.model_validate_json(cut_down)
 
 
 def malformed(wrong: ValidationError) -> InvalidInput:

@@ -1,9 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Published numbers: billboards, model, status, ledger, metrics, and a stream of changes."""
+"""Published numbers: billboards, model, status, ledger, metrics, and a stream of changes.
+
+Caches on the way may keep a plan for ever, but ask each time whether the model is still the same one: it says how much
+noise a device adds. If a new deployment came to the address of an old one, devices with the old one's model would keep the
+old one's promise. A tag is a digest of the content, so that no other content has it.
+"""
 
 from __future__ import annotations
 
 import functools
+import hashlib
 import json
 from typing import Annotated
 
@@ -21,7 +27,7 @@ from reticent.service.rounds.frontend import Frontend
 from reticent.service.store import records
 
 router = APIRouter(tags=["published"], dependencies=[Depends(BEARER)])
-FOREVER = "public, max-age=31536000, immutable"
+FOREVER, ASKED = "public, max-age=31536000, immutable", "no-cache"
 Known = Annotated[str | None, Header(alias="If-None-Match")]
 
 
@@ -38,9 +44,10 @@ def _model(deployment: Frontend) -> bytes:
     return json.dumps(public_views.model(deployment)).encode()
 
 
-def _cached(content: bytes, tag: str, control: str, known: str | None) -> Response:
-    headers = {"ETag": f'"{tag}"', "Cache-Control": control}
-    if known is not None and f'"{tag}"' in known:
+def _cached(content: bytes, control: str, known: str | None) -> Response:
+    tag = f'"{hashlib.sha256(content).hexdigest()[:32]}"'
+    headers = {"ETag": tag, "Cache-Control": control}
+    if known is not None and tag in known:
         return Response(status_code=304, headers=headers)
     return Response(content, media_type="application/json", headers=headers)
 
@@ -49,7 +56,7 @@ def _cached(content: bytes, tag: str, control: str, known: str | None) -> Respon
 def newest(deployment: Served, known: Known = None) -> Response:
     """The plan that users who come now are served: the newest published one, unless an operator chose an earlier one."""
     version = records.version_to_serve(deployment.clock()[0])
-    return _cached(_billboard(deployment, version), f"v{version}", "no-cache", known)
+    return _cached(_billboard(deployment, version), ASKED, known)
 
 
 @router.get("/v1/billboards/{version}", response_model=schemas.Billboard, responses=documented(404))
@@ -57,19 +64,19 @@ def of_version(
     version: Annotated[int, Path(ge=0, le=schemas.INDEX)], deployment: Served, known: Known = None
 ) -> Response:
     """One published plan; it never changes."""
-    return _cached(_billboard(deployment, version), f"v{version}", FOREVER, known)
+    return _cached(_billboard(deployment, version), FOREVER, known)
 
 
 @router.get("/v1/model", responses=documented())
 def model(deployment: Served, known: Known = None) -> Response:
     """The known features, and how a device forms its report."""
-    return _cached(_model(deployment), deployment.configuration.model_digest, FOREVER, known)
+    return _cached(_model(deployment), ASKED, known)
 
 
 @router.get("/v1/names", responses=documented())
 def names(deployment: Served, response: Response) -> schemas.ModelNames:
     """What the model's states and actions are called."""
-    response.headers["Cache-Control"] = FOREVER
+    response.headers["Cache-Control"] = ASKED
     return schemas.ModelNames(**public_views.names(deployment))
 
 

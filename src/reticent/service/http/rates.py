@@ -6,7 +6,11 @@ often a user acts and reports follows from that user's data. If it emptied the k
 away: the 429 would show it, and that user's report would count in a later round (assumption (iii) of docs/delays.md). So
 requests of users who were admitted take from a bucket of their episode's own, or from none. They are let in while the key's
 bucket is not empty, which only public requests empty (admissions, and reads at the beginning) and requests that prove no
-admission: a token that is not genuine, a body that is no request, a group without a genuine token.
+admission: those without a genuine token. The form of a body follows from the user's data too, such as that of one who left
+early: a genuine token in it is found, whatever the rest is (:func:`reticent.service.http.fast_path.tokens`).
+
+*A report is let in or not, with another user's as by itself.* A backend that groups what comes within a moment sends a
+report alone where no other user reports. So a member of a group takes from the limit of its own episode too.
 """
 
 from __future__ import annotations
@@ -67,11 +71,14 @@ class Buckets:
 
 @dataclasses.dataclass(eq=False)
 class Charge:
-    """Whose bucket a request comes out of, and what it ``owes`` in the end unless it proves an admission."""
+    """Whose bucket a request comes out of, and what it ``owes`` in the end unless it proves an admission; the buckets of
+    the caller's ``episodes``, and when it came."""
 
     buckets: Buckets
     caller: str
-    owes: int = 0
+    owes: int
+    episodes: Buckets
+    came: float
 
 
 class Rates:
@@ -84,13 +91,18 @@ class Rates:
         """Seconds that a request has to wait; 0 if it may go on. ``serves``: whether its key may open episodes."""
         of_users = OF_USERS.fullmatch(path) if serves else None
         proving = of_users is not None and of_users["proving"] is not None
-        CHARGED.set(Charge(self._callers, caller, int(proving)))
+        CHARGED.set(Charge(self._callers, caller, int(proving), self._episodes, now))
         if of_users is None:
             return self._callers.take(caller, now)
         waits = self._callers.wait(caller, now)
         if not waits and of_users["episode"] is not None:
-            waits = self._episodes.take(f"{caller} {of_users['episode']}", now)
+            waits = self._episodes.take(_of(caller, of_users["episode"]), now)
         return waits
+
+
+def _of(caller: str, episode: str) -> str:
+    """Whose bucket an episode's is: another caller who names it has one of its own."""
+    return f"{caller} {episode}"
 
 
 CHARGED: contextvars.ContextVar[Charge | None] = contextvars.ContextVar("reticent_charged", default=None)
@@ -116,6 +128,18 @@ def prove() -> None:
     charged = CHARGED.get()
     if charged is not None:
         charged.owes = 0
+
+
+def take_of(episode: str) -> float:
+    """Take one out of the bucket of an episode, for a member of a group; seconds that it has to wait, 0 if it may go on."""
+    charged = CHARGED.get()
+    return 0.0 if charged is None else charged.episodes.take(_of(charged.caller, episode), charged.came)
+
+
+def owing() -> bool:
+    """Whether this request owes, so far."""
+    charged = CHARGED.get()
+    return charged is not None and charged.owes > 0
 
 
 def settle(now: float) -> None:

@@ -84,7 +84,7 @@ class Open(_Strict):
     episode: Annotated[str, Field(pattern=IDENTITY)] | None = None
 
 
-class Act(_Strict):
+class Act(members.OfUsers, _Strict):
     """Where the user is: 0-based step and state. A state that does not exist is taken for the nearest one."""
 
     token: Token
@@ -92,7 +92,7 @@ class Act(_Strict):
     state: State
 
 
-class Trajectory(_Strict):
+class Trajectory(members.OfUsers, _Strict):
     """A whole episode: H + 1 states, H actions, H rewards. Values out of range are clipped."""
 
     token: Token
@@ -152,6 +152,7 @@ class Opened(BaseModel):
     ``round`` and ``place`` are theirs, both 0-based: their place decides what they are served of the version, and with
     a shuffler how many coins they flip. ``reference`` is the version that their round's contributions refer to, where
     they do. ``restores``: how often the store was restored before this admission. Messages to a shuffler carry it.
+    ``rules`` is the digest of the model's rules: a device that has other ones fetches the model again.
     """
 
     episode: str
@@ -166,6 +167,7 @@ class Opened(BaseModel):
     place: int | None = None
     reference: int | None = None
     restores: int = 0
+    rules: str | None = None
 
 
 M = TypeVar("M", bound=BaseModel)

@@ -128,7 +128,11 @@ def model(deployment: Frontend) -> dict[str, Any]:
         **content,
         "trust": configuration.public_guarantee.trust,
         "initial": arrays.to_json(configuration.initial),
-        "report": {**content["report"], "limit": arrays.to_json(configuration.report_limit)},
+        "report": {
+            **content["report"],
+            "limit": arrays.to_json(configuration.report_limit),
+            "digest": configuration.rules_digest,
+        },
     }
 
 

@@ -20,6 +20,7 @@ STATUS = {
     "learning-stopped": 409,
     "episode-expired": 410,
     "round-over": 410,
+    "too-many-requests": 429,
     "unavailable": 503,
 }
 """The HTTP status of each kind."""

@@ -191,8 +191,8 @@ class Submissions:
     def _count_distinct(self, group: dict[str, Submission]) -> dict[str, ReticentError]:
         """Count a group in one transaction; says who was refused, and why.
 
-        A user who was erased gets the answer of one who was not: a receipt while the episode could have been counted,
-        whether it had been or not, and the same refusal as all others after that.
+        A user who was erased gets the answer of one who was not: a receipt while the episode could be counted, whether it
+        had been or not, and otherwise the same refusal as all others.
         """
         with self.context.store.write() as tx:
             rows = records.episodes(tx, list(group), lock=True)
@@ -202,8 +202,7 @@ class Submissions:
             rolled_back, halted = len(unknown) > len(lost), clock.halted
             if not rolled_back and halted is None:
                 over = {key for key, one in group.items() if key not in lost and self._is_over(one.token, clock)}
-                going = {key: one for key, one in group.items() if key in rows and key not in over}
-                refused = self._add(tx, going, {key: rows[key] for key in going})
+                refused = self._add(tx, {key: one for key, one in group.items() if key not in over | lost}, rows)
                 gone = Refusal("episode-expired", "the episode was lost with the store; nothing was spent")
                 late = Refusal("episode-expired", "the episode is waited for no longer; what came in time was counted")
                 return {**refused, **dict.fromkeys(lost, gone), **dict.fromkeys(over, late)}
@@ -256,19 +255,21 @@ class Submissions:
         return {key: rows.within(operator.itemgetter(index)) for index, key in enumerate(identities)}
 
     def _add(self, tx: Connection, group: dict[str, Submission], rows: dict[str, Any]) -> dict[str, ReticentError]:
-        """Add what those contribute whose episodes were not counted, and mark them; the caller holds their locks.
+        """Add what those contribute whose episodes are in ``rows`` and were not counted, and mark them; the caller holds
+        their locks.
 
         Episodes that are marked expired are among them if this worker's clock still waits for them: another worker's was
-        ahead. Were they refused, an app would learn who was erased: an erased user's episode has no such mark.
+        ahead. Were they refused, an app would learn who was erased: an erased user's episode has no such mark. For the same
+        reason all are refused while the next round is being prepared, retries and those of erased users too.
         """
         refused: dict[str, ReticentError] = {}
-        taken = [identity for identity, row in rows.items() if row.state != "counted"]  # else a retry, answered alike
-        if not taken:
+        if not group:
             return refused
         try:
             place = self._place(tx)
         except Refusal as refusal:
-            return {**refused, **dict.fromkeys(taken, refusal)}
+            return dict.fromkeys(list(group), refusal)
+        taken = [key for key in group if key in rows and rows[key].state != "counted"]  # else a retry, answered alike
         if place is not None:  # a last round that is never released keeps nothing
             made = self._formed((group[identity] for identity in taken), place.reference)
             for identity in taken:

@@ -100,6 +100,7 @@ OPTIONS: dict[str, Option] = {
         f"{KINDS},contributions=2,per_round=1,gap=1", pooled_world, controls=True, trusts=REPEATED
     ),
     "kinds, control group": Option(KINDS, pooled_world, controls=True, trusts=("shuffle",)),
+    "kinds, point-based plan, control group": Option(f"{KINDS},plan=point-based,points=2", pooled_world, controls=True),
     "kinds, stays": Option(f"{KINDS},visits=2", pooled_world, visits=2),
     "tastes, bonus, contributions, control group": Option(
         f"{TASTES},bonus=1,contributions=2,per_round=1,gap=1", tastes_world, controls=True, trusts=REPEATED

@@ -174,7 +174,7 @@ def test_whatever_they_did_and_whatever_was_published_a_contribution_is_within_b
     assert contribution.shape == largest.shape
     assert fits(contribution.shape, model.rules.form.shape(model.sizes))
     assert (np.abs(contribution) <= largest * (1 + 1e-12)).all()
-    if form in ("kinds", "factors") or form.startswith("score"):
+    if form in ("kinds", "kinds-planned", "factors") or form.startswith("score"):
         assert np.linalg.norm(contribution) <= 1
 
 
@@ -543,6 +543,7 @@ def test_a_grid_on_which_sums_are_not_exact_is_refused_however_small_the_noise()
         *(("score", {"pooled": pooled, "likelihood": stated}) for pooled in (True, False) for stated in (True, False)),
         ("score-start", {"pooled": False}),
         ("kinds", {}),
+        ("kinds-planned", {}),
     ],
     ids=str,
 )

@@ -101,6 +101,25 @@ test("a billboard that would fail in the middle of an episode is refused before"
   }
 });
 
+test("a plan over beliefs that would fail in the middle of an episode is refused before", () => {
+  const planned = deploymentOf("kinds_planned");
+  const known = Model.read(planned.model);
+  requireBelief(known, Billboard.read(planned.billboard));
+  for (const [name, wrong] of [["vectors", NaN], ["choices", 0.5], ["choices", 2], ["choices", -1]] as const) {
+    const spoiled = Billboard.read(planned.billboard);
+    spoiled.part(name).data[7] = wrong;
+    assert.throws(() => requireBelief(known, spoiled), new RegExp(name));
+  }
+  const { vectors, ...missing } = planned.billboard.report;
+  assert.throws(() => requireBelief(known, Billboard.read({ ...planned.billboard, report: missing })), /vectors/);
+  for (const shape of [[3, 4, 4, 4], [3, 4, 0, 4]]) {
+    const data = Buffer.alloc(8 * shape.reduce((product, size) => product * size, 1)).toString("base64");
+    const report = { ...planned.billboard.report, vectors: { dtype: "<f8", shape, data } };
+    assert.throws(() => requireBelief(known, Billboard.read({ ...planned.billboard, report })), /choices/);
+  }
+  assert.equal(vectors.shape.length, 4);
+});
+
 const VISITS = 2;
 const stayModel = { ...model, report: { ...model.report, visits: VISITS } };
 

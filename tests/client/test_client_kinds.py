@@ -29,6 +29,11 @@ def agent(trust: str) -> str:
     return f"private-kinds:trust={trust},first=0.4,growth=1,epsilon=15"
 
 
+def planned(trust: str) -> str:
+    """The same, of users who act by a plan over beliefs."""
+    return f"{agent(trust)},plan=point-based,points=4"
+
+
 def laws(client: Client) -> tuple[np.ndarray, np.ndarray]:
     """Rows and mean rewards of the kinds, as the service publishes them."""
     model = client.model
@@ -75,6 +80,35 @@ def test_users_act_on_bayes_rule_and_are_learned_from(tmp_path: Path, trust: str
             assert status["device_acts"] is True
             assert status["served_version"] >= 2
             assert not np.allclose(client.billboard(0).report["shares"], client.billboard(2).report["shares"])
+        if shuffler is not None:
+            shuffler.close()
+
+
+@pytest.mark.parametrize(
+    "trust",
+    ["joint", pytest.param("local", marks=pytest.mark.verify), pytest.param("shuffle", marks=pytest.mark.verify)],
+)
+def test_users_act_by_the_published_plan_over_beliefs(tmp_path: Path, trust: str) -> None:
+    with running_service(tmp_path, world=WORLD, agent=planned(trust), episodes=USERS, rate_limit=0) as url:
+        shuffler = Shuffler(Connection(url, SHUFFLER_KEY), patience=0) if trust == "shuffle" else None
+        if shuffler is not None:
+            shuffler.post_due()  # before the first user
+        with Client(url, APP_KEY, trust=trust, shuffler=shuffler) as client:
+            for user in range(USERS):
+                episode, seen = play(client, user)
+                assert episode.status == ("sent" if trust == "shuffle" else "counted")
+                board = client.billboard(episode.version).report
+                for h in range(client.model.horizon):
+                    here = (h, seen.states[h])
+                    scores = board["vectors"][here] @ belief_by_hand(client, episode.version, seen, h)
+                    best = scores[board["choices"][here] == seen.actions[h]].max(initial=-np.inf)
+                    assert best == pytest.approx(scores.max(), rel=1e-6)
+                if shuffler is not None:
+                    shuffler.post_due()
+            assert client.model.rules.form.name == "kinds-planned"
+            assert "tables" not in client.model.rules.bounds
+            assert client.status()["device_acts"] is True
+            assert not np.allclose(client.billboard(0).report["vectors"], client.billboard(2).report["vectors"])
         if shuffler is not None:
             shuffler.close()
 

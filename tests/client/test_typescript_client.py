@@ -37,6 +37,7 @@ AGENTS = {
     "counts": f"private-ucb-vi:epsilon=2,trust=local,{ROUNDS}",
     "score": "private-score-vi:epsilon=20,trust=local,first=0.4,growth=1",
     "kinds": "private-kinds:epsilon=20,trust=local,first=0.4,growth=1",
+    "kinds-planned": "private-kinds:epsilon=20,trust=local,first=0.4,growth=1,plan=point-based,points=4",
 }
 USERS = 10
 
@@ -65,6 +66,7 @@ def people(count: int, prefix: str = "user", **given: Any) -> list[dict[str, Any
         "counts",
         "score",
         "kinds",
+        "kinds-planned",
     ],
 )
 def test_reports_are_python_s_numbers_plus_noise_of_the_published_scale(tmp_path: Path, form: str) -> None:

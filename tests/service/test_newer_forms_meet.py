@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Tastes, states with a history and stays where they meet what may go wrong: late and repeated reports, groups, a loss of
+"""Tastes, states with a history, stays and plans over beliefs where they meet what may go wrong: late and repeated reports, groups, a loss of
 the store, an erasure in the middle of an episode. In the joint and the local model, on both databases."""
 
 from __future__ import annotations
@@ -66,7 +66,16 @@ def stays() -> Form:
     )
 
 
-FORMS = {"tastes": tastes, "history": history, "stays": stays}
+@functools.cache
+def planned() -> Form:
+    """Users who act by a plan over beliefs."""
+    return Form(
+        make_world("random-blend:states=4,actions=2,horizon=3,d=3").model,
+        "private-kinds:first=0.4,growth=1,epsilon=15,plan=point-based,points=2",
+    )
+
+
+FORMS = {"tastes": tastes, "history": history, "stays": stays, "planned": planned}
 VISITS = {"stays": 3}
 pytestmark = pytest.mark.parametrize(
     ("form", "trust"),
@@ -77,6 +86,8 @@ pytestmark = pytest.mark.parametrize(
         ("stays", "local"),
         pytest.param("stays", "joint", marks=pytest.mark.verify),
         pytest.param("history", "local", marks=pytest.mark.verify),
+        pytest.param("planned", "joint", marks=pytest.mark.verify),
+        pytest.param("planned", "local", marks=pytest.mark.verify),
     ],
 )
 

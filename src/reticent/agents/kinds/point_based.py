@@ -141,7 +141,8 @@ def reached(known: Published, model: Model, points: int, key: Array) -> Array:
         def farthest(distance: Array, _: None) -> tuple[Array, Array]:
             place = distance.argmax()
             point = jnp.where(here[place], seen[place], known.shares)
-            away = jnp.abs(seen - point).sum(axis=-1)
+            # Rounded, so that it does not take the last bits of a belief to decide which of two is farther.
+            away = jnp.round(jnp.abs(seen - point).sum(axis=-1), 6)
             return jnp.where(here, jnp.minimum(distance, away), -1.0), point
 
         start = jnp.where(here, jnp.inf, -1.0)

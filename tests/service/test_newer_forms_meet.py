@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Tastes, states with a history, stays and plans over beliefs where they meet what may go wrong: late and repeated reports, groups, a loss of
-the store, an erasure in the middle of an episode. In the joint and the local model, on both databases."""
+"""Tastes, states with a history, stays and plans over beliefs where they meet what may go wrong: late and repeated reports,
+groups, a loss of the store, an erasure in the middle of an episode. In the joint and the local model, on both databases."""
 
 from __future__ import annotations
 

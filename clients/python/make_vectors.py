@@ -309,7 +309,8 @@ def counts() -> Cases:
 
 
 def score() -> Cases:
-    """Contributions of the form ``score``: before rounding, and in steps of the grid; ``place`` decides whose V is used."""
+    """Contributions of the form ``score``: before rounding, and in steps of the grid; ``place`` decides whose V is used.
+    The last ones of stays of three visits."""
     cases = []
     for sparse, pooled, likelihood, stretch, place in (
         (False, True, False, 1.0, 0), (False, True, False, 1.0, 2), (True, True, False, 1.0, None),
@@ -318,6 +319,12 @@ def score() -> Cases:
     ):  # fmt: skip
         model = example_model("score", sparse=sparse, nonnegative=True, pooled=pooled, likelihood=likelihood)
         cases.append(_contribution(model, example_billboard(model, stretch=stretch), 5, place))
+    for sparse, pooled, likelihood, stretch, place in (
+        (False, True, False, 0.2, 3), (True, False, False, 0.2, 0), (False, True, True, 50.0, None),
+    ):  # fmt: skip
+        once = example_model("score", sparse=sparse, nonnegative=True, pooled=pooled, likelihood=likelihood)
+        model = dataclasses.replace(once, rules=dataclasses.replace(once.rules, visits=3))
+        cases.append(_contribution(model, example_billboard(model, stretch=stretch), 9, place))
     return cases
 
 

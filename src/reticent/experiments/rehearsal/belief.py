@@ -129,7 +129,8 @@ def worth_of_belief(
             by_tables = dataclasses.replace(private, points=0)
             planning.append(_with_shares(planned, world) - _with_shares(by_tables, world))
         rows.append((one_plan, world.optimal_value, *earned, _earned(private, mixed, seed + number) / best))
-    return WorthOfBelief(agent, users, *np.array(rows).T, np.array(planning) if planning else None)
+    found = WorthOfBelief(agent, users, *np.array(rows).T)
+    return dataclasses.replace(found, planning=np.array(planning) if planning else None)
 
 
 def _learner(spec: str, model: Model, users: int) -> KindsLearner:

@@ -32,7 +32,7 @@ from reticent_wire.clipping import Array, Namespace, clip_norm
 from reticent_wire.errors import InvalidInput
 from reticent_wire.forms.form import Floats
 from reticent_wire.forms.personal import PersonalVector
-from reticent_wire.trajectory import Trajectory, together
+from reticent_wire.trajectory import Trajectory, by_visit, together
 
 if TYPE_CHECKING:
     from reticent_wire.billboard import Billboard
@@ -225,8 +225,8 @@ class KindVector(PersonalVector):
     def _vectors(self, model: Model, billboard: Billboard, seen: Trajectory) -> Floats:
         """The clipped vector of an episode ``(k,)``, or those of several on a leading axis."""
         report, bounds = billboard.report, model.rules.bounds
-        visits = seen.states.reshape(*seen.states.shape[:-1], model.visits, -1)
-        here, there = (part.reshape(seen.actions.shape) for part in (visits[..., :-1], visits[..., 1:]))
+        states = by_visit(seen, model.visits).states
+        here, there = (part.reshape(seen.actions.shape) for part in (states[..., :-1], states[..., 1:]))
         if model.successors is None:
             chances = model.transition_features[:, here, seen.actions, there]
         else:

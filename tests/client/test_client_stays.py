@@ -19,6 +19,7 @@ from reticent.service.deployable import make_deployable
 from reticent.worlds import make_world
 from reticent_client import Budget, Client, Connection, Episode, ServiceError, Shuffler, StayFile, discrete_gaussian
 from reticent_wire import InvalidInput, Model, Trajectory
+from reticent_wire.forms.score import ScoreVector
 
 VISITS, HORIZON, USERS = 3, 3, 12
 
@@ -63,8 +64,8 @@ def without_gaps(seen: Trajectory) -> Any:
 
 
 def serving(tmp_path: Path, trust: str, **settings: Any) -> Any:
-    given = {"ticket_lifetime": 3600, **settings}
-    return running_service(tmp_path, world=WORLD, agent=agent(trust), episodes=USERS, rate_limit=0, **given)
+    given = {"ticket_lifetime": 3600, "agent": agent(trust), **settings}
+    return running_service(tmp_path, world=WORLD, episodes=USERS, rate_limit=0, **given)
 
 
 def weights_by_hand(client: Client, version: int, seen: Trajectory, steps: int) -> np.ndarray:
@@ -270,15 +271,20 @@ def test_a_device_refuses_stays_of_a_form_that_knows_none() -> None:
         with pytest.raises(InvalidInput, match="visits"):
             Model.read({**content, "report": {**content["report"], "visits": wrong}})
     score = example("score")
-    with pytest.raises(InvalidInput, match="visits"):
-        Model.read({**score, "report": {**score["report"], "visits": 2}})
+    assert Model.read({**score, "report": {**score["report"], "visits": 2}}).visits == 2
+    for form in ("score_start", "score_residual", "kinds_planned", "factors", "counts"):
+        other = example(form)
+        with pytest.raises(InvalidInput, match="visits"):
+            Model.read({**other, "report": {**other["report"], "visits": 2}})
 
 
-def test_score_stays_are_not_deployed() -> None:
+def test_stays_of_a_form_that_knows_none_are_not_deployed(monkeypatch: pytest.MonkeyPatch) -> None:
     model = make_world(WORLD).model
-    with pytest.raises(Refused, match="deploy private-kinds"):
+    for agent in ("private-kinds", "private-score-vi"):
+        assert make_deployable(f"{agent}:visits=2", model, 100, 1.0).visits == 2
+    monkeypatch.setattr(ScoreVector, "stays", False)
+    with pytest.raises(Refused, match="report every visit"):
         make_deployable("private-score-vi:visits=2", model, 100, 1.0)
-    assert make_deployable("private-kinds:visits=2", model, 100, 1.0).visits == 2
 
 
 def test_a_ticket_that_is_begun_at_every_visit_goes_on_with_its_stay(tmp_path: Path) -> None:

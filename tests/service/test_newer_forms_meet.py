@@ -75,8 +75,14 @@ def planned() -> Form:
     )
 
 
-FORMS = {"tastes": tastes, "history": history, "stays": stays, "planned": planned}
-VISITS = {"stays": 3}
+@functools.cache
+def score_stays() -> Form:
+    """Three visits of users who act by the policy alone, the sum of which is reported once."""
+    return Form(stays().model, "private-score-vi:first=0.4,growth=1,epsilon=15,residual=off,visits=3")
+
+
+FORMS = {"tastes": tastes, "history": history, "stays": stays, "planned": planned, "score stays": score_stays}
+VISITS = {"stays": 3, "score stays": 3}
 pytestmark = pytest.mark.parametrize(
     ("form", "trust"),
     [
@@ -86,6 +92,8 @@ pytestmark = pytest.mark.parametrize(
         ("stays", "local"),
         pytest.param("stays", "joint", marks=pytest.mark.verify),
         pytest.param("history", "local", marks=pytest.mark.verify),
+        pytest.param("score stays", "joint", marks=pytest.mark.verify),
+        pytest.param("score stays", "local", marks=pytest.mark.verify),
         pytest.param("planned", "joint", marks=pytest.mark.verify),
         pytest.param("planned", "local", marks=pytest.mark.verify),
     ],

@@ -96,6 +96,7 @@ OPTIONS: dict[str, Option] = {
         controls=True,
         trusts=("joint",),
     ),
+    "stays, control group": Option(f"{FLAGSHIP},bonus=2,visits=2", pooled_world, controls=True, visits=2),
     "kinds, contributions, control group": Option(
         f"{KINDS},contributions=2,per_round=1,gap=1", pooled_world, controls=True, trusts=REPEATED
     ),

@@ -16,8 +16,8 @@ and of these the one with the largest :math:`\langle\alpha_{b,a},b\rangle`.
 Guarantee (docs/personal.md has the proof). Whatever the points are, whoever acts by the plan earns at least
 :math:`\max_i\langle\alpha_i,b\rangle` in expectation over the kinds of b, from every step, state and belief: at least what
 the optimal plan of any kind or of the blend earns there. With all beliefs that can be reached among the points, as much as
-any policy. QMDP is no single course of action, and no such bound compares the two; :func:`better_plan` takes the one that
-earns more from public simulated users, so that what may be lost to QMDP is the error of that comparison.
+any policy. QMDP is no single course of action, and no such bound compares the two: :func:`better_plan` takes QMDP where
+public simulated users earn more by it, so that what may be lost to it is what that comparison cannot tell.
 
 Everything here is a function of public laws, published shares and public random numbers.
 """
@@ -44,6 +44,9 @@ WALKS = 2048
 
 COMPARED = 4096
 """Simulated episodes by which a plan over beliefs and QMDP are compared."""
+
+CLEARLY = 2.0
+"""Standard errors of their mean difference by which QMDP must be better to be taken."""
 
 MOST_NUMBERS = 2**19
 """Numbers of a plan, which every device fetches with every version."""
@@ -98,13 +101,16 @@ def require_small(model: Model, points: int) -> None:
 
 
 def better_plan(known: Published, model: Model, points: int, key: Array) -> BeliefPlan:
-    """The plan over beliefs, or QMDP in the same form if simulated users earn more by that. The ``key`` is public."""
+    """The plan over beliefs, or QMDP in the same form if simulated users clearly earn more by that. The ``key`` is
+    public."""
     found, compared = jax.random.split(key)
     made = plan_over_beliefs(known, model, reached(known, model, points, found))
     same = as_belief_plan(known.tables, made.choices.shape[-1])
     uniforms = _uniforms(compared, COMPARED, known, model)
-    earned = [_walks(known, model, functools.partial(chosen, plan), uniforms)[2].mean() for plan in (made, same)]
-    return BeliefPlan(*(jnp.where(earned[0] >= earned[1], *both) for both in zip(made, same, strict=True)))
+    earned = [_walks(known, model, functools.partial(chosen, plan), uniforms)[2] for plan in (made, same)]
+    lost = earned[1] - earned[0]
+    worse = lost.mean() > CLEARLY * lost.std() / COMPARED**0.5
+    return BeliefPlan(*(jnp.where(worse, *both) for both in zip(same, made, strict=True)))
 
 
 def chosen(plan: BeliefPlan, step: Array | int, state: Array | int, chances: Array) -> Array:

@@ -196,8 +196,8 @@ def test_a_plan_without_points_publishes_what_it_did() -> None:
     [
         ("plan=point-based,visits=2", "qmdp with visits above 1"),
         ("plan=point-based,points=0", "at least 1"),
-        ("plan=point-based,points=100000", "at most 524,288"),
-        ("plan=point-based,points=5000", "products"),
+        ("plan=point-based,points=100000", "at most 131,072"),
+        ("plan=point-based,points=2000", "products"),
     ],
 )
 def test_what_cannot_be_planned_is_refused_with_a_remedy(options: str, says: str) -> None:

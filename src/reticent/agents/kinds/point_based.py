@@ -48,10 +48,10 @@ COMPARED = 4096
 CLEARLY = 2.0
 """Standard errors of their mean difference by which QMDP must be better to be taken."""
 
-MOST_NUMBERS = 2**19
+MOST_NUMBERS = 2**17
 """Numbers of a plan, which every device fetches with every version."""
 
-MOST_WORK = 2**33
+MOST_WORK = 2**32
 """Products of one plan; it is made anew for every version."""
 
 Act = Callable[[Array, Array, Array], Array]

@@ -5,7 +5,8 @@ kind of plan.
     (cd clients/typescript && npm test)      # builds the client that the second figure needs
     python benchmarks/kinds_device.py
 
-A step is one action and one observation, without network, in processor time. Sizes are those of the JSON answers, not compressed.
+A step is one action and one observation, without network, in processor time. Sizes are those of the JSON answers, not
+compressed.
 """
 
 from __future__ import annotations

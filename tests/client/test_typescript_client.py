@@ -130,10 +130,11 @@ def test_actions_are_those_of_the_published_policy(tmp_path: Path) -> None:
 
 
 @pytest.mark.verify
-def test_actions_follow_python_s_belief(tmp_path: Path) -> None:
+@pytest.mark.parametrize("form", ["kinds", "kinds-planned"])
+def test_actions_follow_python_s_belief(tmp_path: Path, form: str) -> None:
     """The device in Node acts, step by step, as Python's belief does on the same billboards and observations."""
     with (
-        running_service(tmp_path, world=WORLD, agent=AGENTS["kinds"], episodes=USERS, rate_limit=0) as url,
+        running_service(tmp_path, world=WORLD, agent=AGENTS[form], episodes=USERS, rate_limit=0) as url,
         Client(url, APP_KEY) as python,
     ):
         job = {"url": url, "key": APP_KEY, "store": str(tmp_path / "budget"), "options": {}}

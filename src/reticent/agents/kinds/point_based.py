@@ -13,7 +13,7 @@ The first Z vectors are the optimal plans of single kinds, evaluated in every ki
 
 and of these the one with the largest :math:`\langle\alpha_{b,a},b\rangle`.
 
-Guarantee (docs/personal.md has the proof). Whatever the points are, whoever acts by the plan earns at least
+Guarantee (docs/personal.md has the proof). Whatever the points are, a user who acts by the plan earns at least
 :math:`\max_i\langle\alpha_i,b\rangle` in expectation over the kinds of b, from every step, state and belief: at least what
 the optimal plan of any kind or of the blend earns there. With all beliefs that can be reached among the points, as much as
 any policy. QMDP is no single course of action, and no such bound compares the two: :func:`better_plan` takes QMDP where

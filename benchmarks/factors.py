@@ -3,11 +3,15 @@
 
     RETICENT_DATA=FOLDER python benchmarks/factors.py jester --orders 16     # 100 jokes, 20 of them told, recorded people
     python benchmarks/factors.py shift --worlds 12                           # populations that differ from the pilot's
+    python benchmarks/factors.py covariance --worlds 8                       # what knowing their covariance would add
 
 ``jester``: loadings from the people who did not rate all jokes (the number of factors is chosen among them), then those who
 rated all, each met once, in several random orders. Gains are over the pilot's best list of 20 jokes, paired by person.
 ``shift``: random worlds, seeds from 50 000, none of which was looked at while the agent was written; the mean of tastes is
 so many standard deviations away from the pilot's. Differences are in percent of the best list's value.
+``covariance``: what an oracle of the users' covariance would add, with nothing learned. In random worlds its eigenvalues go
+from 1/s to s. Recorded people, if there are any: mean and covariance are fitted to all ratings of one half of them, without
+privacy, and used for the other half, and the other way round.
 """
 
 from __future__ import annotations
@@ -15,6 +19,7 @@ from __future__ import annotations
 import argparse
 import dataclasses
 import functools
+import os
 from typing import Any
 
 import jax
@@ -29,8 +34,18 @@ from reticent.learning.promise import NoPromise
 from reticent.runtime import double_precision
 from reticent.simulation.rollout import Streams, rollout, streams
 from reticent.worlds.people import jester
+from reticent.worlds.people.data import FOLDER
 from reticent.worlds.people.recorded import mean_of
-from reticent.worlds.tastes import RecordedTastes, TasteWorld, fit_tastes, random_tastes, recorded_tastes
+from reticent.worlds.tastes import (
+    RecordedTastes,
+    TasteModel,
+    TasteWorld,
+    fit_tastes,
+    make_taste_model,
+    random_tastes,
+    recorded_tastes,
+    taste_world,
+)
 
 FIRST_SEED = 50_000
 VALUED = 2**14
@@ -176,6 +191,80 @@ def shifted(worlds: int, users: int, shift: float, agents: list[int]) -> None:
     print(f"| {shift:g} | {worlds} | {cells} |", flush=True)
 
 
+# -- the covariance -----------------------------------------------------------------------------------------------------
+
+EM_PASSES = 50
+
+
+def with_law(model: TasteModel, mean: np.ndarray, root: np.ndarray) -> TasteModel:
+    """The same items in coordinates in which tastes of this mean and covariance have the mean 0 and the covariance I."""
+    loadings = np.asarray(model.loadings)
+    middle = np.asarray(model.intercepts) + loadings @ mean
+    return make_taste_model(middle, loadings @ root, np.asarray(model.noise), model.horizon)
+
+
+def fitted_law(model: TasteModel, ratings: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Mean and covariance of the tastes of people all of whose ratings are known, by EM from the pilot's."""
+    loadings, noise = np.asarray(model.loadings), np.asarray(model.noise)
+    mean, covariance = np.zeros(model.factors), np.eye(model.factors)
+    told = (ratings - np.asarray(model.intercepts)) / noise @ loadings
+    for _ in range(EM_PASSES):
+        prior = np.linalg.inv(covariance)
+        spread = np.linalg.inv(prior + (loadings / noise[:, None]).T @ loadings)
+        each = (told + prior @ mean) @ spread
+        mean = each.mean(axis=0)
+        covariance = spread + (each - mean).T @ (each - mean) / len(each)
+    return mean, covariance
+
+
+def with_true_law(mean: bool, covariance: bool, model: TasteModel, seen: np.ndarray, met: np.ndarray) -> np.ndarray:
+    """Returns of people who are ``met``, with the mean and the covariance of those who were ``seen``, or the pilot's."""
+    middle, spread = fitted_law(model, seen)
+    root = np.linalg.cholesky(spread) if covariance else np.eye(model.factors)
+    return never_learned(recorded_tastes(with_law(model, middle if mean else 0 * middle, root), met))
+
+
+def recorded_covariance(horizon: int, factors: list[int]) -> None:
+    audience = jester.audience(jester.load_ratings())
+    model = fit_tastes(audience.pilot, horizon, factors).model
+    order = np.random.default_rng(0).permutation(len(audience.deployed))
+    halves = [audience.deployed[order[half::2]] for half in (0, 1)]
+    returns = {
+        (mean, covariance): np.concatenate(
+            [with_true_law(mean, covariance, model, *pair) for pair in (halves, halves[::-1])]
+        )
+        for mean in (False, True)
+        for covariance in (False, True)
+    }
+    print(
+        f"Jester, {horizon} of 100 jokes, {model.factors} factors, returns {returns[False, False].mean():.3f}; gain from"
+    )
+    print("the covariance alone", with_error(returns[False, True] - returns[False, False]))
+    print("the mean alone", with_error(returns[True, False] - returns[False, False]))
+    print("the covariance beside the mean", with_error(returns[True, True] - returns[True, False]), flush=True)
+
+
+def random_covariance(worlds: int, spread: float) -> None:
+    over, gained = [], []
+    for number in range(worlds):
+        base = random_tastes(items=40, factors=6, horizon=10, strength=0.2, seed=FIRST_SEED + number)
+        axes = np.linalg.qr(np.random.default_rng(number).normal(size=(6, 6)))[0]
+        covariance = axes * np.geomspace(1 / spread, spread, 6) @ axes.T
+        world = taste_world(base.model, covariance=covariance)
+        told = taste_world(with_law(base.model, np.zeros(6), np.asarray(world.root)))
+        listed = float(world.policy_value(world.best_list()))
+        pilots, known = (value_of_start(one) for one in (world, told))
+        over.append(100 * (pilots - listed) / listed)
+        gained.append(100 * (known - pilots) / listed)
+    print(f"| {spread:g} | {worlds} | {with_error(np.array(over))} | {with_error(np.array(gained))} |", flush=True)
+
+
+def value_of_start(world: TasteWorld) -> float:
+    """What the first plan is worth: the model's mean and covariance, and nothing learned from others."""
+    agent = made("factors", world, 100)
+    return valued(agent, agent.init(), world)
+
+
 def valued(agent: FactorsLearner, state: AgentState, world: TasteWorld) -> float:
     return float(value_of(agent, plan_of(agent, state), world))
 
@@ -183,18 +272,26 @@ def valued(agent: FactorsLearner, state: AgentState, world: TasteWorld) -> float
 @double_precision
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("study", choices=("jester", "shift"))
+    parser.add_argument("study", choices=("jester", "shift", "covariance"))
     parser.add_argument("--orders", type=int, default=16, help="random orders in which recorded people are met")
     parser.add_argument("--horizon", type=int, default=20, help="H, of jester")
     parser.add_argument("--worlds", type=int, default=12)
     parser.add_argument("--users", type=int, default=2_000, help="K, of shift")
     parser.add_argument("--shifts", type=float, nargs="+", default=[0.0, 0.5, 1.0, 2.0])
+    parser.add_argument("--spreads", type=float, nargs="+", default=[1.0, 2.0, 4.0], help="s, of covariance")
     parser.add_argument("--factors", type=int, nargs="+", default=[4, 8, 12, 16], help="of jester, to choose from")
     every = list(range(len(AGENTS)))
     parser.add_argument("--agents", type=int, nargs="*", choices=every, default=every, help="rows to make, by number")
     chosen = parser.parse_args()
     if chosen.study == "jester":
         people(chosen.orders, chosen.horizon, chosen.factors, chosen.agents)
+        return
+    if chosen.study == "covariance":
+        print("| s | worlds | pilot's covariance − best list | true covariance − pilot's |\n|--:|--:|--:|--:|")
+        for spread in chosen.spreads:
+            random_covariance(chosen.worlds, spread)
+        if os.environ.get(FOLDER):
+            recorded_covariance(chosen.horizon, chosen.factors)
         return
     names = [name for name, _ in chosen_agents(chosen.agents)]
     print("| " + " | ".join(["shift", "worlds", "true mean − best list", "true mean − pilot's", *names]) + " |")

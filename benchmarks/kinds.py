@@ -3,6 +3,7 @@
 
     python benchmarks/kinds.py --horizon 10 --apart 0.5 --worlds 20
     python benchmarks/kinds.py --horizon 10 --apart 0.5 --worlds 20 --mixed      # users without a kind
+    python benchmarks/kinds.py --horizon 5 --plan point-based --points 16        # plans over beliefs
 
 Prints one row: the share of the room (blend's plan with the true shares → known kind) that is closed without privacy and at
 ε = 1, 0.3, mean ± standard error over worlds, then median and worst world; where users have no kind, what is lost to the
@@ -128,12 +129,15 @@ def with_plain_rewards(world: KindsWorld) -> KindsWorld:
 
 
 @double_precision
-def in_world(seed: int, horizon: int, apart: float, users: int, mixed: bool) -> dict[str, Any]:
+def in_world(
+    seed: int, horizon: int, apart: float, users: int, mixed: bool, plan: str = "qmdp", points: int = 0
+) -> dict[str, Any]:
     """The figures of one world: the blend's value and the best, and each agent's rounds, gaps and last value."""
+    given = {"plan": plan, **({"points": points} if points else {})}
     world = with_plain_rewards(random_kinds(horizon=horizon, apart=apart, seed=seed, mixed=mixed))
     found: dict[str, Any] = {"blend": float(world.policy_value(world.blend_plan())), "best": world.optimal_value}
     for name, spec in AGENTS.items():
-        agent = dataclasses.replace(make_agent(spec, world.model, users), promise=NoPromise())
+        agent = dataclasses.replace(make_agent(spec, world.model, users, **given), promise=NoPromise())
         at, values, last = trace(agent, world, seed)
         top = float(value_of(agent, with_true_shares(agent, world), world, VALUED))
         found[name] = {"at": at, "gaps": [top - value for value in values], "last": last}
@@ -142,7 +146,9 @@ def in_world(seed: int, horizon: int, apart: float, users: int, mixed: bool) -> 
 
 def all_worlds(chosen: argparse.Namespace) -> list[dict[str, Any]]:
     """The figures of all worlds, those in the file as they are."""
-    asked = (chosen.horizon, chosen.apart, chosen.users, chosen.mixed)
+    asked: tuple[Any, ...] = (chosen.horizon, chosen.apart, chosen.users, chosen.mixed)
+    if chosen.plan != "qmdp":
+        asked = (*asked, chosen.plan, chosen.points)
     file = None if chosen.save is None else Path(chosen.save)
     lines = file.read_text().splitlines() if file is not None and file.exists() else []
     known = {tuple(row["asked"]): row["found"] for row in map(json.loads, lines)}
@@ -166,6 +172,8 @@ def main() -> None:
     parser.add_argument("--users", type=int, default=2_000, help="K")
     parser.add_argument("--seed", type=int, default=FIRST_SEED, help="of the first world")
     parser.add_argument("--mixed", action="store_true", help="users have no kind")
+    parser.add_argument("--plan", choices=("qmdp", "point-based"), default="qmdp")
+    parser.add_argument("--points", type=int, default=16, help="of a plan over beliefs")
     parser.add_argument("--save", help="a file of the worlds that were run")
     chosen = parser.parse_args()
     rows = all_worlds(chosen)

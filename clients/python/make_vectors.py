@@ -37,6 +37,7 @@ from reticent_wire.trajectory import index_within, reward_within, well_formed
 PLACE = Path(__file__).parent / "src" / "reticent_wire" / "vectors"
 Cases = list[dict[str, Any]]
 SCORES = ("score", "score-start", "score-residual")
+KINDS = ("kinds", "kinds-planned")
 
 
 # -- a small deployment of every form ---------------------------------------------------------------------------------
@@ -52,8 +53,8 @@ def example_model(
     **flags: bool,
 ) -> Model:
     """Two transition and three reward features on four states, two actions and three steps; the same every time."""
-    if form == "kinds":
-        return _kinds_model(sparse)
+    if form in KINDS:
+        return _kinds_model(form, sparse)
     if form == "factors":
         return _factors_model()
     draw = np.random.default_rng(7)
@@ -105,7 +106,7 @@ def example_model(
     )  # fmt: skip
 
 
-def _kinds_model(sparse: bool) -> Model:
+def _kinds_model(form: str, sparse: bool) -> Model:
     """Three kinds on four states, two actions and three steps: laws, tables and a basis; the same every time."""
     draw = np.random.default_rng(22)
     sizes = Dimensions(horizon=3, states=4, actions=2, d1=3, d2=3)
@@ -116,10 +117,11 @@ def _kinds_model(sparse: bool) -> Model:
     bounds = {
         "basis": sum_zero, "tables": draw.random((sizes.horizon, sizes.d1, *pairs)), "reward_total": np.array(1.5),
     }  # fmt: skip
+    chosen = form_named(form)
+    rules = Rules(chosen, 2.0**-20, np.full((1, sizes.d1), 12.5), {name: bounds[name] for name in chosen.bounds(sizes)})
     return Model(
         "a digest", sizes.horizon, sizes.states, sizes.actions, draw.dirichlet(np.ones(entries), (sizes.d1, *pairs)),
-        draw.random((sizes.d2, *pairs)) / 1.5, listed if sparse else None,
-        Rules(form_named("kinds"), 2.0**-20, np.full((1, sizes.d1), 12.5), bounds),
+        draw.random((sizes.d2, *pairs)) / 1.5, listed if sparse else None, rules,
     )  # fmt: skip
 
 
@@ -147,13 +149,19 @@ def _factors_reference(model: Model, stretch: float) -> dict[str, Any]:
 
 
 def _kinds_reference(model: Model, stretch: float) -> dict[str, Any]:
-    """What a billboard of the form ``kinds`` carries."""
+    """What a billboard of the form ``kinds`` carries, or ``kinds-planned``: five vectors of every step and state."""
     draw, sizes = np.random.default_rng(29), model.sizes
-    return {
+    found = {
         "shares": draw.dirichlet(np.ones(sizes.d1 + 1)), "blend": draw.dirichlet(np.ones(sizes.d1)),
         "blend_table": draw.random((sizes.horizon, sizes.states, sizes.actions)),
         "whiten": stretch * draw.uniform(-1, 1, (sizes.d1, sizes.d1)), "radius": np.array(1.5),
     }  # fmt: skip
+    if model.rules.form.name == "kinds":
+        return found
+    plan = (sizes.horizon, sizes.states, 5)
+    found["vectors"] = draw.random((*plan, sizes.d1 + 1))
+    found["choices"] = draw.integers(0, sizes.actions, plan).astype(np.float64)
+    return {name: found[name] for name in model.rules.form.of_version(sizes)}
 
 
 def example_billboard(model: Model, *, greedy: bool = True, stretch: float = 1.0) -> Billboard:
@@ -165,7 +173,7 @@ def example_billboard(model: Model, *, greedy: bool = True, stretch: float = 1.0
     form = model.rules.form
     if form.name in SCORES:
         report = _score_reference(model, stretch)
-    elif form.name == "kinds":
+    elif form.name in KINDS:
         report = _kinds_reference(model, stretch)
     elif form.name == "factors":
         report = _factors_reference(model, stretch)
@@ -301,7 +309,8 @@ def counts() -> Cases:
 
 
 def score() -> Cases:
-    """Contributions of the form ``score``: before rounding, and in steps of the grid; ``place`` decides whose V is used."""
+    """Contributions of the form ``score``: before rounding, and in steps of the grid; ``place`` decides whose V is used.
+    The last ones of stays of three visits."""
     cases = []
     for sparse, pooled, likelihood, stretch, place in (
         (False, True, False, 1.0, 0), (False, True, False, 1.0, 2), (True, True, False, 1.0, None),
@@ -310,6 +319,12 @@ def score() -> Cases:
     ):  # fmt: skip
         model = example_model("score", sparse=sparse, nonnegative=True, pooled=pooled, likelihood=likelihood)
         cases.append(_contribution(model, example_billboard(model, stretch=stretch), 5, place))
+    for sparse, pooled, likelihood, stretch, place in (
+        (False, True, False, 0.2, 3), (True, False, False, 0.2, 0), (False, True, True, 50.0, None),
+    ):  # fmt: skip
+        once = example_model("score", sparse=sparse, nonnegative=True, pooled=pooled, likelihood=likelihood)
+        model = dataclasses.replace(once, rules=dataclasses.replace(once.rules, visits=3))
+        cases.append(_contribution(model, example_billboard(model, stretch=stretch), 9, place))
     return cases
 
 
@@ -362,6 +377,15 @@ def kinds() -> Cases:
     return cases
 
 
+def kinds_planned() -> Cases:
+    """Contributions of the form ``kinds-planned``: those of the form ``kinds``, whatever the plan is."""
+    cases = []
+    for sparse, stretch, seed in ((False, 0.5, 5), (True, 50.0, 7)):
+        model = example_model("kinds-planned", sparse=sparse)
+        cases.append(_contribution(model, example_billboard(model, stretch=stretch), seed))
+    return cases
+
+
 def factors() -> Cases:
     """Contributions of the form ``factors``: short vectors and long ones."""
     cases = []
@@ -390,10 +414,14 @@ def tastes() -> Cases:
 
 def beliefs() -> Cases:
     """What a device believes of its own user, and does: ``steps`` are ``[state, action, reward, following]`` one after
-    another, each with the action chosen before it and the belief after it. ``hostile`` laws are none: a device goes on."""
+    another, each with the action chosen before it and the belief after it. ``hostile`` laws are none: a device goes on.
+    The last users act by plans over beliefs."""
     cases: Cases = []
-    for sparse, hostile in ((False, False), (True, False), (False, True)):
-        model = example_model("kinds", sparse=sparse)
+    for form, sparse, hostile in (
+        ("kinds", False, False), ("kinds", True, False), ("kinds", False, True),
+        ("kinds-planned", False, False), ("kinds-planned", True, False), ("kinds-planned", False, True),
+    ):  # fmt: skip
+        model = example_model(form, sparse=sparse)
         if hostile:
             model = dataclasses.replace(
                 model, transition_features=-model.transition_features, reward_features=9 * model.reward_features
@@ -445,7 +473,7 @@ def promise() -> Cases:
     """What reports reveal at most: ε of so many under a model's rules at δ, with what discrete noise on their grid takes of
     it; and of noise at total variation ``distance`` from a Gaussian mechanism of strength μ."""
     cases: Cases = []
-    for form in ("regressions", "counts", *SCORES, "kinds", "factors"):
+    for form in ("regressions", "counts", *SCORES, *KINDS, "factors"):
         model = example_model(form)
         content = model.to_json()
         cases += [
@@ -582,8 +610,8 @@ def history() -> Cases:
 FILES: dict[str, Callable[[], Cases]] = {
     function.__name__: function
     for function in (
-        arrays, clipping, grid, trajectory, regressions, counts, score, score_start, score_residual, kinds, beliefs,
-        factors, tastes, shuffling, promise, budget, discrete_gaussian, acting, history,
+        arrays, clipping, grid, trajectory, regressions, counts, score, score_start, score_residual, kinds, kinds_planned,
+        beliefs, factors, tastes, shuffling, promise, budget, discrete_gaussian, acting, history,
     )
 }  # fmt: skip
 

@@ -8,17 +8,17 @@ import json
 from pathlib import Path
 from typing import Any
 
-import httpx
 import numpy as np
 import pytest
-from played_episodes import play
-from running_service import APP_KEY, SHUFFLER_KEY, running_service
+from played_episodes import asked_for_actions, client_of, play
+from running_service import APP_KEY, running_service
 from test_client_score import releases
 
 import reticent_wire
-from reticent_client import BeliefMemory, Client, Connection, InvalidInput, Shuffler, discrete_gaussian
+from reticent_client import BeliefMemory, Client, InvalidInput, discrete_gaussian
 from reticent_wire import Billboard, Model
 from reticent_wire.boundary import DataEscapes
+from reticent_wire.forms.kinds import LEAST
 
 WORLD = "random-blend:states=4,actions=2,horizon=3,d=2"
 USERS = 12
@@ -29,6 +29,11 @@ def agent(trust: str) -> str:
     return f"private-kinds:trust={trust},first=0.4,growth=1,epsilon=15"
 
 
+def planned(trust: str) -> str:
+    """The same, of users who act by a plan over beliefs."""
+    return f"{agent(trust)},plan=point-based,points=4"
+
+
 def laws(client: Client) -> tuple[np.ndarray, np.ndarray]:
     """Rows and mean rewards of the kinds, as the service publishes them."""
     model = client.model
@@ -36,14 +41,14 @@ def laws(client: Client) -> tuple[np.ndarray, np.ndarray]:
 
 
 def belief_by_hand(client: Client, version: int, seen: Any, steps: int) -> np.ndarray:
-    """Bayes' rule in plain products; a reward r counts as that share of a success."""
+    """Bayes' rule in plain products; a reward r counts as that share of a success, and nothing is quite impossible."""
     report = client.billboard(version).report
     (rows, means), blend = laws(client), report["blend"]
     rows, means = (np.concatenate([table, np.tensordot(blend, table, axes=1)[None]]) for table in (rows, means))
     weights = report["shares"].copy()
     for h in range(steps):
         s, a, r, t = seen.states[h], seen.actions[h], seen.rewards[h], seen.states[h + 1]
-        weights *= rows[:, s, a, t] * means[:, s, a] ** r * (1 - means[:, s, a]) ** (1 - r)
+        weights *= (rows[:, s, a, t] + LEAST) * (means[:, s, a] + LEAST) ** r * (1 - means[:, s, a] + LEAST) ** (1 - r)
     return weights / weights.sum()
 
 
@@ -52,31 +57,52 @@ def belief_by_hand(client: Client, version: int, seen: Any, steps: int) -> np.nd
     ["joint", pytest.param("local", marks=pytest.mark.verify), pytest.param("shuffle", marks=pytest.mark.verify)],
 )
 def test_users_act_on_bayes_rule_and_are_learned_from(tmp_path: Path, trust: str) -> None:
-    with running_service(tmp_path, world=WORLD, agent=agent(trust), episodes=USERS, rate_limit=0) as url:
-        shuffler = Shuffler(Connection(url, SHUFFLER_KEY), patience=0) if trust == "shuffle" else None
-        if shuffler is not None:
-            shuffler.post_due()  # before the first user
-        demanded = {"epsilon": 30.0} if trust == "local" else {}
-        with Client(url, APP_KEY, trust=trust, shuffler=shuffler, **demanded) as client:
-            for user in range(USERS):
-                episode, seen = play(client, user)
-                assert episode.status == ("sent" if trust == "shuffle" else "counted")
-                board = client.billboard(episode.version)
-                for h in range(client.model.horizon):
-                    tables = np.concatenate(
-                        [client.model.rules.bounds["tables"][h], board.report["blend_table"][h][None]]
-                    )
-                    scores = belief_by_hand(client, episode.version, seen, h) @ tables[:, seen.states[h]]
-                    assert scores[seen.actions[h]] == pytest.approx(scores.max(), rel=1e-6)
-                if shuffler is not None:
-                    shuffler.post_due()
-            assert client.model.rules.form.name == "kinds"
-            status = client.status()
-            assert status["device_acts"] is True
-            assert status["served_version"] >= 2
-            assert not np.allclose(client.billboard(0).report["shares"], client.billboard(2).report["shares"])
-        if shuffler is not None:
-            shuffler.close()
+    demanded = {"epsilon": 30.0} if trust == "local" else {}
+    with (
+        running_service(tmp_path, world=WORLD, agent=agent(trust), episodes=USERS, rate_limit=0) as url,
+        client_of(url, trust, **demanded) as (client, post),
+    ):
+        for user in range(USERS):
+            episode, seen = play(client, user)
+            assert episode.status == ("sent" if trust == "shuffle" else "counted")
+            board = client.billboard(episode.version)
+            for h in range(client.model.horizon):
+                tables = np.concatenate([client.model.rules.bounds["tables"][h], board.report["blend_table"][h][None]])
+                scores = belief_by_hand(client, episode.version, seen, h) @ tables[:, seen.states[h]]
+                assert scores[seen.actions[h]] == pytest.approx(scores.max(), rel=1e-6)
+            post()
+        assert client.model.rules.form.name == "kinds"
+        status = client.status()
+        assert status["device_acts"] is True
+        assert status["served_version"] >= 2
+        assert not np.allclose(client.billboard(0).report["shares"], client.billboard(2).report["shares"])
+
+
+@pytest.mark.parametrize(
+    "trust",
+    ["joint", pytest.param("local", marks=pytest.mark.verify), pytest.param("shuffle", marks=pytest.mark.verify)],
+)
+def test_users_act_by_the_published_plan_over_beliefs(tmp_path: Path, trust: str) -> None:
+    with (
+        running_service(tmp_path, world=WORLD, agent=planned(trust), episodes=USERS, rate_limit=0) as url,
+        client_of(url, trust) as (client, post),
+    ):
+        ends = set()
+        for user in range(USERS):
+            episode, seen = play(client, user)
+            ends.add(episode.status)
+            post()
+            board = client.billboard(episode.version).report
+            for h in range(client.model.horizon):
+                here = (h, seen.states[h])
+                scores = board["vectors"][here] @ belief_by_hand(client, episode.version, seen, h)
+                best = scores[board["choices"][here] == seen.actions[h]].max(initial=-np.inf)
+                assert best == pytest.approx(scores.max(), rel=1e-6)
+        assert ends == {"sent" if trust == "shuffle" else "counted"}
+        assert client.model.rules.form.name == "kinds-planned"
+        assert "tables" not in client.model.rules.bounds
+        assert client.status()["device_acts"] is True
+        assert not np.allclose(client.billboard(0).report["vectors"], client.billboard(2).report["vectors"])
 
 
 @pytest.mark.verify
@@ -148,16 +174,7 @@ def test_the_belief_is_the_user_s_and_nothing_of_it_is_sent(tmp_path: Path) -> N
             asking.episode("bob").open()
         assert asking.status()["admitted"] == 1
         # A program that asks all the same is refused, whatever its user's state is.
-        opened = asking.connection.post("/v1/episodes", {"user": "bob", "episode": "b" * 32})
-        answers = set()
-        for state in (0, 3, 10**30):
-            answer = httpx.post(
-                f"{url}/v1/episodes/{'b' * 32}/actions",
-                json={"token": opened["token"], "step": 0, "state": state},
-                headers={"Authorization": f"Bearer {APP_KEY}"},
-            )
-            answers.add((answer.status_code, answer.text))
-        ((status, text),) = answers
+        ((status, text),) = asked_for_actions(url, asking.connection, "bob")
         assert status == 422
         assert "act='device'" in text
 

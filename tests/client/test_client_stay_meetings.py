@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from running_service import ADMIN_KEY, APP_KEY, SHUFFLER_KEY
 from test_client_score import releases
-from test_client_stays import VISITS, serving, visit
+from test_client_stays import VISITS, agent, score, serving, visit
 
 from reticent_client import Budget, Client, Connection, InvalidInput, MicroBatching, Shuffler, StayFile
 
@@ -74,10 +74,13 @@ def test_a_ticket_that_is_used_on_two_devices_counts_one_stay(tmp_path: Path) ->
     "trust",
     ["joint", pytest.param("local", marks=pytest.mark.verify), pytest.param("shuffle", marks=pytest.mark.verify)],
 )
-def test_a_user_who_is_erased_between_two_visits_is_answered_as_any_other(tmp_path: Path, trust: str) -> None:
+@pytest.mark.parametrize("acting", [agent, pytest.param(score, marks=pytest.mark.verify)])
+def test_a_user_who_is_erased_between_two_visits_is_answered_as_any_other(
+    tmp_path: Path, trust: str, acting: Any
+) -> None:
     """The service adds nothing of them. A shuffler cannot know whose messages they are: the app erases what it keeps."""
     with (
-        serving(tmp_path, trust) as url,
+        serving(tmp_path, trust, agent=acting(trust)) as url,
         contextlib.closing(Connection(url, ADMIN_KEY)) as operator,
         contextlib.ExitStack() as stack,
     ):

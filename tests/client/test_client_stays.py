@@ -9,7 +9,8 @@ from typing import Any
 
 import numpy as np
 import pytest
-from running_service import APP_KEY, SHUFFLER_KEY, running_service
+from played_episodes import client_of
+from running_service import APP_KEY, running_service
 from test_client_kinds import WORLD, belief_by_hand
 from test_client_score import releases
 
@@ -17,8 +18,9 @@ import reticent_wire
 from reticent.errors import InvalidInput as Refused
 from reticent.service.deployable import make_deployable
 from reticent.worlds import make_world
-from reticent_client import Budget, Client, Connection, Episode, ServiceError, Shuffler, StayFile, discrete_gaussian
+from reticent_client import Budget, Client, Episode, ServiceError, StayFile, discrete_gaussian
 from reticent_wire import InvalidInput, Model, Trajectory
+from reticent_wire.forms.score import ScoreVector
 
 VISITS, HORIZON, USERS = 3, 3, 12
 
@@ -26,6 +28,14 @@ VISITS, HORIZON, USERS = 3, 3, 12
 def agent(trust: str) -> str:
     """Rounds of four users, each with a stay."""
     return f"private-kinds:trust={trust},first=0.4,growth=1,epsilon=15,visits={VISITS}"
+
+
+def score(trust: str) -> str:
+    """The same, of users who act by the policy alone."""
+    return f"private-score-vi:trust={trust},first=0.4,growth=1,epsilon=15,residual=off,visits={VISITS}"
+
+
+BOTH = pytest.mark.parametrize("acting", [agent, score])
 
 
 def lived(user: int) -> tuple[np.ndarray, np.ndarray]:
@@ -63,8 +73,8 @@ def without_gaps(seen: Trajectory) -> Any:
 
 
 def serving(tmp_path: Path, trust: str, **settings: Any) -> Any:
-    given = {"ticket_lifetime": 3600, **settings}
-    return running_service(tmp_path, world=WORLD, agent=agent(trust), episodes=USERS, rate_limit=0, **given)
+    given = {"ticket_lifetime": 3600, "agent": agent(trust), **settings}
+    return running_service(tmp_path, world=WORLD, episodes=USERS, rate_limit=0, **given)
 
 
 def weights_by_hand(client: Client, version: int, seen: Trajectory, steps: int) -> np.ndarray:
@@ -83,40 +93,35 @@ def weights_by_hand(client: Client, version: int, seen: Trajectory, steps: int) 
     ["joint", pytest.param("local", marks=pytest.mark.verify), pytest.param("shuffle", marks=pytest.mark.verify)],
 )
 def test_visits_go_on_from_one_another_and_a_stay_is_counted_once(tmp_path: Path, trust: str) -> None:
-    with serving(tmp_path, trust) as url:
-        shuffler = Shuffler(Connection(url, SHUFFLER_KEY), patience=0) if trust == "shuffle" else None
-        if shuffler is not None:
-            shuffler.post_due()  # before the first user
-        with Client(url, APP_KEY, trust=trust, shuffler=shuffler) as client:
-            assert client.model.visits == VISITS
-            for user in range(USERS):
-                episode, seen = stay(client, user)
-                assert episode.status == ("sent" if trust == "shuffle" else "counted")
-                board = client.billboard(episode.version)
-                for count in range(VISITS * HORIZON):
-                    h, state = count % HORIZON, without_gaps(seen)[0][count]
-                    tables = np.concatenate(
-                        [client.model.rules.bounds["tables"][h], board.report["blend_table"][h][None]]
-                    )
-                    scores = weights_by_hand(client, episode.version, seen, count) @ tables[:, state]
-                    assert scores[seen.actions[count]] == pytest.approx(scores.max(), rel=1e-6)
-                if shuffler is not None:
-                    shuffler.post_due()
-            status = client.status()
-            assert status["served_version"] >= 2
-            assert "comes up to 3 times and reports once" in status["promise"]
-            again = client.episode("user 1").open()
-            assert not again.learning  # one stay per person
-        if shuffler is not None:
-            shuffler.close()
+    with serving(tmp_path, trust) as url, client_of(url, trust) as (client, post):
+        assert client.model.visits == VISITS
+        for user in range(USERS):
+            episode, seen = stay(client, user)
+            assert episode.status == ("sent" if trust == "shuffle" else "counted")
+            board = client.billboard(episode.version)
+            for count in range(VISITS * HORIZON):
+                h, state = count % HORIZON, without_gaps(seen)[0][count]
+                tables = np.concatenate([client.model.rules.bounds["tables"][h], board.report["blend_table"][h][None]])
+                scores = weights_by_hand(client, episode.version, seen, count) @ tables[:, state]
+                assert scores[seen.actions[count]] == pytest.approx(scores.max(), rel=1e-6)
+            post()
+        status = client.status()
+        assert status["served_version"] >= 2
+        assert "comes up to 3 times and reports once" in status["promise"]
+        again = client.episode("user 1").open()
+        assert not again.learning  # one stay per person
 
 
 @pytest.mark.verify
 @pytest.mark.guard
-def test_a_release_is_the_sum_of_stays_each_clipped_as_a_whole(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@BOTH
+def test_a_release_is_the_sum_of_stays_each_clipped_as_a_whole(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, acting: Any
+) -> None:
     """Local, without noise; one stay of the first round arrives in the second and is formed under that."""
     monkeypatch.setattr(discrete_gaussian, "draw", lambda scale, grid: np.zeros(scale.shape, np.int64))
-    with serving(tmp_path, "local") as url, Client(url, APP_KEY, trust="local", budget=Budget.in_memory()) as client:
+    budget, spec = Budget.in_memory(), acting("local")
+    with serving(tmp_path, "local", agent=spec) as url, Client(url, APP_KEY, trust="local", budget=budget) as client:
         late, seen_late = stay(client, 100, submits=False)
         first = second = 0
         for user in range(3):
@@ -157,9 +162,10 @@ def test_only_the_public_form_of_a_stay_is_refused(tmp_path: Path) -> None:
         assert send(VISITS, 10**6)["status"] == "counted"
 
 
-def test_an_app_that_is_closed_between_visits_goes_on_and_reports_once(tmp_path: Path) -> None:
+@BOTH
+def test_an_app_that_is_closed_between_visits_goes_on_and_reports_once(tmp_path: Path, acting: Any) -> None:
     """Each visit in a process of its own: the same trajectory as in one process, nothing sent in between."""
-    with serving(tmp_path, "joint") as url:
+    with serving(tmp_path, "joint", agent=acting("joint")) as url:
         sent: list[str] = []
         kept = StayFile(tmp_path / "device" / "stays.json")
         actions: list[int] = []
@@ -178,6 +184,8 @@ def test_an_app_that_is_closed_between_visits_goes_on_and_reports_once(tmp_path:
         assert [path.rsplit("/", 1)[-1] for path in sent] == ["episodes", "trajectory"]
         assert episode.status == "counted"
         assert kept.show() == {}
+        if acting is score:
+            return
         with Client(url, APP_KEY) as client:
             states, rewards = lived(5)
             seen = Trajectory(states.ravel(), np.array(actions), rewards.ravel())
@@ -248,8 +256,9 @@ def test_a_joint_stay_that_could_not_be_sent_is_sent_again_and_counted_once(tmp_
             assert client.status()["admitted"] == 1
 
 
-def test_groups_carry_stays(tmp_path: Path) -> None:
-    with serving(tmp_path, "joint") as url, Client(url, APP_KEY) as client:
+@BOTH
+def test_groups_carry_stays(tmp_path: Path, acting: Any) -> None:
+    with serving(tmp_path, "joint", agent=acting("joint")) as url, Client(url, APP_KEY) as client:
         with client.group([f"user {number}" for number in range(4)]) as group:
             for number, episode in enumerate(group.episodes):
                 for _ in range(VISITS):
@@ -270,15 +279,20 @@ def test_a_device_refuses_stays_of_a_form_that_knows_none() -> None:
         with pytest.raises(InvalidInput, match="visits"):
             Model.read({**content, "report": {**content["report"], "visits": wrong}})
     score = example("score")
-    with pytest.raises(InvalidInput, match="visits"):
-        Model.read({**score, "report": {**score["report"], "visits": 2}})
+    assert Model.read({**score, "report": {**score["report"], "visits": 2}}).visits == 2
+    for form in ("score_start", "score_residual", "kinds_planned", "factors", "counts"):
+        other = example(form)
+        with pytest.raises(InvalidInput, match="visits"):
+            Model.read({**other, "report": {**other["report"], "visits": 2}})
 
 
-def test_score_stays_are_not_deployed() -> None:
+def test_stays_of_a_form_that_knows_none_are_not_deployed(monkeypatch: pytest.MonkeyPatch) -> None:
     model = make_world(WORLD).model
-    with pytest.raises(Refused, match="deploy private-kinds"):
+    for agent in ("private-kinds", "private-score-vi"):
+        assert make_deployable(f"{agent}:visits=2", model, 100, 1.0).visits == 2
+    monkeypatch.setattr(ScoreVector, "stays", False)
+    with pytest.raises(Refused, match="report every visit"):
         make_deployable("private-score-vi:visits=2", model, 100, 1.0)
-    assert make_deployable("private-kinds:visits=2", model, 100, 1.0).visits == 2
 
 
 def test_a_ticket_that_is_begun_at_every_visit_goes_on_with_its_stay(tmp_path: Path) -> None:

@@ -37,6 +37,7 @@ AGENTS = {
     "counts": f"private-ucb-vi:epsilon=2,trust=local,{ROUNDS}",
     "score": "private-score-vi:epsilon=20,trust=local,first=0.4,growth=1",
     "kinds": "private-kinds:epsilon=20,trust=local,first=0.4,growth=1",
+    "kinds-planned": "private-kinds:epsilon=20,trust=local,first=0.4,growth=1,plan=point-based,points=4",
 }
 USERS = 10
 
@@ -65,6 +66,7 @@ def people(count: int, prefix: str = "user", **given: Any) -> list[dict[str, Any
         "counts",
         "score",
         "kinds",
+        "kinds-planned",
     ],
 )
 def test_reports_are_python_s_numbers_plus_noise_of_the_published_scale(tmp_path: Path, form: str) -> None:
@@ -128,10 +130,11 @@ def test_actions_are_those_of_the_published_policy(tmp_path: Path) -> None:
 
 
 @pytest.mark.verify
-def test_actions_follow_python_s_belief(tmp_path: Path) -> None:
+@pytest.mark.parametrize("form", ["kinds", "kinds-planned"])
+def test_actions_follow_python_s_belief(tmp_path: Path, form: str) -> None:
     """The device in Node acts, step by step, as Python's belief does on the same billboards and observations."""
     with (
-        running_service(tmp_path, world=WORLD, agent=AGENTS["kinds"], episodes=USERS, rate_limit=0) as url,
+        running_service(tmp_path, world=WORLD, agent=AGENTS[form], episodes=USERS, rate_limit=0) as url,
         Client(url, APP_KEY) as python,
     ):
         job = {"url": url, "key": APP_KEY, "store": str(tmp_path / "budget"), "options": {}}

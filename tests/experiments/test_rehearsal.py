@@ -22,6 +22,7 @@ from reticent.reports.plots import rehearsal as rehearsal_picture
 from reticent.reports.rehearsal_page import rehearsal_html, rows
 from reticent.service.config import read_settings
 from reticent.worlds import Names, blend, make_world
+from reticent.worlds.asking import asking_kinds
 from reticent.worlds.kinds import random_kinds
 from reticent.worlds.models.model import About
 from reticent.worlds.models.prior import draw_truths
@@ -70,6 +71,12 @@ def test_a_rehearsal_says_whether_a_belief_pays_and_what_privacy_takes() -> None
     assert "BELIEF PAYS" in said
     assert json.loads(json.dumps(worth(11.0).to_dict()))["private"] == pytest.approx(11.0)
     assert rehearsal(outcome()).to_dict()["belief"] is None
+    assert "plan=point-based" not in words
+    planned = dataclasses.replace(worth(11.0), planning=np.array([0.2, 0.3, 0.4]))
+    assert "(plan=point-based) pays: +3.0% (+2.0% to +4.0%) over plan=qmdp." in planned.words()
+    assert planned.to_dict()["planning"] == pytest.approx(0.3)
+    nothing = dataclasses.replace(planned, planning=np.zeros(3))
+    assert "(plan=point-based) does not pay: +0.0%" in nothing.words()
 
 
 @pytest.mark.verify
@@ -79,6 +86,16 @@ def test_a_belief_is_worth_something_exactly_where_kinds_differ() -> None:
         found = worth_of_belief(model, "private-kinds:epsilon=2", 400, truths=3)
         assert (found.known >= found.private - 0.05).all()
         assert found.words().startswith("BELIEF PAYS") == pays, found.words()
+
+
+@pytest.mark.verify
+def test_a_rehearsal_says_where_planning_what_users_will_learn_pays() -> None:
+    found = worth_of_belief(asking_kinds().model, "private-kinds:epsilon=2", 100, truths=2, concentration=50.0)
+    assert found.planning is not None
+    assert (found.planning > 0.1 * found.one_plan).all()
+    assert "(plan=point-based) pays: +" in found.words()
+    stays = worth_of_belief(asking_kinds(kinds=3).model, "private-kinds:epsilon=2,visits=2", 100, truths=2)
+    assert stays.planning is None
 
 
 def test_spread_is_of_order_statistics_and_knows_infinity() -> None:

@@ -31,6 +31,7 @@ ROUNDS = {"first": 0.05, "growth": 1.0, "epsilon": 8.0}
 """Rounds of one user each in a tiny world."""
 
 WORST, REPLAYED = ex.bounded(NAME, **ROUNDS), ex.replayed_users(NAME, **ROUNDS)
+PLANNED = ex.replayed_users(NAME, plan="point-based", points=1, **ROUNDS)
 LOCAL, NOISE = ex.replayed_users(NAME, trust="local", **ROUNDS), ex.law_of(NAME, **ROUNDS)
 
 MU, PLANS, RELEASES = "this pair has mu", "plans are not a function", "releases are not a function"
@@ -166,6 +167,15 @@ def kinds_radius_from_data(patch: Patch) -> None:
 @mutant("kinds: the blend is remade from what users sent, not from w", REPLAYED, PLANS)
 def blend_from_raw_data(patch: Patch) -> None:
     _knowing_raw(lambda made, raw: made._replace(blend=made.blend + 0.01 * raw))(patch)
+
+
+@mutant("kinds: the plan over beliefs follows from what users sent, not from w", PLANNED, PLANS)
+def belief_plan_from_raw_data(patch: Patch) -> None:
+    def course(made: Any, raw: Any) -> Any:
+        vectors = made.course.vectors.at[..., :-1].add(0.01 * raw)
+        return made._replace(course=made.course._replace(vectors=vectors))
+
+    _knowing_raw(course)(patch)
 
 
 # -- beliefs and histories that leave the device ------------------------------------------------------------------------

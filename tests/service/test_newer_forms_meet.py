@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Tastes, states with a history and stays where they meet what may go wrong: late and repeated reports, groups, a loss of
-the store, an erasure in the middle of an episode. In the joint and the local model, on both databases."""
+"""Tastes, states with a history, stays and plans over beliefs where they meet what may go wrong: late and repeated reports,
+groups, a loss of the store, an erasure in the middle of an episode. In the joint and the local model, on both databases."""
 
 from __future__ import annotations
 
@@ -66,8 +66,23 @@ def stays() -> Form:
     )
 
 
-FORMS = {"tastes": tastes, "history": history, "stays": stays}
-VISITS = {"stays": 3}
+@functools.cache
+def planned() -> Form:
+    """Users who act by a plan over beliefs."""
+    return Form(
+        make_world("random-blend:states=4,actions=2,horizon=3,d=3").model,
+        "private-kinds:first=0.4,growth=1,epsilon=15,plan=point-based,points=2",
+    )
+
+
+@functools.cache
+def score_stays() -> Form:
+    """Three visits of users who act by the policy alone, the sum of which is reported once."""
+    return Form(stays().model, "private-score-vi:first=0.4,growth=1,epsilon=15,residual=off,visits=3")
+
+
+FORMS = {"tastes": tastes, "history": history, "stays": stays, "planned": planned, "score stays": score_stays}
+VISITS = {"stays": 3, "score stays": 3}
 pytestmark = pytest.mark.parametrize(
     ("form", "trust"),
     [
@@ -77,6 +92,10 @@ pytestmark = pytest.mark.parametrize(
         ("stays", "local"),
         pytest.param("stays", "joint", marks=pytest.mark.verify),
         pytest.param("history", "local", marks=pytest.mark.verify),
+        pytest.param("score stays", "joint", marks=pytest.mark.verify),
+        pytest.param("score stays", "local", marks=pytest.mark.verify),
+        pytest.param("planned", "joint", marks=pytest.mark.verify),
+        pytest.param("planned", "local", marks=pytest.mark.verify),
     ],
 )
 

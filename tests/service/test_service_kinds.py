@@ -28,14 +28,18 @@ from reticent_wire.trajectory import well_formed
 
 AGENT = "private-kinds:first=0.4,growth=1,epsilon=15"
 """Rounds of four users."""
+PLANNED = f"{AGENT},plan=point-based,points=4"
 USERS = 12
 
 
 @pytest.mark.verify
-def test_service_embedded_agent_and_simulation_have_the_same_sums_and_plans(tmp_path: Path, silent: None) -> None:
-    service = deployment(tmp_path, AGENT, USERS)
+@pytest.mark.parametrize("spec", [AGENT, PLANNED])
+def test_service_embedded_agent_and_simulation_have_the_same_sums_and_plans(
+    tmp_path: Path, silent: None, spec: str
+) -> None:
+    service = deployment(tmp_path, spec, USERS)
     grid = float(service.mechanism.agent.aggregator.grid)
-    require_one_result(service, AGENT, rtol=1e-6, atol=1e-8, sums=4.5 * grid)
+    require_one_result(service, spec, rtol=1e-6, atol=1e-8, sums=4.5 * grid)
 
 
 @pytest.mark.usefixtures("silent")
@@ -59,8 +63,9 @@ def test_numpy_and_jax_form_the_same_vectors_whatever_a_user_sends() -> None:
         assert np.linalg.norm(mine * mechanism.grid) <= 1 + mechanism.grid
 
 
-def test_an_embedded_agent_s_users_act_on_their_belief() -> None:
-    embedded = DeployedAgent(AGENT, MODEL, USERS, SecureNoise())
+@pytest.mark.parametrize("spec", [AGENT, pytest.param(PLANNED, marks=pytest.mark.verify)])
+def test_an_embedded_agent_s_users_act_on_their_belief(spec: str) -> None:
+    embedded = DeployedAgent(spec, MODEL, USERS, SecureNoise())
     agent, plan = embedded.mechanism.agent, embedded.plan
     ticket = embedded.begin("ann")
     known, memory = embedded.belief(ticket), agent.empty_memory(plan)
@@ -87,7 +92,8 @@ def vectors(agent: KindsLearner, world: KindsWorld, served: Plan, reference: Pla
 
 
 @double_precision
-def test_means_of_users_who_were_served_another_plan() -> None:
+@pytest.mark.parametrize("options", ["", pytest.param(",plan=point-based,points=4", marks=pytest.mark.verify)])
+def test_means_of_users_who_were_served_another_plan(options: str) -> None:
     """Late users and an A/B share, where action 0 tells nothing of kinds and the served plan always takes it.
 
     |mean − T̄w| within 5 standard errors in every coordinate (false alarm below 1e-4); the rule made for the round itself
@@ -97,11 +103,14 @@ def test_means_of_users_who_were_served_another_plan() -> None:
     rows, means = draw.dirichlet(np.ones(4), (3, 4, 2)), draw.random((3, 4, 2))
     rows[:, :, 0], means[:, :, 0], means[:, :, 1] = rows[0, :, 0], 0.1, means[:, :, 1] / 2 + 0.5
     world = kinds_world(blend(rows, means, shares, shares, 4, initial=np.full(4, 0.25)).model, shares)
-    agent = make_agent("private-kinds:epsilon=4", world.model, 1000)
+    agent = make_agent(f"private-kinds:epsilon=4{options}", world.model, 1000)
     reference = jax.jit(agent.plan)(agent.init())
     silent = reference.extension._replace(
         shares=jnp.array([0.0, 0.0, 0.0, 1.0]), blend_table=jnp.broadcast_to(jnp.array([1.0, 0.0]), (4, 4, 2))
     )
+    if silent.course is not None:
+        always = silent.course._replace(choices=jnp.zeros_like(silent.course.choices))
+        silent = reference.extension._replace(course=always)
     served = reference._replace(extension=silent)
     places = ControlPlaces(jnp.asarray(8), jnp.asarray(4), jnp.asarray(0))
     alone = agent.rebase_plan(served, reference, 8).extension.rule

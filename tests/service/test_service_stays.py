@@ -25,6 +25,8 @@ from reticent.worlds.registry import make_world
 VISITS = 3
 MODEL = make_world("random-blend:states=4,actions=2,horizon=3,d=3").model
 AGENT = f"private-kinds:first=0.4,growth=1,epsilon=15,visits={VISITS}"
+SCORE = f"private-score-vi:first=0.4,growth=1,epsilon=15,residual=off,visits={VISITS}"
+BOTH = pytest.mark.parametrize("agent", [AGENT, SCORE])
 
 
 def stay(seed: int) -> dict[str, Any]:
@@ -46,32 +48,29 @@ def serve(service: Deployment, users: range) -> list[Any]:
 
 
 @double_precision
-def clipped(service: Deployment, version: int, user: int) -> np.ndarray:
+def clipped(service: Deployment, version: int, user: int, place: int) -> np.ndarray:
     """A stay's contribution by the library's own agent, under the plan of a version."""
-    agent = service.mechanism.agent
-    board = service.billboard(version).report
-    plan = jax.jit(agent.plan)(agent.init())
-    rule = plan.extension.rule._replace(whiten=jnp.asarray(board["whiten"]), radius=jnp.asarray(board["radius"]))
-    extension = plan.extension._replace(
-        shares=jnp.asarray(board["shares"]), blend=jnp.asarray(board["blend"]), rule=rule
-    )
+    mechanism = service.mechanism
+    plan = mechanism.agent.served(mechanism.plan_of(service.billboard(version)), place)
     seen = Episode(*(jnp.asarray(np.asarray(values)) for values in stay(user).values()))
-    vector = np.asarray(agent.statistic(plan._replace(extension=extension), seen))
+    vector = np.asarray(jax.jit(mechanism.agent.statistic)(plan, seen))
     return vector / max(1.0, float(np.linalg.norm(vector)))
 
 
-def test_what_is_added_is_the_library_s_vector_of_the_whole_stay(tmp_path: Path) -> None:
-    service = deployment(tmp_path, AGENT, model=MODEL)
+@BOTH
+def test_what_is_added_is_the_library_s_vector_of_the_whole_stay(tmp_path: Path, agent: str) -> None:
+    service = deployment(tmp_path, agent, model=MODEL)
     for user in range(3):
         before = open_sum(service).astype(float)
         serve(service, range(user, user + 1))
         added = (open_sum(service) - before).ravel() * service.configuration.published.rules.grid
-        np.testing.assert_allclose(added, clipped(service, 0, user), atol=1e-4)
+        np.testing.assert_allclose(added, clipped(service, 0, user, user), atol=1e-4)
         assert np.linalg.norm(added) <= 1 + 1e-4
 
 
-def test_sent_twice_and_late_a_stay_counts_once(tmp_path: Path) -> None:
-    service = deployment(tmp_path, AGENT, model=MODEL)
+@BOTH
+def test_sent_twice_and_late_a_stay_counts_once(tmp_path: Path, agent: str) -> None:
+    service = deployment(tmp_path, agent, model=MODEL)
     late = service.admit("late")
     came = serve(service, range(3))
     service.submit_trajectory(came[0].token, came[0].episode, **stay(0))
@@ -80,11 +79,12 @@ def test_sent_twice_and_late_a_stay_counts_once(tmp_path: Path) -> None:
     for _ in range(2):
         service.submit_trajectory(late.token, late.episode, **stay(100))
     added = (open_sum(service) - before).ravel() * service.configuration.published.rules.grid
-    np.testing.assert_allclose(added, clipped(service, 1, 100), atol=1e-4)
+    np.testing.assert_allclose(added, clipped(service, 1, 100, late.place), atol=1e-4)
 
 
-def test_only_lengths_are_refused_and_alike(tmp_path: Path) -> None:
-    service = deployment(tmp_path, AGENT, model=MODEL)
+@BOTH
+def test_only_lengths_are_refused_and_alike(tmp_path: Path, agent: str) -> None:
+    service = deployment(tmp_path, agent, model=MODEL)
     opened, said = service.admit("ann"), set()
     for seed in (1, 2):
         short = {name: values[: len(values) // VISITS] for name, values in stay(seed).items()}
@@ -94,6 +94,19 @@ def test_only_lengths_are_refused_and_alike(tmp_path: Path) -> None:
     assert len(said) == 1
     strange = {"states": [10**9] * 12, "actions": [-5] * 9, "rewards": [float("nan")] * 9}
     assert service.submit_trajectory(opened.token, opened.episode, **strange) == 0
+
+
+@BOTH
+def test_the_service_chooses_no_actions_of_a_stay_whatever_the_state_is(tmp_path: Path, agent: str) -> None:
+    """It would be asked at every visit; and would toss the same coins at each."""
+    service = deployment(tmp_path, agent, model=MODEL)
+    opened = service.admit("ann")
+    pinned, said = service.submissions.token(opened.token, opened.episode), set()
+    for state in (0, 3, 10**30):
+        with pytest.raises(InvalidInput, match="act='device'") as refused:
+            service.actions.act(pinned, 0, state)
+        said.add(str(refused.value))
+    assert len(said) == 1
 
 
 def test_an_erased_stay_leaves_nothing_behind_and_nothing_published_moves(tmp_path: Path, database: str) -> None:

@@ -96,10 +96,12 @@ OPTIONS: dict[str, Option] = {
         controls=True,
         trusts=("joint",),
     ),
+    "stays, control group": Option(f"{FLAGSHIP},bonus=2,visits=2", pooled_world, controls=True, visits=2),
     "kinds, contributions, control group": Option(
         f"{KINDS},contributions=2,per_round=1,gap=1", pooled_world, controls=True, trusts=REPEATED
     ),
     "kinds, control group": Option(KINDS, pooled_world, controls=True, trusts=("shuffle",)),
+    "kinds, point-based plan, control group": Option(f"{KINDS},plan=point-based,points=2", pooled_world, controls=True),
     "kinds, stays": Option(f"{KINDS},visits=2", pooled_world, visits=2),
     "tastes, bonus, contributions, control group": Option(
         f"{TASTES},bonus=1,contributions=2,per_round=1,gap=1", tastes_world, controls=True, trusts=REPEATED

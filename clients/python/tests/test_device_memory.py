@@ -12,7 +12,7 @@ from scripted_service import admitting, serving
 from reticent_client import BeliefMemory, Budget, Client
 
 
-@pytest.mark.parametrize("form", ["kinds", "factors"])
+@pytest.mark.parametrize("form", ["kinds", "kinds-planned", "factors"])
 def test_a_visit_that_is_left_early_is_not_remembered(tmp_path: Path, form: str) -> None:
     """Its empty submission shows nothing of it, and neither does the next visit."""
     memory, model = BeliefMemory(tmp_path / "belief.json"), example_model(form)
@@ -35,7 +35,7 @@ def test_a_visit_that_is_left_early_is_not_remembered(tmp_path: Path, form: str)
         assert [one.kind for one in sent].count("report") == 3
 
 
-@pytest.mark.parametrize("form", ["kinds", "factors"])
+@pytest.mark.parametrize("form", ["kinds", "kinds-planned", "factors"])
 @pytest.mark.parametrize("whose", ["ann", None])
 def test_what_a_user_erases_in_the_middle_of_a_visit_does_not_come_back(
     tmp_path: Path, form: str, whose: str | None

@@ -175,7 +175,7 @@ def test_whatever_they_did_and_whatever_was_published_a_contribution_is_within_b
     assert contribution.shape == largest.shape
     assert fits(contribution.shape, model.rules.form.shape(model.sizes))
     assert (np.abs(contribution) <= largest * (1 + 1e-12)).all()
-    if form in ("kinds", "factors") or form.startswith("score"):
+    if form in ("kinds", "kinds-planned", "factors") or form.startswith("score"):
         assert np.linalg.norm(contribution) <= 1
 
 
@@ -546,6 +546,7 @@ def test_a_grid_on_which_sums_are_not_exact_is_refused_however_small_the_noise()
         ("score-start", {"pooled": False}),
         *(("score-residual", {"pooled": pooled}) for pooled in (True, False)),
         ("kinds", {}),
+        ("kinds-planned", {}),
     ],
     ids=str,
 )
@@ -567,3 +568,34 @@ def test_many_contributions_of_another_shape_than_their_noise_are_refused() -> N
     other = dataclasses.replace(model, rules=dataclasses.replace(model.rules, noise_scale=np.ones((1, 1))))
     with pytest.raises(InvalidInput, match="billboard"):
         other.steps_of_all(example_billboard(model), [example_trajectory(model, 0)])
+
+
+def of_the_parts(model: Model, board: Any, seen: Trajectory) -> np.ndarray:
+    """A stay's contribution as the clipped sum of its visits' vectors, each of them formed by the rule of one visit."""
+    once = dataclasses.replace(model, rules=dataclasses.replace(model.rules, visits=1))
+    report, total = board.report, 0.0
+    for number in range(model.visits):
+        steps = slice(number * model.horizon, (number + 1) * model.horizon)
+        own = Trajectory(
+            seen.states.reshape(model.visits, -1)[number], seen.actions[steps], seen.rewards[steps], seen.place
+        )
+        large = {**report, "radius": 1e6 * report["radius"]}  # so large that no visit is clipped
+        total = total + 1e6 * once.rules.form.contribution(once, dataclasses.replace(board, report=large), own)
+    return np.asarray(clip_norm(np.ravel(total), 1.0))
+
+
+@pytest.mark.parametrize("flags", [{}, {"pooled": False}, {"likelihood": True}], ids=str)
+@pytest.mark.parametrize("sparse", [False, True])
+def test_many_stays_at_once_are_those_of_each_and_of_their_visits(flags: dict[str, bool], sparse: bool) -> None:
+    """To the last bit, explorers and others among them; each the clipped sum of its visits."""
+    once = example_model("score", sparse=sparse, **flags)
+    model = dataclasses.replace(once, rules=dataclasses.replace(once.rules, visits=3))
+    form = model.rules.form
+    for stretch in (0.1, 3.0):
+        board = example_billboard(model, stretch=stretch)
+        users = [example_trajectory(model, seed)._replace(place=seed % 5 or None) for seed in range(12)]
+        alone = np.stack([form.contribution(model, board, one) for one in users])
+        np.testing.assert_array_equal(form.contributions(model, board, users), alone)
+        for one, sent in zip(users, alone, strict=True):
+            np.testing.assert_allclose(np.ravel(sent), of_the_parts(model, board, one), rtol=1e-6, atol=1e-8)
+        assert (np.linalg.norm(alone, axis=-1) <= 1 + 1e-12).all()

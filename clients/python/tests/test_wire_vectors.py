@@ -185,6 +185,7 @@ CHECKS = {
     "score_start": check_contribution,
     "score_residual": check_contribution,
     "kinds": check_contribution,
+    "kinds_planned": check_contribution,
     "beliefs": check_belief,
     "factors": check_contribution,
     "tastes": check_belief,

@@ -67,6 +67,25 @@ def test_shares_are_numbers_of_which_one_is_above_zero_and_none_below(name: str,
             KINDS.rules.form.require_version(KINDS, changed(board, **{name: np.append(given[:-1], -1e-9)}))
 
 
+@pytest.mark.parametrize("wrong", [2.0, -1.0, 0.5, np.nan])
+def test_a_plan_over_beliefs_names_actions_that_there_are_as_many_as_vectors(wrong: float) -> None:
+    model = example_model("kinds-planned")
+    board, form = example_billboard(model), model.rules.form
+    choices = board.report["choices"].copy()
+    choices[-1, -1, -1] = wrong
+    with pytest.raises(InvalidInput, match="choices"):
+        form.require_version(model, changed(board, choices=choices))
+    for count in (0, 4):
+        fewer = {name: board.report[name][:, :, :count] for name in ("vectors", "choices")}
+        with pytest.raises(InvalidInput, match="choices"):
+            form.require_version(model, changed(board, vectors=fewer["vectors"]))
+        if count:
+            form.require_version(model, changed(board, **fewer))
+        else:
+            with pytest.raises(InvalidInput, match="not empty"):
+                form.require_version(model, changed(board, **fewer))
+
+
 def test_a_belief_adds_up_what_was_seen_and_goes_on_from_what_was_kept() -> None:
     board, seen = example_billboard(KINDS), example_trajectory(KINDS, 3)
     belief, wanted = Belief(KINDS, board), np.zeros(len(board.report["shares"]))

@@ -264,6 +264,16 @@ export class Client {
     return model.rules.form.belief?.(model, billboard, known ?? null) ?? null;
   }
 
+  /**
+   * V, of one stay, which is one report. A joint service whose users may act by the policy alone has none, and its model is
+   * not fetched.
+   */
+  async visits(billboard: Billboard): Promise<number> {
+    const joint = (await this.trust()) === "joint";
+    const needed = !joint || billboard.remembers || (await this.firstStatus())["device_acts"] === true;
+    return needed ? (await this.model()).rules.visits : 1;
+  }
+
   /** Check the service's trust model, and what its rules promise, before a user is named to it. */
   async requireTrustworthy(): Promise<void> {
     const trust = await this.requireDemanded();
@@ -272,7 +282,7 @@ export class Client {
     }
     if (this.act === "server" && (await this.firstStatus())["device_acts"] === true) {
       const remedy = "let the client act: a server would have to be shown the whole episode for every action";
-      throw new InvalidInput("act", "server", "device where users act on a belief about themselves", remedy);
+      throw new InvalidInput("act", "server", "device where users act on a belief about themselves or report a whole stay", remedy);
     }
     if (trust === "joint") return;
     if (this.act === "server") {

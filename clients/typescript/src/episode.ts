@@ -143,7 +143,7 @@ export class Episode {
     if (client.act === "device" || trust !== "joint") {
       this.billboard = await client.billboard(version);
       this.known = await client.belief(this.billboard, this.user);
-      if (this.known !== null) this.visits = (await client.model()).rules.visits;
+      this.visits = await client.visits(this.billboard);
     }
     this.token = readText(opened, "token");
     this.version = version;
@@ -356,8 +356,9 @@ export class Episode {
   private async choose(state: number): Promise<[number, number]> {
     if (this.known !== null) return [this.known.act(this.step % this.horizon, state), 1];
     if (this.billboard !== null) {
-      const action = this.billboard.choose(this.step, state, this.place);
-      return [action, this.billboard.probability(this.step, state, this.place, action)];
+      const step = this.step % this.horizon;
+      const action = this.billboard.choose(step, state, this.place);
+      return [action, this.billboard.probability(step, state, this.place, action)];
     }
     const content = { token: this.token, step: this.step, state };
     const path = `/v1/episodes/${this.id}/actions`;

@@ -101,6 +101,61 @@ test("a billboard that would fail in the middle of an episode is refused before"
   }
 });
 
+test("a plan over beliefs that would fail in the middle of an episode is refused before", () => {
+  const planned = deploymentOf("kinds_planned");
+  const known = Model.read(planned.model);
+  requireBelief(known, Billboard.read(planned.billboard));
+  for (const [name, wrong] of [["vectors", NaN], ["choices", 0.5], ["choices", 2], ["choices", -1]] as const) {
+    const spoiled = Billboard.read(planned.billboard);
+    spoiled.part(name).data[7] = wrong;
+    assert.throws(() => requireBelief(known, spoiled), new RegExp(name));
+  }
+  const { vectors, ...missing } = planned.billboard.report;
+  assert.throws(() => requireBelief(known, Billboard.read({ ...planned.billboard, report: missing })), /vectors/);
+  for (const shape of [[3, 4, 4, 4], [3, 4, 0, 4]]) {
+    const data = Buffer.alloc(8 * shape.reduce((product, size) => product * size, 1)).toString("base64");
+    const report = { ...planned.billboard.report, vectors: { dtype: "<f8", shape, data } };
+    assert.throws(() => requireBelief(known, Billboard.read({ ...planned.billboard, report })), /choices/);
+  }
+  assert.equal(vectors.shape.length, 4);
+});
+
+test("users who act by the policy alone report a whole stay too: nothing between visits, and the same in every visit", async () => {
+  const { model: once, billboard: served } = deploymentOf("score");
+  const body = { ...once, report: { ...once.report, visits: VISITS } };
+  for (const trust of ["local", "joint"] as const) {
+    const stays = new StayMemory(new MemoryStore());
+    const changes = { "/v1/model": { body }, "/v1/status": { body: { trust, device_acts: true } } };
+    const base = admitting("score", changes);
+    const answer = (sent: Sent) => {
+      const given = base(sent);
+      if (sent.path !== "/v1/episodes" || given === null || given === "lost") return given;
+      return { ...given, body: { ...(given.body as object), trust, place: 0 } };
+    };
+    await serving(answer, async (url: string, sent: Sent[]) => {
+      const taken: number[][] = [];
+      for (let number = 0; number < VISITS; number++) {
+        const client = new Client(url, "key", { trust, store: new MemoryStore(), stays });
+        const before = sent.filter(({ method }) => method === "POST").length;
+        const last = await client.play("ann", async (episode) => {
+          assert.deepEqual([episode.visits, episode.visit, episode.belief], [VISITS, number, null]);
+          taken.push([]);
+          for (const [step, reward] of [1, 0, 1].entries()) {
+            taken.at(-1)!.push(await episode.act(step));
+            episode.observe(reward, step + 1);
+          }
+        });
+        const after = sent.filter(({ method }) => method === "POST").length;
+        assert.equal(after - before, 1); // the admission, then the report of both
+        assert.equal(last.status, number < VISITS - 1 ? "open" : "counted");
+      }
+      const board = Billboard.read(served);
+      assert.deepEqual(taken[0], [0, 1, 2].map((step) => board.choose(step, step, 0, 0.5)));
+      assert.deepEqual(taken[1], taken[0]); // an explorer explores at every visit, by the policy of its steps
+    });
+  }
+});
+
 const VISITS = 2;
 const stayModel = { ...model, report: { ...model.report, visits: VISITS } };
 
@@ -329,6 +384,10 @@ test("stays of a form that knows none, and numbers of visits that are none, are 
   for (const visits of [0, -1, 1.5, "3", true, 10 ** 6]) {
     assert.throws(() => Model.read({ ...model, report: { ...model.report, visits } }), /visits/);
   }
+  for (const form of ["factors", "kinds_planned", "counts"] as const) {
+    const other = deploymentOf(form).model;
+    assert.throws(() => Model.read({ ...other, report: { ...other.report, visits: 2 } }), /visits/);
+  }
   const score = deploymentOf("score").model;
-  assert.throws(() => Model.read({ ...score, report: { ...score.report, visits: 2 } }), /visits/);
+  assert.equal(Model.read({ ...score, report: { ...score.report, visits: 2 } }).rules.visits, 2);
 });

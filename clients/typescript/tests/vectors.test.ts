@@ -145,7 +145,7 @@ function checkHistory({ history, seen, states }: Json): void {
 const CHECKS: Record<(typeof FILES)[number], (one: Json) => void | Promise<void>> = {
   arrays: checkArrays, clipping: checkClipping, grid: checkGrid, trajectory: checkTrajectory,
   regressions: checkContribution, counts: checkContribution, score: checkContribution,
-  score_start: checkContribution, score_residual: checkContribution, kinds: checkContribution, beliefs: checkBeliefs, factors: checkContribution, tastes: checkBeliefs, shuffling: checkShuffling,
+  score_start: checkContribution, score_residual: checkContribution, kinds: checkContribution, kinds_planned: checkContribution, beliefs: checkBeliefs, factors: checkContribution, tastes: checkBeliefs, shuffling: checkShuffling,
   promise: checkPromise, budget: checkBudget, discrete_gaussian: checkDiscreteGaussian, acting: checkActing, history: checkHistory,
 };
 

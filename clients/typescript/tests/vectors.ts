@@ -9,7 +9,7 @@ const PLACE = new URL("../../../python/src/reticent_wire/vectors/", import.meta.
 
 export const FILES = [
   "arrays", "clipping", "grid", "trajectory", "regressions", "counts", "score", "score_start",
-  "score_residual", "kinds", "beliefs", "factors", "tastes", "shuffling", "promise", "budget", "discrete_gaussian", "acting", "history",
+  "score_residual", "kinds", "kinds_planned", "beliefs", "factors", "tastes", "shuffling", "promise", "budget", "discrete_gaussian", "acting", "history",
 ] as const;
 
 /** The cases of one file. */
@@ -32,7 +32,7 @@ export function integers(rows: number[][]) {
 }
 
 /** A deployment of a form, with a noise scale of your own in every coordinate if given. */
-export function deploymentOf(form: "regressions" | "counts" | "score" | "kinds" | "factors") {
+export function deploymentOf(form: "regressions" | "counts" | "score" | "kinds" | "kinds_planned" | "factors") {
   const { model, billboard, episode } = casesOf(form)[0];
   return { model, billboard, episode };
 }

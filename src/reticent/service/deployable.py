@@ -57,9 +57,7 @@ def make_deployable(spec: str, model: Model, episodes: int, factor: float) -> An
     guarantee, sums = promise_of(agent), private_sums(agent)
     form = form_named(sums.device_rules["form"])
     if visits_of(agent) > 1 and not form.stays:
-        raise InvalidInput(
-            "visits", visits_of(agent), f"1 in a deployment of {name}", "deploy private-kinds, or report every visit"
-        )
+        raise InvalidInput("visits", visits_of(agent), f"1 in a deployment of {name}", "report every visit")
     if guarantee.calibration != "exact":
         raise InvalidInput(
             "calibration", guarantee.calibration, "'exact' in a deployment", "an author's noise has no integer grid"

@@ -47,7 +47,7 @@ class Client:
     Args:
       url, key: address of the service, and the app's key.
       act: ``device`` chooses actions here from the published policy; ``server`` asks for each, which shows the service
-        every state and is refused in the local model, and where users act on a belief about themselves.
+        every state and is refused in the local model, and where users act on a belief about themselves or report a stay.
       trust: demand this trust model; by default whatever the service says. A device that was promised the local model
         should demand it: otherwise a service that says ``joint`` is sent raw trajectories.
       epsilon, delta: in the local model, demand that all reports that the ``budget`` allows a user are together
@@ -282,6 +282,12 @@ class Client:
         known = None if self.memory is None or user is None else self.memory.recall(user, self.model.digest)
         return self.model.rules.form.belief(self.model, billboard, known)
 
+    def visits(self, billboard: Billboard) -> int:
+        """V, of one stay, which is one report. A joint service whose users may act by the policy alone has none, and its
+        model is not fetched."""
+        needed = self.trust != "joint" or billboard.remembers or self._first_status.get("device_acts", False)
+        return self.model.visits if needed else 1
+
     def reference(self, served: int, own_round: int | None) -> Billboard:
         """What a contribution of now is formed under: the version that its user was ``served``, or a round's reference.
 
@@ -306,7 +312,7 @@ class Client:
             raise InvalidInput("trust", self.trust, f"one of {', '.join(SUBMISSIONS)}", "use a newer client")
         if self.act == "server" and self._first_status.get("device_acts", False):
             raise InvalidInput(
-                "act", "server", "device where users act on a belief about themselves",
+                "act", "server", "device where users act on a belief about themselves or report a whole stay",
                 "let the client act: a server would have to be shown the whole episode for every action",
             )  # fmt: skip
         if self.trust != "joint":

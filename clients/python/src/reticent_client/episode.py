@@ -137,7 +137,7 @@ class Episode:
         if client.act == "device" or client.trust != "joint":
             self._billboard = client.billboard(version)
             self._belief = client.belief(self._billboard, self.user)
-            self.visits = 1 if self._belief is None else client.model.visits
+            self.visits = client.visits(self._billboard)
         self._token, self.version, self.horizon = str(opened["token"]), version, int(opened["horizon"])
         if self._billboard is not None and self._billboard.horizon != self.horizon:
             raise InvalidInput(
@@ -400,8 +400,9 @@ class Episode:
         if self._belief is not None:
             return self._belief.act(self.step % self.horizon, state), 1.0
         if self._billboard is not None:
-            action = self._billboard.choose(self.step, state, self.place)
-            return action, self._billboard.probability(self.step, state, self.place, action)
+            step = self.step % self.horizon
+            action = self._billboard.choose(step, state, self.place)
+            return action, self._billboard.probability(step, state, self.place, action)
         content = {"token": self._token, "step": self.step, "state": state}
         answer = self._client.connection.post(
             f"/v1/episodes/{self.id}/actions", content, route="/v1/episodes/{episode}/actions"

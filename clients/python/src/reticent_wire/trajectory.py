@@ -40,6 +40,12 @@ def together(seen: Sequence[Trajectory]) -> Trajectory:
     return Trajectory(np.stack(states), np.stack(actions), np.stack(rewards))
 
 
+def by_visit(seen: Trajectory, visits: int) -> Trajectory:
+    """A stay, or several on leading axes, with an axis of visits before that of steps."""
+    states, actions = (part.reshape(*part.shape[:-1], visits, -1) for part in (seen.states, seen.actions))
+    return Trajectory(states, actions, seen.rewards.reshape(actions.shape), seen.place)
+
+
 class Sizes(Protocol):
     """How many steps, visits, states and actions there are."""
 

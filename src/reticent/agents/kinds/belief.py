@@ -6,7 +6,9 @@ With kinds z = 1…M of known laws, their blend as one more kind (the last), and
 .. math:: \ell_z\mathrel{+}=\log p_z(r,s'\mid s,a),\qquad b_z\propto w_ze^{\ell_z},
 
 and acts by :math:`\arg\max_a\sum_zb_zQ_{z,h}(s,a)` (QMDP), where :math:`Q_z` is the optimal table of kind z. It does not
-depend on w: a new w needs no new plan. The formulas are the device's own (:mod:`reticent_wire.forms.kinds`), run with JAX.
+depend on w: a new w needs no new plan. QMDP acts as if the kind became known after the action; a plan that does not is made
+for every version (:mod:`reticent.agents.kinds.point_based`). The formulas are the device's own
+(:mod:`reticent_wire.forms.kinds`, :mod:`reticent_wire.forms.kinds_planned`), run with JAX.
 """
 
 from __future__ import annotations

@@ -23,6 +23,10 @@ episode: under local trust, content must be chosen on the device.
 **A stay.** With V = ``visits`` above 1 a user comes V times, acts on one belief from visit to visit, and reports once: L is
 the likelihood of all visits, the vector is clipped once, and the promise is about the person. All visits of a stay are by
 the version that was served at the first, so that :math:`\bar T` is simulated for exactly what its users do.
+
+**Where asking tells something.** With ``points`` above 0 a version carries a plan over beliefs
+(:mod:`reticent.agents.kinds.point_based`) in place of the optimal tables. It is made anew from the public laws, w and the
+remade blend of every version.
 """
 
 from __future__ import annotations
@@ -35,6 +39,7 @@ import jax.numpy as jnp
 from jax import Array
 
 from reticent.agents.kinds.belief import Laws, best_action, told, with_blend
+from reticent.agents.kinds.point_based import BeliefPlan, Published, better_plan, chosen, of_actions
 from reticent.agents.kinds.rule import Rule, evidence, make_rule, mean_vectors
 from reticent.agents.score.coordinates import Coordinates
 from reticent.agents.score.posterior import nearest_weights
@@ -45,7 +50,7 @@ from reticent.learning.plan import ControlGroup, Plan
 from reticent.worlds import Episode, Model, exact_solutions
 from reticent.worlds.episode import by_visit
 from reticent.worlds.world import invert
-from reticent_wire.forms.kinds import VectorRule
+from reticent_wire.forms.kinds import VectorRule, belief
 
 if TYPE_CHECKING:
     from reticent.agents.kinds.audit_hooks import KindHooks
@@ -79,6 +84,7 @@ class KindsPlan(NamedTuple):
       blend_table: the blend's optimal table, ``(H, S, A)``; those of the kinds never change.
       shares: w, ``(Z,)``. blend: the shares that the blend is made with, ``(M,)``.
       rule: how vectors are formed. number: rounds closed before.
+      course: the plan over beliefs that users act by; None where they act by the tables.
     """
 
     blend_table: Array
@@ -86,6 +92,7 @@ class KindsPlan(NamedTuple):
     blend: Array
     rule: Rule
     number: Array
+    course: BeliefPlan | None = None
 
 
 @jax.tree_util.register_dataclass
@@ -100,6 +107,7 @@ class KindsLearner(Learner[Array, Array, Array, KindsPlan]):
       sizes: users of every round, ``(rounds,)``.
       noised_reports: whether noise is on every report. seed: of the public random numbers.
       visits: V, of one stay, which is one report.
+      points: beliefs of every step and state at which a plan over beliefs is made; 0 where users act by tables.
     """
 
     kinds: Laws
@@ -111,6 +119,7 @@ class KindsLearner(Learner[Array, Array, Array, KindsPlan]):
     noised_reports: bool = dataclasses.field(metadata={"static": True})
     seed: int = dataclasses.field(default=0, metadata={"static": True})
     visits: int = dataclasses.field(default=1, metadata={"static": True})
+    points: int = dataclasses.field(default=0, metadata={"static": True})
 
     @property
     def dimension(self) -> int:
@@ -139,12 +148,15 @@ class KindsLearner(Learner[Array, Array, Array, KindsPlan]):
         rows, means = (jnp.tensordot(blend, table, axes=1) for table in self.kinds)
         blend_table = optimal_tables(Laws(rows[None], means[None]), self.model)[:, 0]
         users = self.sizes[jnp.minimum(state.rounds, self.sizes.shape[0] - 1)]
-        unread = KindsPlan(blend_table, shares, blend, None, state.rounds)  # type: ignore[arg-type]  # made just below
+        course = self._course(posterior, blend_table, state.rounds) if self.points else None
+        unread = KindsPlan(blend_table, shares, blend, None, state.rounds, course)  # type: ignore[arg-type]  # made below
         rule = make_rule(
             self.coordinates.basis, shares, self._simulate(unread, unread), self._precision(posterior),
             self._noise(users), users,
         )  # fmt: skip
         expected = jnp.einsum("z,hzsa->hsa", shares[:-1], self.tables) + shares[-1] * blend_table
+        if course is not None:
+            expected = of_actions(course, shares, self.model.actions)
         policy, values = expected.argmax(axis=-1).astype(jnp.int32), expected.max(axis=-1)
         values = jnp.concatenate([values, jnp.zeros_like(values[:1])])
         return Plan(policy, values, unread._replace(rule=rule), expected if action_values else None)
@@ -176,8 +188,7 @@ class KindsLearner(Learner[Array, Array, Array, KindsPlan]):
         self, plan: Plan[KindsPlan], memory: Array, step: Array | int, state: Array | int, uniform: Array | float
     ) -> Array:
         del uniform
-        extension = plan.extension
-        return best_action(extension.shares, memory, self.tables[step, :, state], extension.blend_table[step, state])
+        return self._best(plan.extension, memory, step, state)
 
     def remember(
         self, plan: Plan[KindsPlan], memory: Array, state: Array, action: Array, reward: Array, following: Array
@@ -242,6 +253,20 @@ class KindsLearner(Learner[Array, Array, Array, KindsPlan]):
 
     # -- parts --------------------------------------------------------------------------------------------------------
 
+    def _best(self, extension: KindsPlan, memory: Array, step: Array | int, state: Array | int) -> Array:
+        """The action of a user with this memory."""
+        course = extension.course
+        if course is not None:
+            return chosen(course, step, state, belief(extension.shares, memory, jnp))
+        return best_action(extension.shares, memory, self.tables[step, :, state], extension.blend_table[step, state])
+
+    def _course(self, posterior: SharePosterior, blend_table: Array, number: Array) -> BeliefPlan:
+        """The plan over beliefs of a version; its random numbers are public."""
+        tables = jnp.concatenate([self.tables, blend_table[:, None]], axis=1)
+        known = Published(self.kinds, posterior.blend, tables, posterior.shares)
+        key = jax.random.fold_in(jax.random.key(self.seed + 1), number)
+        return better_plan(known, self.model, self.points, key)
+
     def _noise(self, users: Array) -> Array:
         """Variance of the noise on one coordinate of a round's sum."""
         return self.noise_scale**2 * (users if self.noised_reports else 1.0)
@@ -275,9 +300,7 @@ class KindsLearner(Learner[Array, Array, Array, KindsPlan]):
                 at: tuple[Array, Array, Array], now: tuple[Array, Array]
             ) -> tuple[tuple[Array, Array, Array], None]:
                 (state, known, counted), (index, draw) = at, now
-                action = best_action(
-                    acting.shares, known, self.tables[index, :, state], acting.blend_table[index, state]
-                )
+                action = self._best(acting, known, index, state)
                 following = invert(cumulative[kind, state, action], draw[0])
                 if model.successors is not None:
                     following = model.successors[state, action, following].astype(following.dtype)

@@ -5,12 +5,14 @@ from __future__ import annotations
 
 import dataclasses
 import math
+from typing import Literal
 
 import jax.numpy as jnp
 import numpy as np
 
 from reticent.agents.kinds.belief import Laws
 from reticent.agents.kinds.learner import KindsLearner, optimal_tables
+from reticent.agents.kinds.point_based import require_small
 from reticent.agents.kinds.vectors import KindVectors, PlainKindVectors
 from reticent.agents.registry import register_with_options
 from reticent.agents.score.calibration import VectorNoise, calibrate_vectors
@@ -67,6 +69,9 @@ class KindsOptions(GrowingRounds):
       prior: precision of the prior of the shares, in units of a uniform distribution's on the simplex of kinds. The share
         of the blend has a standard deviation of :data:`BLEND_DOUBT` beside it.
       visits: of one stay, which is one report: a user returns so often, acts on one belief and reports once, at the end.
+      plan: ``qmdp`` acts as if the kind became known after the action; ``point-based`` also plans what users will learn of
+        themselves (small models; :mod:`reticent.agents.kinds.point_based`).
+      points: beliefs of every step and state at which a point-based plan is made.
     """
 
     first: float = 7.0
@@ -74,6 +79,8 @@ class KindsOptions(GrowingRounds):
     blended: float = 0.5
     prior: float = 1.0
     visits: int = 1
+    plan: Literal["qmdp", "point-based"] = "qmdp"
+    points: int = 16
 
     def check(self) -> None:
         super().check()
@@ -82,6 +89,23 @@ class KindsOptions(GrowingRounds):
         if not 0 < self.blended < 1:
             raise InvalidInput("blended", self.blended, "in (0, 1)", "leave it at its default")
         check_visits(self.visits)
+        if self.points < 1:
+            raise InvalidInput("points", self.points, "at least 1", "leave it at its default")
+        if self.plan == "point-based" and self.visits > 1:
+            raise InvalidInput(
+                "plan", self.plan, "qmdp with visits above 1", "report every visit, or leave the plan at qmdp"
+            )
+
+    def points_in(self, model: Model) -> int:
+        """Beliefs of every step and state at which a plan over beliefs is made; 0 for QMDP.
+
+        Raises:
+          InvalidInput: the model is too large for them.
+        """
+        if self.plan == "qmdp":
+            return 0
+        require_small(model, self.points)
+        return self.points
 
 
 @dataclasses.dataclass(frozen=True)
@@ -137,6 +161,7 @@ def make_private_kinds(model: Model, episodes: int, options: PrivateKindsOptions
         counter=noise.counter_of(len(sizes)),
         trust=noise.trust,
         law=noise.law,
+        planned=options.plan != "qmdp",
     )
     promise = personal_promise(noise, schedule, options, options.visits)
     return _learner(model, schedule, options, sums, noise.scale_in_use, trust.noised_reports, promise)
@@ -203,6 +228,7 @@ def _learner(
         sizes=jnp.asarray(schedule.round_sizes.astype(np.float64)),
         noised_reports=noised_reports,
         visits=options.visits,
+        points=options.points_in(model),
     )
 
 

@@ -37,6 +37,7 @@ class KindVectors(PrivateSums):
 
     Attributes:
       basis, tables, reward_total: how devices act and form vectors (:mod:`reticent_wire.forms.kinds`).
+      planned: whether they act by a plan over beliefs instead of the tables (:mod:`reticent_wire.forms.kinds_planned`).
     """
 
     noise_scale: Array
@@ -47,6 +48,7 @@ class KindVectors(PrivateSums):
     counter: Counter = dataclasses.field(metadata={"static": True})
     trust: Trust = dataclasses.field(metadata={"static": True})
     law: Law = dataclasses.field(default="gaussian", metadata={"static": True})
+    planned: bool = dataclasses.field(default=False, metadata={"static": True})
 
     def report(self, seen: Array, noise: Array | None) -> Array:
         """One user's contribution ``(1, k)``: clipped always, and noised in the local model."""
@@ -58,13 +60,16 @@ class KindVectors(PrivateSums):
 
     @property
     def device_rules(self) -> dict[str, Any]:
-        return {"form": "kinds", "basis": self.basis, "tables": self.tables, "reward_total": self.reward_total}
+        rules = {"basis": self.basis, "reward_total": self.reward_total}
+        return {"form": "kinds-planned", **rules} if self.planned else {"form": "kinds", "tables": self.tables, **rules}
 
     def version_rules(self, plan: Plan[KindsPlan]) -> dict[str, Array]:
         extension = plan.extension
+        rule, course = extension.rule, extension.course
+        acting = {"blend_table": extension.blend_table} if course is None else course._asdict()
         return {
-            "shares": extension.shares, "blend": extension.blend, "blend_table": extension.blend_table,
-            "whiten": extension.rule.whiten, "radius": extension.rule.radius,
+            "shares": extension.shares, "blend": extension.blend, "whiten": rule.whiten, "radius": rule.radius,
+            **{name: table.astype(float) for name, table in acting.items()},
         }  # fmt: skip
 
     def released(self, state: SumState) -> Array:

@@ -15,8 +15,11 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array
 
-from reticent.agents.kinds.learner import KindsLearner
+from reticent.agents.kinds.learner import LEAST_SHARE, KindsLearner
+from reticent.agents.kinds.options import KindsOptions
+from reticent.agents.kinds.point_based import require_small
 from reticent.agents.registry import AGENTS, make_agent
+from reticent.errors import InvalidInput
 from reticent.learning.learner import AgentState
 from reticent.learning.promise import NoPromise
 from reticent.naming import join, split
@@ -32,6 +35,9 @@ TRUTHS = 8
 VALUED = 2**14
 """Simulated users behind one value; the same random numbers for all."""
 
+LEAST_GAIN = 0.002
+"""Share of the value from which a plan over beliefs is said to pay: below, it is not worth the larger billboards."""
+
 
 @dataclasses.dataclass(frozen=True)
 class WorthOfBelief:
@@ -42,6 +48,7 @@ class WorthOfBelief:
       one_plan: the best plan that is the same for all users, by the true shares, ``(truths,)``.
       known: told each user's kind. plain, private: after K users, without privacy and with it.
       no_kinds: what the private agent earns where users have no kind, as a share of the best there, ``(truths,)``.
+      planning: what ``plan=point-based`` earns over QMDP, with the true shares, ``(truths,)``; None where it is refused.
     """
 
     agent: str
@@ -51,6 +58,7 @@ class WorthOfBelief:
     plain: np.ndarray
     private: np.ndarray
     no_kinds: np.ndarray
+    planning: np.ndarray | None = None
 
     @property
     def gain(self) -> np.ndarray:
@@ -70,14 +78,27 @@ class WorthOfBelief:
             f" that is the same for all ({_percent(gain.min())} to {_percent(gain.max())} in {len(gain)} drawn truths,"
             f" after {self.users:,} users); being told each user's kind would earn {_percent(room.mean())}. Privacy takes"
             f" {_percent(taken.mean())} of that plan's value. If users have no kind, the change is {_percent(lost.mean())}."
+            + self._words_on_planning(base)
+        )
+
+    def _words_on_planning(self, base: np.ndarray) -> str:
+        if self.planning is None:
+            return ""
+        gained = self.planning / base
+        pays = "pays" if gained.mean() >= LEAST_GAIN else "does not pay"
+        return (
+            f" Planning what users will learn of themselves (plan=point-based) {pays}: {_percent(gained.mean())}"
+            f" ({_percent(gained.min())} to {_percent(gained.max())}) over plan=qmdp."
         )
 
     def to_dict(self) -> dict[str, object]:
         """For a JSON document: means over truths."""
         names = ("one_plan", "known", "plain", "private", "no_kinds")
-        return {"agent": self.agent, "users": self.users, "words": self.words()} | {
-            name: float(getattr(self, name).mean()) for name in names
-        }
+        return (
+            {"agent": self.agent, "users": self.users, "words": self.words()}
+            | {name: float(getattr(self, name).mean()) for name in names}
+            | {"planning": None if self.planning is None else float(self.planning.mean())}
+        )
 
 
 def _percent(share: float) -> str:
@@ -96,21 +117,45 @@ def worth_of_belief(
     private = _learner(agent, model, users)
     given = {key: value for key, value in split(agent)[1].items() if key in AGENTS.find(PLAIN).options}
     plain = _learner(join(PLAIN, given), model, users)
-    rows = []
+    rows, planning = [], []
+    planned = _planned(private)
     for number in range(truths):
         shares = np.random.default_rng([seed, number]).dirichlet(np.full(model.d1, concentration))
         world, mixed = kinds_world(model, shares), kinds_world(model, shares, mixed=True)
         one_plan = float(world.policy_value(world.blend_plan()))
         earned = [_earned(one, world, seed + number) for one in (plain, private)]
         best = max(mixed.optimal_value, 1e-12)
+        if planned is not None:
+            by_tables = dataclasses.replace(private, points=0)
+            planning.append(_with_shares(planned, world) - _with_shares(by_tables, world))
         rows.append((one_plan, world.optimal_value, *earned, _earned(private, mixed, seed + number) / best))
-    return WorthOfBelief(agent, users, *np.array(rows).T)
+    found = WorthOfBelief(agent, users, *np.array(rows).T)
+    return dataclasses.replace(found, planning=np.array(planning) if planning else None)
 
 
 def _learner(spec: str, model: Model, users: int) -> KindsLearner:
     made = make_agent(spec, model, users)
     assert isinstance(made, KindsLearner)
     return dataclasses.replace(made, promise=NoPromise())
+
+
+def _planned(agent: KindsLearner) -> KindsLearner | None:
+    """The same agent with a plan over beliefs; None where that is refused."""
+    points = agent.points or KindsOptions().points
+    try:
+        require_small(agent.model, points)
+    except InvalidInput:
+        return None
+    return dataclasses.replace(agent, points=points) if agent.visits == 1 else None
+
+
+def _with_shares(agent: KindsLearner, world: KindsWorld) -> float:
+    """What the plan with the true shares is worth to a user."""
+    state, shares = agent.init(), jnp.append(world.shares, 0.0)
+    known = (1 - LEAST_SHARE * shares.size) * shares + LEAST_SHARE
+    return float(
+        _value(agent, state._replace(past=state.past._replace(shares=known, blend=world.shares)), world, VALUED)
+    )
 
 
 def _earned(agent: KindsLearner, world: KindsWorld, seed: int) -> float:

@@ -331,7 +331,7 @@ class Status(BaseModel):
 
     ``restores``: how often its store was restored. ``recorded``: in the shuffle model, how many of the admitted users every
     restore brings back; a round's batch is posted when all of its users are. ``device_acts``: whether actions are chosen on
-    users' devices only, because they depend on the user's own episode so far.
+    users' devices only, because they depend on the user's own episode so far or nothing is to be sent between visits.
     """
 
     version: int

@@ -28,9 +28,14 @@ class Actions:
         the user submits later. A refusal would show it.
 
         Raises:
-          InvalidInput: there is no such step.
+          InvalidInput: there is no such step, or the episode is a stay, whose visits nothing may tell.
         """
         published = self.context.configuration.published
+        if published.visits > 1:
+            raise InvalidInput(
+                "act", "by the service", "act='device' where users report a whole stay",
+                "let the client act on the device: between visits nothing is sent",
+            )  # fmt: skip
         if not 0 <= step < published.horizon:
             bound = f"an integer from 0 to {published.horizon - 1}"
             raise InvalidInput("step", "out of range", bound, "correct the request")

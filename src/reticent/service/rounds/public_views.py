@@ -58,7 +58,7 @@ def status(deployment: Frontend, world: str | None = None) -> dict[str, Any]:
         "counter": configuration.counter,
         "contributions": deployment.context.contributions,
         "pan_private": configuration.pan_private,
-        "device_acts": configuration.published.rules.form.remembers,
+        "device_acts": configuration.published.rules.form.remembers or configuration.published.visits > 1,
         "epsilon": guarantee.epsilon,
         "delta": guarantee.delta,
         "epsilon_spent": configuration.spent(releases)[1],

@@ -8,6 +8,7 @@ from reticent_wire.forms.counts import VisitCounts
 from reticent_wire.forms.factors import TasteVector
 from reticent_wire.forms.form import Form
 from reticent_wire.forms.kinds import KindVector
+from reticent_wire.forms.kinds_planned import PlannedKindVector
 from reticent_wire.forms.regressions import Regressions
 from reticent_wire.forms.score import ScoreVector
 from reticent_wire.forms.score_residual import ScoreResidual
@@ -24,6 +25,7 @@ FORMS: dict[str, Form] = {
         ScoreStart(),
         ScoreResidual(),
         KindVector(),
+        PlannedKindVector(),
         TasteVector(),
     )
 }

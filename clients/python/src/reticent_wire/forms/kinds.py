@@ -32,7 +32,7 @@ from reticent_wire.clipping import Array, Namespace, clip_norm
 from reticent_wire.errors import InvalidInput
 from reticent_wire.forms.form import Floats
 from reticent_wire.forms.personal import PersonalVector
-from reticent_wire.trajectory import Trajectory, together
+from reticent_wire.trajectory import Trajectory, by_visit, together
 
 if TYPE_CHECKING:
     from reticent_wire.billboard import Billboard
@@ -104,7 +104,7 @@ class Belief:
     def __init__(self, model: Model, billboard: Billboard, likelihoods: Floats | None = None) -> None:
         bounds, report = model.rules.bounds, billboard.report
         self._model, self._shares, self._blend = model, report["shares"], report["blend"]
-        self._tables, self._blend_table = bounds["tables"], report["blend_table"]
+        self._take_plan(model, billboard)
         self._total = float(bounds["reward_total"])
         usable = likelihoods is not None and likelihoods.shape == self._shares.shape
         start = np.array(likelihoods, np.float64) if usable else np.zeros(len(self._shares))
@@ -142,8 +142,14 @@ class Belief:
 
     def _best(self, step: int, state: int, known: Floats) -> int:
         with np.errstate(all="ignore"):  # as above, of hostile tables
-            chances = self._of(known)
-            scores = chances[:-1] @ self._tables[step, :, state] + chances[-1] * self._blend_table[step, state]
+            return self._chosen(step, state, self._of(known))
+
+    def _take_plan(self, model: Model, billboard: Billboard) -> None:
+        self._tables, self._blend_table = model.rules.bounds["tables"], billboard.report["blend_table"]
+
+    def _chosen(self, step: int, state: int, chances: Floats) -> int:
+        """The action at a belief ``(Z,)``."""
+        scores = chances[:-1] @ self._tables[step, :, state] + chances[-1] * self._blend_table[step, state]
         return int(scores.argmax())
 
     def _told(self, state: int, action: int, reward: float, following: int) -> Floats:
@@ -191,16 +197,21 @@ class KindVector(PersonalVector):
         super().require_version(model, billboard)
         if model.d1 != model.d2:
             raise InvalidInput("reward_features", model.d2, f"{model.d1}, as many as kinds", "ask the operator")
-        for name, array in (
-            ("report.tables", model.rules.bounds["tables"]),
-            *((f"billboard.report.{name}", billboard.report[name]) for name in ("shares", "blend", "blend_table")),
-        ):
+        shares = {f"billboard.report.{name}": billboard.report[name] for name in ("shares", "blend")}
+        for name, array in {**self.plan_of(model, billboard), **shares}.items():
             if not np.isfinite(array).all():
                 raise InvalidInput(name, "numbers that are not finite", "finite ones", "ask the service's operator")
         for name in ("shares", "blend"):
             given = billboard.report[name]
             if not ((given >= 0).all() and given.sum() > 0):
                 raise InvalidInput(f"billboard.report.{name}", "no shares", "at least 0", "ask the service's operator")
+
+    def plan_of(self, model: Model, billboard: Billboard) -> dict[str, Floats]:
+        """What users act by, under the names that it is published by."""
+        return {
+            "report.tables": model.rules.bounds["tables"],
+            "billboard.report.blend_table": billboard.report["blend_table"],
+        }
 
     def belief(self, model: Model, billboard: Billboard, likelihoods: Floats | None = None) -> Belief:
         return Belief(model, billboard, likelihoods)
@@ -214,8 +225,8 @@ class KindVector(PersonalVector):
     def _vectors(self, model: Model, billboard: Billboard, seen: Trajectory) -> Floats:
         """The clipped vector of an episode ``(k,)``, or those of several on a leading axis."""
         report, bounds = billboard.report, model.rules.bounds
-        visits = seen.states.reshape(*seen.states.shape[:-1], model.visits, -1)
-        here, there = (part.reshape(seen.actions.shape) for part in (visits[..., :-1], visits[..., 1:]))
+        states = by_visit(seen, model.visits).states
+        here, there = (part.reshape(seen.actions.shape) for part in (states[..., :-1], states[..., 1:]))
         if model.successors is None:
             chances = model.transition_features[:, here, seen.actions, there]
         else:

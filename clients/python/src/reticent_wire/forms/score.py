@@ -11,7 +11,8 @@ W and divided by R.
 
 Sums in different coordinates do not add up, so a vector is formed under the reference of the round that *counts* it and not
 of the version that its user was served: any public V and θ₀ give a moment whose mean is linear in the distance of the truth
-from θ₀, however actions were chosen.
+from θ₀, however actions were chosen. Where a stay of several visits is one contribution, it is the sum of the visits'
+vectors, and the clip is of the whole.
 
 Formal guarantee. Whatever model, billboard and trajectory are, the contribution has 2-norm at most 1
 (:func:`~reticent_wire.clipping.clip_norm`), here and nowhere else: simulation, service and device run this source,
@@ -31,7 +32,7 @@ from reticent_wire.clipping import Array, Namespace, clip_norm
 from reticent_wire.errors import InvalidInput
 from reticent_wire.forms.form import Bounds, Floats, Form
 from reticent_wire.plans import require_actions, require_whole
-from reticent_wire.trajectory import Trajectory, together
+from reticent_wire.trajectory import Trajectory, by_visit, together
 
 if TYPE_CHECKING:
     from reticent_wire.billboard import Billboard
@@ -96,6 +97,7 @@ class ScoreVector(Form):
     name = "score"
     flags = ("pooled", "likelihood")
     formed_under = "open"
+    stays = True
 
     def shape(self, sizes: Dimensions) -> tuple[int, int]:
         del sizes
@@ -150,10 +152,12 @@ class ScoreVector(Form):
 
     def _vectors(self, model: Model, billboard: Billboard, framed: Floats, seen: Trajectory) -> Floats:
         """The clipped vector of an episode ``(D,)``, or those of several on a leading axis, under V ``(..., H, S)``."""
-        report, bounds = billboard.report, model.rules.bounds
-        surprises = self._surprises(model, report, framed, seen)
+        report, pooled = billboard.report, bool(model.rules.bounds["pooled"])
         weights = Weights(report["whiten"], report["whiten_rewards"], report["radius"])
-        return np.asarray(clipped(weigh(surprises, weights, bool(bounds["pooled"]))))
+        if model.visits == 1:
+            return np.asarray(clipped(weigh(self._surprises(model, report, framed, seen), weights, pooled)))
+        each = self._surprises(model, report, framed[..., None, :, :], by_visit(seen, model.visits))
+        return np.asarray(clipped(weigh(each, weights, pooled).sum(axis=-2)))
 
     def _surprises(self, model: Model, report: Bounds, framed: Floats, seen: Trajectory) -> Surprises:
         here, there, steps = seen.states[..., :-1], seen.states[..., 1:], np.arange(model.horizon)

@@ -107,6 +107,7 @@ class ScoreResidual(ScoreVector):
     """See the module docstring. Its rules carry ``directions``, m, beside those of ``score``."""
 
     name = "score-residual"
+    stays = False
 
     def bounds(self, sizes: Dimensions) -> dict[str, tuple[int, ...]]:
         return {**super().bounds(sizes), "directions": ()}

@@ -43,6 +43,7 @@ class ScoreStart(ScoreVector):
     """See the module docstring. Its rules carry ``start_share``, τ, beside those of ``score``."""
 
     name = "score-start"
+    stays = False
 
     def bounds(self, sizes: Dimensions) -> dict[str, tuple[int, ...]]:
         return {**super().bounds(sizes), "start_share": ()}

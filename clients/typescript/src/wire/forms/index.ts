@@ -6,13 +6,14 @@ import { counts } from "./counts.js";
 import { factors } from "./factors.js";
 import type { Form } from "./form.js";
 import { kinds } from "./kinds.js";
+import { kindsPlanned } from "./kinds_planned.js";
 import { regressions } from "./regressions.js";
 import { score } from "./score.js";
 import { scoreResidual } from "./score_residual.js";
 import { scoreStart } from "./score_start.js";
 
 export const FORMS: ReadonlyMap<unknown, Form> = new Map(
-  [regressions, counts, score, scoreStart, scoreResidual, kinds, factors].map((form: Form) => [form.name, form]),
+  [regressions, counts, score, scoreStart, scoreResidual, kinds, kindsPlanned, factors].map((form: Form) => [form.name, form]),
 );
 
 /** The form of this name. */

@@ -34,7 +34,7 @@ export class Belief implements Known {
 
   /** `likelihoods` is the sum of earlier episodes, where a device remembers them. */
   constructor(
-    private readonly model: Model, private readonly billboard: Billboard, likelihoods: ArrayLike<number> | null = null,
+    protected readonly model: Model, protected readonly billboard: Billboard, likelihoods: ArrayLike<number> | null = null,
   ) {
     this.shares = billboard.part("shares").data;
     const usable = likelihoods !== null && likelihoods.length === this.shares.length;
@@ -43,10 +43,13 @@ export class Belief implements Known {
 
   /** The action at 0-based `step` in `state`: the best on average over the belief. */
   act(step: number, state: number): number {
+    return this.chosen(step, state, this.probabilities);
+  }
+
+  protected chosen(step: number, state: number, chances: Float64Array): number {
     const { d1, states, actions } = this.model.sizes;
     const tables = this.model.rules.bounds.arrays["tables"]!.data;
     const blend = this.billboard.part("blend_table").data;
-    const chances = this.probabilities;
     let [best, most] = [0, -Infinity];
     for (let action = 0; action < actions; action++) {
       let score = chances[d1]! * blend[(step * states + state) * actions + action]!;
@@ -81,9 +84,9 @@ export class Belief implements Known {
   }
 }
 
-class KindVector extends PersonalVector {
-  readonly name = "kinds";
-  readonly stays = true;
+export class KindVector extends PersonalVector {
+  readonly name: string = "kinds";
+  readonly stays: boolean = true;
 
   protected numbers({ d1 }: Dimensions): number {
     return d1;
@@ -101,8 +104,31 @@ class KindVector extends PersonalVector {
     return new Belief(model, billboard, likelihoods);
   }
 
+  /**
+   * Refuse arrays that are missing or misshapen, shares that are none and plans without numbers: found out in the middle
+   * of an episode, they would say where a user was.
+   */
   requireBelief(model: Model, billboard: Billboard): void {
-    requireBelief(model, billboard);
+    requireVersion(model, billboard);
+    const { d1, d2 } = model.sizes;
+    if (d1 !== d2) throw new InvalidInput("reward_features", d2, `${d1}, as many as kinds`, "ask the operator");
+    const remedy = "ask the service's operator";
+    const shares = ["shares", "blend"].map((name) => [`billboard.report.${name}`, billboard.part(name)] as const);
+    for (const [name, { data }] of [...Object.entries(this.planOf(model, billboard)), ...shares]) {
+      if (!data.every(Number.isFinite)) throw new InvalidInput(name, "numbers that are not finite", "finite ones", remedy);
+    }
+    for (const [name, { data }] of shares) {
+      if (!(data.every((share) => share >= 0) && data.some((share) => share > 0))) {
+        throw new InvalidInput(name, "no shares", "at least 0", remedy);
+      }
+    }
+  }
+
+  /** What users act by, under the names that it is published by. */
+  planOf(model: Model, billboard: Billboard): Record<string, Floats> {
+    return {
+      "report.tables": model.rules.bounds.arrays["tables"]!, "billboard.report.blend_table": billboard.part("blend_table"),
+    };
   }
 
   contribution(model: Model, billboard: Billboard, seen: Trajectory): Floats {
@@ -126,25 +152,9 @@ class KindVector extends PersonalVector {
   }
 }
 
-/**
- * Refuse arrays that are missing or misshapen, shares that are none and plans without numbers: found out in the middle of
- * an episode, they would say where a user was.
- */
+/** Refuse what users of a model could not act on. */
 export function requireBelief(model: Model, billboard: Billboard): void {
-  requireVersion(model, billboard);
-  const { d1, d2 } = model.sizes;
-  if (d1 !== d2) throw new InvalidInput("reward_features", d2, `${d1}, as many as kinds`, "ask the operator");
-  const remedy = "ask the service's operator";
-  const parts = ["shares", "blend", "blend_table"].map((name) => [`billboard.report.${name}`, billboard.part(name)] as const);
-  for (const [name, { data }] of [["report.tables", model.rules.bounds.arrays["tables"]!] as const, ...parts]) {
-    if (!data.every(Number.isFinite)) throw new InvalidInput(name, "numbers that are not finite", "finite ones", remedy);
-  }
-  for (const name of ["shares", "blend"]) {
-    const { data } = billboard.part(name);
-    if (!(data.every((share) => share >= 0) && data.some((share) => share > 0))) {
-      throw new InvalidInput(`billboard.report.${name}`, "no shares", "at least 0", remedy);
-    }
-  }
+  model.rules.form.requireBelief?.(model, billboard);
 }
 
 /** e^ℓ, scaled so that the largest is 1. */

@@ -31,6 +31,7 @@ const MOST_USERS = 2 ** 53;
 export class ScoreVector implements Form {
   readonly name: string = "score";
   readonly flags = ["pooled", "likelihood"];
+  readonly stays: boolean = true;
   readonly formedUnder = "open" as const;
 
   boundShapes({ d1, d2 }: Dimensions): Record<string, Shape> {
@@ -82,10 +83,12 @@ export class ScoreVector implements Form {
     const framed = billboard.part(servesExplorer(billboard, seen.place) ? "framed_hopes" : "framed_values");
     const transitions = new Float64Array(moving * k);
     const rewards = new Float64Array(paying * r);
-    for (let step = 0; step < sizes.horizon; step++) {
+    for (let at = 0; at < sizes.horizon * rules.visits; at++) {
+      const step = at % sizes.horizon;
       const values = framed.data.subarray(step * sizes.states, (step + 1) * sizes.states);
-      const moved = this.transitionSurprise(model, billboard, values, seen, step);
-      const paid = this.rewardSurprise(model, billboard, seen, step);
+      const seenHere = seenAt(seen, at, sizes.horizon);
+      const moved = this.transitionSurprise(model, billboard, values, seenHere, step);
+      const paid = this.rewardSurprise(model, billboard, seenHere, step);
       const pooled = rules.bounds.flags["pooled"];
       addTo(transitions, moved, pooled ? 0 : step * k);
       addTo(rewards, paid, pooled ? 0 : step * r);
@@ -114,9 +117,8 @@ export class ScoreVector implements Form {
 
   /** What one step's move tells, in the coordinates of the basis. */
   private transitionSurprise(
-    model: Model, billboard: Billboard, values: Float64Array, seen: Trajectory, step: number,
+    model: Model, billboard: Billboard, values: Float64Array, { here, there, action }: Seen, step: number,
   ): Float64Array {
-    const [here, there, action] = [seen.states[step]!, seen.states[step + 1]!, seen.actions[step]!];
     const theta = rowAt(billboard.part("theta"), step);
     const basis = model.rules.bounds.arrays["basis"]!;
     const rows = transitionRows(model, here, action);
@@ -134,11 +136,25 @@ export class ScoreVector implements Form {
   }
 
   /** What one step's reward tells, in the coordinates of the reward basis. */
-  private rewardSurprise(model: Model, billboard: Billboard, seen: Trajectory, step: number): Float64Array {
-    const pays = rewardRow(model, seen.states[step]!, seen.actions[step]!);
-    const surprise = seen.rewards[step]! - inner(pays, rowAt(billboard.part("reward_theta"), step));
+  private rewardSurprise(model: Model, billboard: Billboard, { here, action, reward }: Seen, step: number): Float64Array {
+    const pays = rewardRow(model, here, action);
+    const surprise = reward - inner(pays, rowAt(billboard.part("reward_theta"), step));
     return inBasis(pays, model.rules.bounds.arrays["reward_basis"]!, surprise);
   }
+}
+
+/** What was seen at one step. */
+interface Seen {
+  readonly here: number;
+  readonly there: number;
+  readonly action: number;
+  readonly reward: number;
+}
+
+/** Step `at` of all visits of a stay; a visit has one state more than steps. */
+function seenAt(seen: Trajectory, at: number, horizon: number): Seen {
+  const place = at + Math.floor(at / horizon);
+  return { here: seen.states[place]!, there: seen.states[place + 1]!, action: seen.actions[at]!, reward: seen.rewards[at]! };
 }
 
 /** Whether the user at this 0-based place of their round explores; one without a place does not. */

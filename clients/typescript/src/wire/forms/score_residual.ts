@@ -22,6 +22,7 @@ import { ScoreVector } from "./score.js";
 
 class ScoreResidual extends ScoreVector {
   override readonly name: string = "score-residual";
+  override readonly stays = false;
 
   override boundShapes(sizes: Dimensions): Record<string, Shape> {
     return { ...super.boundShapes(sizes), directions: [] };

@@ -21,6 +21,7 @@ import { ScoreVector } from "./score.js";
 
 class ScoreStart extends ScoreVector {
   override readonly name: string = "score-start";
+  override readonly stays = false;
 
   override boundShapes(sizes: Dimensions): Record<string, Shape> {
     return { ...super.boundShapes(sizes), start_share: [] };

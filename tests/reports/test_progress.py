@@ -43,6 +43,21 @@ def test_a_run_of_a_minute_gives_a_line_each_quarter():
     assert lines[-1] == "oppo: done in 1 min 01 s"
 
 
+def test_a_long_compilation_is_named_once_and_a_short_one_is_not(monkeypatch):
+    monkeypatch.setattr(progress, "LONG_SILENCE", 0.01)
+    lines = Lines(stream := io.StringIO())
+    lines.start("oppo", 4000, 16)
+    lines._silence.join()
+    lines.finish()
+    assert stream.getvalue() == "oppo: begun, compiling\n"
+    monkeypatch.setattr(progress, "LONG_SILENCE", 60.0)
+    for end in (lambda: lines.advance(10), lines.finish, lines.close):
+        lines.start("oppo", 4000, 16)
+        end()
+        lines._silence.join()
+    assert stream.getvalue() == "oppo: begun, compiling\n"
+
+
 def test_a_long_run_gives_a_line_every_half_minute():
     lines = tell(20.0)
     assert 20 <= len(lines) <= 30

@@ -16,6 +16,9 @@ from typing import Any, Protocol, TextIO
 PATIENCE = 2.0
 """Seconds for which a user needs no word."""
 
+LONG_SILENCE = 10.0
+"""Seconds without a first report after which plain lines say that a piece of work has begun."""
+
 
 class Progress(Protocol):
     """Who is told how far a run is."""
@@ -86,16 +89,28 @@ class _Pace:
 
 
 class Lines:
-    """A few plain lines: at each quarter of a piece of work, and at least every half minute, while it lasts."""
+    """A few plain lines: at each quarter of a piece of work, and at least every half minute, while it lasts.
+
+    Before the first quarter one line more if compilation takes long.
+    """
 
     def __init__(self, stream: TextIO | None = None, clock: Callable[[], float] = time.monotonic) -> None:
         self._stream, self._clock = stream or sys.stderr, clock
+        self._silence = threading.Timer(LONG_SILENCE, self._begun)
 
     def start(self, label: str, total: int, seeds: int, unit: str = "episodes") -> None:
         self._label, self._quarter, self._done, self._spoken = label, 0, 0, self._clock()
         self._pace = _Pace(total, seeds, unit, self._spoken)
+        self._silence.cancel()
+        self._silence = threading.Timer(LONG_SILENCE, self._begun)
+        self._silence.daemon = True
+        self._silence.start()
+
+    def _begun(self) -> None:
+        print(f"{self._label}: begun, compiling", file=self._stream, flush=True)
 
     def advance(self, done: int, remark: str = "") -> None:
+        self._silence.cancel()
         now, pace, self._done = self._clock(), self._pace, done
         pace.advance(done, now)
         quarter = 4 * done // pace.total
@@ -109,12 +124,14 @@ class Lines:
         print(f"{self._label}: {of}, {beside}{pace.speed()}, {pace.left(done)}", file=self._stream, flush=True)
 
     def finish(self) -> None:
+        self._silence.cancel()
         elapsed = self._clock() - self._pace.started
         if elapsed >= PATIENCE:
             how = "done in" if self._done >= self._pace.total else "stopped after"
             print(f"{self._label}: {how} {duration(elapsed)}", file=self._stream, flush=True)
 
-    def close(self) -> None: ...
+    def close(self) -> None:
+        self._silence.cancel()
 
 
 class Bars:

@@ -169,6 +169,7 @@ def test_bad_numbers_are_refused() -> None:
         ({"target": 1.0}, "target is 1.0"),
         ({"trusts": ("nobody",)}, "nobody"),
         ({"trusts": ()}, "trust is none"),
+        ({"agents": ("private-score-vi", "score-vi")}, "agent is score-vi, but must be one with a promise"),
     ):
         with pytest.raises(Exception, match=message):
             rehearse(MODEL, **{"users": 10, "truths": 1, **options})

@@ -55,27 +55,23 @@ class Silence:
 class _Pace:
     """Speed and time left of one piece of work, in units times seeds: for an agent, learner-episodes.
 
-    Before the first report time goes into compilation, so speed is measured from there where possible.
+    Before the first two reports time goes into compilation (the second may be of another size, and be compiled again), so
+    speed is measured from the second where possible.
     """
 
     def __init__(self, total: int, seeds: int, unit: str, now: float) -> None:
         self.total, self.seeds, self.unit, self.started = total, seeds, unit, now
-        self.first: tuple[float, int] | None = None
-        self.latest: float | None = None
+        self.reports, self.steady = 0, False
+        self.base = (now, 0)
         self.per_second = 0.0
 
     def advance(self, done: int, now: float) -> None:
-        self.latest = now
-        if self.first is None:
-            self.first = (now, done)
-            self.per_second = done / max(now - self.started, 1e-9)
-        else:
-            self.per_second = (done - self.first[1]) / max(now - self.first[0], 1e-9)
-
-    @property
-    def steady(self) -> bool:
-        """Whether speed has been measured; of the first report most was compilation."""
-        return self.latest is not None and self.first is not None and self.latest > self.first[0]
+        self.reports += 1
+        self.per_second = (done - self.base[1]) / max(now - self.base[0], 1e-9)
+        # Whether speed has been measured: a second report of next to nothing is compilation once more.
+        self.steady = now > self.base[0] and (self.reports > 2 or (self.reports == 2 and 20 * done >= self.total))
+        if self.reports <= 2 and not self.steady:
+            self.base = (now, done)
 
     def speed(self) -> str:
         rate = self.per_second * self.seeds
@@ -115,13 +111,13 @@ class Lines:
         pace.advance(done, now)
         quarter = 4 * done // pace.total
         due = quarter > self._quarter or now - self._spoken >= 30
-        soon = now - pace.started < PATIENCE or pace.seconds_left(done) < PATIENCE or not pace.steady
-        if soon or not due:
+        soon = now - pace.started < PATIENCE or pace.seconds_left(done) < PATIENCE
+        if soon or not due or not (pace.steady or now - self._spoken >= 30):
             return
         self._quarter, self._spoken = quarter, now
-        of = f"{done:,} of {pace.total:,} {pace.unit} ({100 * done // pace.total}%)"
-        beside = f"{remark}, " if remark else ""
-        print(f"{self._label}: {of}, {beside}{pace.speed()}, {pace.left(done)}", file=self._stream, flush=True)
+        told = [f"{done:,} of {pace.total:,} {pace.unit} ({100 * done // pace.total}%)", remark]
+        told += [pace.speed(), pace.left(done)] if pace.steady else []
+        print(f"{self._label}: {', '.join(filter(None, told))}", file=self._stream, flush=True)
 
     def finish(self) -> None:
         self._silence.cancel()

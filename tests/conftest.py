@@ -30,11 +30,10 @@ os.environ.setdefault("JAX_COMPILATION_CACHE_DIR", str(CACHE))
 os.environ.setdefault("JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS", "0.2")
 os.environ.setdefault("RETICENT_CACHE", str(CACHE))
 
-QUICK_TO_COMPILE = {
-    "JAX_DISABLE_MOST_OPTIMIZATIONS": "1",
-    "XLA_FLAGS": "--xla_cpu_use_fusion_emitters=false --xla_cpu_parallel_codegen_split_count=1",
-}
-"""Environment of the quick suite; the flags are of jaxlib 0.10, and XLA refuses to start with flags it does not know."""
+QUICK_TO_COMPILE = {"JAX_DISABLE_MOST_OPTIMIZATIONS": "1"}
+"""Environment of the quick suite."""
+FLAGS_OF_0_10 = {"XLA_FLAGS": "--xla_cpu_use_fusion_emitters=false --xla_cpu_parallel_codegen_split_count=1"}
+"""Of jaxlib 0.10: XLA refuses to start with flags it does not know."""
 
 MUCH_MEMORY, MOST_MEMORY = 1_500 * 2**20, 1_700 * 2**20
 ROOM = 500 * 2**20
@@ -50,8 +49,9 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    if not config.getoption("--optimized") and importlib.metadata.version("jaxlib").startswith("0.10."):
-        os.environ.update(QUICK_TO_COMPILE)
+    if not config.getoption("--optimized"):
+        known = importlib.metadata.version("jaxlib").startswith("0.10.")
+        os.environ.update(QUICK_TO_COMPILE | (FLAGS_OF_0_10 if known else {}))
     import jax
 
     from reticent.runtime import wake_devices

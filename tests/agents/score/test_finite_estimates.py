@@ -76,7 +76,7 @@ def test_a_posterior_that_is_not_finite_is_not_learned(
     state, plan_of = agent.init(), jax.jit(agent.plan)
     plan = plan_of(state)
     episode = Episode(np.array([0, 1, 1, 2, 2]), np.array([1, 1, 0, 1]), np.array([0.0, 0.0, 0.0, 1.0]))
-    state = agent.absorb(state, agent.report(agent.served(plan, 0), episode))
+    state = agent.absorb(state, jax.jit(lambda plan: agent.report(agent.served(plan, 0), episode))(plan))
     real = posterior_update.learn
 
     def spoiled(before: Posterior, evidence: Evidence) -> Posterior:

@@ -111,7 +111,8 @@ def test_reports_that_are_summed_at_once_are_the_sum_of_reports(name: str, world
         np.asarray(report_of(place, Episode(states[place], actions[place], rewards[place]))) for place in places
     ]
     episodes = Episode(jnp.asarray(states), jnp.asarray(actions), jnp.asarray(rewards))
-    summed = agent.summed_reports(agent.for_many(plan), jnp.asarray(places), episodes, jnp.asarray(present))
+    sum_of = jax.jit(lambda plan, *given: agent.summed_reports(agent.for_many(plan), *given))
+    summed = sum_of(plan, jnp.asarray(places), episodes, jnp.asarray(present))
     np.testing.assert_allclose(summed, np.sum(reports[:30], axis=0), atol=1e-12)
 
 

@@ -107,9 +107,7 @@ def test_reports_that_are_summed_at_once_are_the_sum_of_reports(name: str, world
     )
     present, places = np.arange(40) < 30, np.arange(40)
     report_of = jax.jit(lambda place, episode: agent.report(agent.served(plan, place), episode))
-    reports = [
-        np.asarray(report_of(place, Episode(states[place], actions[place], rewards[place]))) for place in places
-    ]
+    reports = [np.asarray(report_of(place, Episode(states[place], actions[place], rewards[place]))) for place in places]
     episodes = Episode(jnp.asarray(states), jnp.asarray(actions), jnp.asarray(rewards))
     sum_of = jax.jit(lambda plan, *given: agent.summed_reports(agent.for_many(plan), *given))
     summed = sum_of(plan, jnp.asarray(places), episodes, jnp.asarray(present))

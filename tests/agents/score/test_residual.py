@@ -118,8 +118,8 @@ def test_reports_that_are_summed_at_once_are_the_sum_of_reports(name: str, world
 def test_the_radius_follows_the_root_mean_square_length_of_replicas() -> None:
     agent = agent_with(",residual=on")
     plan, key = jax.jit(agent.plan)(agent.init()), jax.random.key(3)
-    walk = replicas._walk(agent, estimate_of(agent, plan.extension))
-    vectors, shares = replicas._vectors(agent, plan, walk, key, agent.residual_vector)
+    walk = jax.jit(lambda plan: replicas._walk(agent, estimate_of(agent, plan.extension)))(plan)
+    vectors, shares = jax.jit(lambda plan: replicas._vectors(agent, plan, walk, key, agent.residual_vector))(plan)
     squares = np.asarray((vectors**2).sum(axis=1)).reshape(len(shares), -1).mean(axis=1)
     np.testing.assert_allclose(replicas.residual_length(agent, plan, key), math.sqrt(shares @ squares), rtol=1e-9)
 
@@ -149,9 +149,14 @@ def test_the_posterior_of_one_cell_is_the_conjugate_one() -> None:
     users, sigma, moved = 400.0, 3.0, np.array([100.0, 0.0])
     rows, rewards, initial = jnp.full((1, 2, 2), 0.5), jnp.full((1, 2), 0.5), jnp.array([1.0, 0.0])
     nothing = Posterior(jnp.zeros((1, 0, 0)), jnp.zeros((1, 0)))
-    likelihood = likelihood_of(basis, one_release(users, moved, sigma), rows, initial, 0.0)
-    before = learn_scales(basis, likelihood, rows, rewards, no_residual(basis, rows, nothing, nothing))
-    found = residuals_around(basis, likelihood, rows, rewards, before)
+
+    @jax.jit
+    def learned(release: Release) -> object:
+        likelihood = likelihood_of(basis, release, rows, initial, 0.0)
+        before = learn_scales(basis, likelihood, rows, rewards, no_residual(basis, rows, nothing, nothing))
+        return residuals_around(basis, likelihood, rows, rewards, before)
+
+    found = learned(one_release(users, moved, sigma))
     variance = sigma**2 + 1e-9 + users * 0.5  # zᵀ(diag p − ppᵀ)z = 1/2 for the uniform row
     information = users**2 / variance
     prior = float(found.covariance[0, 0])

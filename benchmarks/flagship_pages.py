@@ -21,8 +21,8 @@ MEASURED = Path(__file__).with_name("measured") / "flagship.json"
 OURS, TODAY, PAPER = "private-score-vi", "private-linopt-vi", "private-linopt-vi:calibration=paper"
 TRUSTS = {
     "joint": "joint: the server is trusted",
-    "shuffle": "shuffle: a mixer is trusted",
-    "local": "local: nobody is trusted",
+    "shuffle": "shuffle: the shuffler is trusted",
+    "local": "local: no server is trusted",
 }
 EPSILONS = (0.1, 0.3, 1, 3, 10)
 

@@ -30,8 +30,8 @@ from reticent_wire.shuffling import coins_for, messages_per_user
 
 WORDS = {
     "joint": "joint: the server is trusted",
-    "shuffle": "shuffle: a shuffler is trusted to mix",
-    "local": "local: nobody is trusted",
+    "shuffle": "shuffle: the shuffler is trusted",
+    "local": "local: no server is trusted",
 }
 WORLDS = ("random-blend", "mobile-health")
 LEARNER = "private-score-vi"

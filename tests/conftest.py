@@ -4,7 +4,8 @@
 * Programs here run for milliseconds and take seconds to compile, so XLA's costly passes are left out: a quarter of the
   processor time. ``--optimized`` keeps them, for numbers that are
   compared bit by bit (``tests/golden``).
-* Compiled programs are kept on disk for the other workers and for processes that tests start.
+* Compiled programs are kept on disk for the other workers and for processes that tests start, small ones too: they are
+  most of what operations run one by one compile.
 * In memory they are let go of when there are many: workers stay small, and every program takes some of the process's
   memory maps, of which the system allows 65 530 and XLA does not survive the one after.
 """
@@ -19,6 +20,7 @@ import uuid
 from collections.abc import Iterator
 from pathlib import Path
 
+import hypothesis
 import pytest
 
 # Importing makes much that lasts and no rubbish to speak of; the collector of cycles begins with the first test.
@@ -27,14 +29,13 @@ gc.disable()
 # Before JAX is imported, and for the processes that tests start.
 CACHE = Path(__file__).parent.parent / ".pytest_cache" / "jax"
 os.environ.setdefault("JAX_COMPILATION_CACHE_DIR", str(CACHE))
-os.environ.setdefault("JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS", "0.2")
+os.environ.setdefault("JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS", "0.02")
 os.environ.setdefault("RETICENT_CACHE", str(CACHE))
 
-QUICK_TO_COMPILE = {
-    "JAX_DISABLE_MOST_OPTIMIZATIONS": "1",
-    "XLA_FLAGS": "--xla_cpu_use_fusion_emitters=false --xla_cpu_parallel_codegen_split_count=1",
-}
-"""Environment of the quick suite; the flags are of jaxlib 0.10, and XLA refuses to start with flags it does not know."""
+QUICK_TO_COMPILE = {"JAX_DISABLE_MOST_OPTIMIZATIONS": "1"}
+"""Environment of the quick suite."""
+FLAGS_OF_0_10 = {"XLA_FLAGS": "--xla_cpu_use_fusion_emitters=false --xla_cpu_parallel_codegen_split_count=1"}
+"""Of jaxlib 0.10: XLA refuses to start with flags it does not know."""
 
 MUCH_MEMORY, MOST_MEMORY = 1_500 * 2**20, 1_700 * 2**20
 ROOM = 500 * 2**20
@@ -50,8 +51,9 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    if not config.getoption("--optimized") and importlib.metadata.version("jaxlib").startswith("0.10."):
-        os.environ.update(QUICK_TO_COMPILE)
+    if not config.getoption("--optimized"):
+        known = importlib.metadata.version("jaxlib").startswith("0.10.")
+        os.environ.update(QUICK_TO_COMPILE | (FLAGS_OF_0_10 if known else {}))
     import jax
 
     from reticent.runtime import wake_devices
@@ -59,6 +61,11 @@ def pytest_configure(config: pytest.Config) -> None:
     # Tests compute with arrays of their own beside the library's, in whose precision, and often before it does.
     jax.config.update("jax_enable_x64", True)
     wake_devices()
+
+
+# How long an example takes is no property of the code: on a busy machine one of 25 ms took 250.
+hypothesis.settings.register_profile("reticent", deadline=None)
+hypothesis.settings.load_profile("reticent")
 
 
 GUARDED = ("audit", "client", "inference", "privacy", "service")

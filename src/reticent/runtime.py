@@ -153,4 +153,5 @@ def enable_compilation_cache(directory: Path | None = None) -> None:
     default = Path.home() / ".cache" / "reticent" / "jax"
     path = directory or (Path(chosen) if chosen else default)
     jax.config.update("jax_compilation_cache_dir", str(path))
-    jax.config.update("jax_persistent_cache_min_compile_time_secs", 0.2)
+    if "JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS" not in os.environ:  # JAX has read it
+        jax.config.update("jax_persistent_cache_min_compile_time_secs", 0.2)

@@ -4,9 +4,11 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 
 import pytest
+import typer
 from scipy.stats import norm
 from typer.testing import CliRunner
 
@@ -22,8 +24,13 @@ def call(*line: object) -> str:
 
 def test_the_command_alone_says_what_to_do_first() -> None:
     said = call()
-    named = {line.split()[1] for line in said.splitlines() if line.startswith("  reticent ")}
-    assert {"demo", "explain", "run", "fit", "audit", "serve"} <= named <= set(COMMANDS)
+    lines = [
+        re.split(r"\s{2,}", line.strip())[0].split()[1:] for line in said.splitlines() if line.startswith("  reticent ")
+    ]
+    assert {"demo", "explain", "run", "fit", "audit", "serve"} <= {name for name, *_ in lines} <= set(COMMANDS)
+    commands = typer.main.get_command(app)
+    for name, *rest in lines:  # as they stand: nothing that must be given is left out
+        commands.commands[name].make_context(name, rest)
 
 
 def test_a_shell_can_complete_it() -> None:
@@ -44,6 +51,12 @@ def test_explain_is_exact_in_json_and_the_same_in_words() -> None:
 def test_who_comes_twice_is_protected_half_as_well() -> None:
     once, twice = (json.loads(call("explain", "--times", times, "--json")) for times in (1, 2))
     assert twice["mu"] == pytest.approx(2 * once["mu"])
+
+
+@pytest.mark.parametrize(("epsilon", "said"), [(20, False), (50, True), (1e9, True)])
+def test_explain_names_an_epsilon_that_protects_no_one(epsilon: float, said: bool) -> None:
+    assert ("That is no protection" in call("explain", "--epsilon", epsilon)) == said
+    assert json.loads(call("explain", "--epsilon", epsilon, "--json"))["protects"] != said
 
 
 def test_explain_draws(tmp_path: Path) -> None:

@@ -86,7 +86,7 @@ def test_where_the_log_comes_from_must_be_said(reticent, log, tmp_path):
     unsaid = [part for part in COLUMNS if part not in ("--origin", "public")]
     code, text, err = reticent("fit", log, "--horizon", 5, "-o", tmp_path / "m.npz", *unsaid)
     assert (code, text) == (2, "")
-    assert "--origin" in err
+    assert "error: --origin is missing, but must be public, simulated or released" in err
     assert not (tmp_path / "m.npz").exists()
 
 
@@ -136,6 +136,11 @@ def test_too_few_rewards_write_no_model_but_with_anyway(reticent, log, tmp_path)
         (pl.col("gain"), ["--origin", "stolen"], "protected users' own data"),
         (pl.col("moment").alias("moment") + pl.col("moment") // 3, [], "row 3: moment is 4 of user 0, but must be 3"),
         (pl.lit(7).alias("person"), [], "row 6: moment is 1 of user 7 again, after row 1"),
+        (
+            pl.when(pl.col("person") > 0).then(pl.col("mood")).alias("mood"),
+            [],
+            "row 1: mood is empty, but must be filled in; complete it, or say what to do about such rows (--gaps drop",
+        ),
     ],
 )
 def test_bad_input_is_one_line_and_nothing_is_written(reticent, log, tmp_path, change, arguments, message):

@@ -144,6 +144,11 @@ def test_it_says_whether_learning_pays() -> None:
     assert found.to_dict()["without_learning"]["regret"]["mean"] == pytest.approx(20)
 
 
+def test_an_interrupted_rehearsal_does_not_say_that_nothing_applies() -> None:
+    assert answer(rehearsal()) == "Nothing private applies to this model."
+    assert answer(dataclasses.replace(rehearsal(), interrupted=True)).startswith("Nothing private was finished")
+
+
 def test_a_doubt_of_the_candidates_comes_first() -> None:
     doubted = About(None, Provenance("public", "a log", doubt="3 rewards for 9 pairs"))
     found = dataclasses.replace(rehearsal(outcome()), model=dataclasses.replace(MODEL, about=doubted))
@@ -186,6 +191,7 @@ def test_bad_numbers_are_refused() -> None:
         ({"target": 1.0}, "target is 1.0"),
         ({"trusts": ("nobody",)}, "nobody"),
         ({"trusts": ()}, "trust is none"),
+        ({"agents": ("private-score-vi", "score-vi")}, "agent is score-vi, but must be one with a promise"),
     ):
         with pytest.raises(Exception, match=message):
             rehearse(MODEL, **{"users": 10, "truths": 1, **options})

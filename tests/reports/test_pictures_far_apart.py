@@ -11,6 +11,7 @@ import pytest
 from matplotlib.text import Text
 
 import reticent
+from reticent.experiments.config import resolve
 from reticent.reports.plots.run import _far_apart, _label, _regret_panel
 from reticent.reports.plots.style import HEIGHT, WIDTH, label_ends, log_shares
 
@@ -53,9 +54,9 @@ def test_regrets_that_are_far_apart_get_a_logarithmic_panel() -> None:
 
 
 def test_a_comparator_has_a_short_name() -> None:
-    result = reticent.run("riverswim:states=3", ["private-linopt-vi"], episodes=20, seeds=1, companions=True)
-    assert _label(result.runs[1].config) == "ucrl-vtr\nno privacy"
-    assert _label(result.runs[0].config).startswith("private-linopt-vi\njoint ε = 1")
+    config, _ = resolve("riverswim:states=3", ["private-linopt-vi"], episodes=20, seeds=1, companions=True)
+    assert _label(config.agents[1]) == "ucrl-vtr\nno privacy"
+    assert _label(config.agents[0]).startswith("private-linopt-vi\njoint ε = 1")
 
 
 @pytest.mark.parametrize("low", [0.06, 0.15, 0.3])

@@ -43,6 +43,38 @@ def test_a_run_of_a_minute_gives_a_line_each_quarter():
     assert lines[-1] == "oppo: done in 1 min 01 s"
 
 
+def test_a_long_compilation_is_named_once_and_a_short_one_is_not(monkeypatch):
+    monkeypatch.setattr(progress, "LONG_SILENCE", 0.01)
+    lines = Lines(stream := io.StringIO())
+    lines.start("oppo", 4000, 16)
+    lines._silence.join()
+    lines.finish()
+    assert stream.getvalue() == "oppo: begun, compiling\n"
+    monkeypatch.setattr(progress, "LONG_SILENCE", 60.0)
+    for end in (lambda: lines.advance(10), lines.finish, lines.close):
+        lines.start("oppo", 4000, 16)
+        end()
+        lines._silence.join()
+    assert stream.getvalue() == "oppo: begun, compiling\n"
+
+
+def test_no_time_left_is_told_from_a_piece_that_was_compiled() -> None:
+    """Two sizes of pieces, each compiled for a minute: from those, 20 000 records would take days."""
+    clock, stream = Clock(), io.StringIO()
+    lines = Lines(stream, clock)
+    lines.start("the same learner", 20_000, 1, "records")
+    for done, seconds in ((1, 60.0), (50, 60.0), (5_000, 10.0), (20_000, 30.0)):
+        clock.now += seconds
+        lines.advance(done)
+    lines.finish()
+    assert stream.getvalue().splitlines() == [
+        "the same learner: 1 of 20,000 records (0%)",
+        "the same learner: 50 of 20,000 records (0%)",
+        "the same learner: 5,000 of 20,000 records (25%), 495 records/s, 30 s left",
+        "the same learner: done in 2 min 40 s",
+    ]
+
+
 def test_a_long_run_gives_a_line_every_half_minute():
     lines = tell(20.0)
     assert 20 <= len(lines) <= 30

@@ -282,12 +282,13 @@ def test_a_released_round_clears_a_failure_before_all_have_been_caught_up(
     assert seen[1] is None
 
 
-def test_ready_means_that_the_next_release_compiles_nothing(database: str) -> None:
+@pytest.mark.parametrize("options", [",residual=off", pytest.param("", marks=pytest.mark.verify)])
+def test_ready_means_that_the_next_release_compiles_nothing(database: str, options: str) -> None:
     """Also where users came faster than plans were made, so that a round was served the plan of one before."""
     programs = (mechanism._close, mechanism._refer, mechanism._plan)
     for program in programs:
         program.clear_cache()
-    service = deployment(database, "private-score-vi:epsilon=1", 400, inline=False)
+    service = deployment(database, f"private-score-vi:epsilon=1{options}", 400, inline=False)
     service.warm_up()
     compiled = [program._cache_size() for program in programs]
     assert min(compiled) > 0

@@ -24,6 +24,8 @@ from reticent.worlds.registry import make_world
 WORLD = "random-blend:states=4,actions=2,horizon=2,d=2"
 MODEL = make_world(WORLD).model
 AGENT = "private-score-vi:epsilon=12,first=0.4,growth=1,largest=4"
+LEAN = f"{AGENT},residual=off"
+"""Compiles in a fifth of the time; what a canary is made of does not depend on what is learned."""
 
 
 def watched(where: Path | str, **given: Any) -> Deployment:
@@ -45,7 +47,7 @@ def test_canaries_are_beside_the_k_users_and_take_no_place_of_theirs(tmp_path: P
     for count in (0, 3):
         where = tmp_path / str(count)
         where.mkdir()
-        service = watched(where, episodes=8, canaries=count)
+        service = watched(where, episodes=8, canaries=count, agent=LEAN)
         opened = [service.admit(f"user {user}") for user in range(8)]
         assert all(one.learning for one in opened)
         assert service.admit("one too many").reason == "horizon-used-up"
@@ -90,7 +92,7 @@ def test_a_tenth_too_little_noise_is_found_within_the_stated_releases(
 
 
 def test_the_verdict_is_in_status_metrics_and_health(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    given = settings(tmp_path, world=WORLD, agent=AGENT, episodes=28, canaries=50)
+    given = settings(tmp_path, world=WORLD, agent=LEAN, episodes=28, canaries=50)
     with TestClient(create_app(given, begin=True)) as client:
         assert client.get("/v1/status").json()["canaries"]["numbers"] == 0
         for user in range(5):
@@ -131,7 +133,7 @@ def test_canaries_have_nobodys_sum_and_noise_of_their_own(
         closed.append((np.array(total), np.array(noise)))
         return close(self, number, state, served, total, noise, *rest)
 
-    service = watched(tmp_path, canaries=2, pan_private=pan_private)
+    service = watched(tmp_path, canaries=2, pan_private=pan_private, agent=LEAN)
     monkeypatch.setattr(Mechanism, "_draw", noted)
     monkeypatch.setattr(Mechanism, "close", watching)
     for user in range(28):

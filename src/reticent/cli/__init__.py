@@ -48,7 +48,8 @@ reticent learns from every user under a proven differential-privacy guarantee. W
   reticent fit log.csv --origin public --horizon 5
                                     candidate models from your own records
   reticent rehearse model.npz       before the first user: how good, after how many, at which ε
-  reticent replay log.csv           recorded users meet the agent as it would be deployed
+  reticent replay log.csv --deployment deployment.yaml
+                                    recorded users meet the agent as it would be deployed
   reticent audit                    attack a private agent, and see whether its promise holds
   reticent serve --config FILE      the deployed agent as a service
 

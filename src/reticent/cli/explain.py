@@ -59,6 +59,7 @@ def facts(epsilon: float, delta: float, prior: float, times: int) -> dict[str, A
     """
     from reticent.privacy.accounting.gaussian import group, mu_of
     from reticent.privacy.accounting.guessing import caught, right_at_most, right_guesses
+    from reticent.privacy.guarantee import MEANINGFUL_EPSILON
 
     mu = group(mu_of(epsilon, delta), times)
     beside = sorted({*BESIDE, epsilon})
@@ -71,6 +72,7 @@ def facts(epsilon: float, delta: float, prior: float, times: int) -> dict[str, A
         "right_before": max(prior, 1.0 - prior),
         "right_after": right_guesses(mu, prior),
         "right_if_only_epsilon_is_known": right_at_most(epsilon, delta),
+        "protects": epsilon <= MEANINGFUL_EPSILON,
         "caught": {f"{alarms:g}": caught(mu, alarms) for alarms in ALARMS},
         "right_by_epsilon": {f"{one:g}": right_guesses(group(mu_of(one, delta), times), prior) for one in beside},
     }
@@ -87,6 +89,7 @@ def words(content: dict[str, Any]) -> list[str]:
         "which of two stories about that user is true.",
         f"Before they look, their best guess is right {before:.1f} times in a hundred.",
         f"After they have looked, it is right at most {after:.1f} times in a hundred: a gain of {after - before:.1f}.",
+        *([] if content["protects"] else ["That is no protection: the name of a promise, and no more."]),
         "",
         "how often the best guess is right",
         *(

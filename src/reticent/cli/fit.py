@@ -19,8 +19,11 @@ def fit(
     horizon: Annotated[int, typer.Option(help="Steps of an episode.")],
     origin: Annotated[
         str,
-        typer.Option(help="What the log is: public, simulated or released (--epsilon, --delta). There is no default."),
-    ],
+        typer.Option(
+            help="What the log is: public, simulated or released (--epsilon, --delta). It must be said.",
+            show_default=False,
+        ),
+    ] = "",
     candidates: Annotated[
         str, typer.Option(help="Number of candidate models, a range to choose from, or none: the log's own table.")
     ] = "2-8",
@@ -296,7 +299,7 @@ def _provenance(kind: str, source: str, epsilon: float | None, delta: float | No
 
     if kind not in get_args(Kind):
         raise InvalidInput(
-            "--origin", kind, "public, simulated or released",
+            "--origin", kind or "missing", "public, simulated or released",
             "say what the log is; protected users' own data are none of these, and candidates must not be made from them",
         )  # fmt: skip
     return Provenance(cast(Kind, kind), source, epsilon, delta)

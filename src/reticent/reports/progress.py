@@ -16,6 +16,9 @@ from typing import Any, Protocol, TextIO
 PATIENCE = 2.0
 """Seconds for which a user needs no word."""
 
+LONG_SILENCE = 10.0
+"""Seconds without a first report after which plain lines say that a piece of work has begun."""
+
 
 class Progress(Protocol):
     """Who is told how far a run is."""
@@ -52,27 +55,23 @@ class Silence:
 class _Pace:
     """Speed and time left of one piece of work, in units times seeds: for an agent, learner-episodes.
 
-    Before the first report time goes into compilation, so speed is measured from there where possible.
+    Before the first two reports time goes into compilation (the second may be of another size, and be compiled again), so
+    speed is measured from the second where possible.
     """
 
     def __init__(self, total: int, seeds: int, unit: str, now: float) -> None:
         self.total, self.seeds, self.unit, self.started = total, seeds, unit, now
-        self.first: tuple[float, int] | None = None
-        self.latest: float | None = None
+        self.reports, self.steady = 0, False
+        self.base = (now, 0)
         self.per_second = 0.0
 
     def advance(self, done: int, now: float) -> None:
-        self.latest = now
-        if self.first is None:
-            self.first = (now, done)
-            self.per_second = done / max(now - self.started, 1e-9)
-        else:
-            self.per_second = (done - self.first[1]) / max(now - self.first[0], 1e-9)
-
-    @property
-    def steady(self) -> bool:
-        """Whether speed has been measured; of the first report most was compilation."""
-        return self.latest is not None and self.first is not None and self.latest > self.first[0]
+        self.reports += 1
+        self.per_second = (done - self.base[1]) / max(now - self.base[0], 1e-9)
+        # Whether speed has been measured: a second report of next to nothing is compilation once more.
+        self.steady = now > self.base[0] and (self.reports > 2 or (self.reports == 2 and 20 * done >= self.total))
+        if self.reports <= 2 and not self.steady:
+            self.base = (now, done)
 
     def speed(self) -> str:
         rate = self.per_second * self.seeds
@@ -86,35 +85,49 @@ class _Pace:
 
 
 class Lines:
-    """A few plain lines: at each quarter of a piece of work, and at least every half minute, while it lasts."""
+    """A few plain lines: at each quarter of a piece of work, and at least every half minute, while it lasts.
+
+    Before the first quarter one line more if compilation takes long.
+    """
 
     def __init__(self, stream: TextIO | None = None, clock: Callable[[], float] = time.monotonic) -> None:
         self._stream, self._clock = stream or sys.stderr, clock
+        self._silence = threading.Timer(LONG_SILENCE, self._begun)
 
     def start(self, label: str, total: int, seeds: int, unit: str = "episodes") -> None:
         self._label, self._quarter, self._done, self._spoken = label, 0, 0, self._clock()
         self._pace = _Pace(total, seeds, unit, self._spoken)
+        self._silence.cancel()
+        self._silence = threading.Timer(LONG_SILENCE, self._begun)
+        self._silence.daemon = True
+        self._silence.start()
+
+    def _begun(self) -> None:
+        print(f"{self._label}: begun, compiling", file=self._stream, flush=True)
 
     def advance(self, done: int, remark: str = "") -> None:
+        self._silence.cancel()
         now, pace, self._done = self._clock(), self._pace, done
         pace.advance(done, now)
         quarter = 4 * done // pace.total
         due = quarter > self._quarter or now - self._spoken >= 30
-        soon = now - pace.started < PATIENCE or pace.seconds_left(done) < PATIENCE or not pace.steady
-        if soon or not due:
+        soon = now - pace.started < PATIENCE or pace.seconds_left(done) < PATIENCE
+        if soon or not due or not (pace.steady or now - self._spoken >= 30):
             return
         self._quarter, self._spoken = quarter, now
-        of = f"{done:,} of {pace.total:,} {pace.unit} ({100 * done // pace.total}%)"
-        beside = f"{remark}, " if remark else ""
-        print(f"{self._label}: {of}, {beside}{pace.speed()}, {pace.left(done)}", file=self._stream, flush=True)
+        told = [f"{done:,} of {pace.total:,} {pace.unit} ({100 * done // pace.total}%)", remark]
+        told += [pace.speed(), pace.left(done)] if pace.steady else []
+        print(f"{self._label}: {', '.join(filter(None, told))}", file=self._stream, flush=True)
 
     def finish(self) -> None:
+        self._silence.cancel()
         elapsed = self._clock() - self._pace.started
         if elapsed >= PATIENCE:
             how = "done in" if self._done >= self._pace.total else "stopped after"
             print(f"{self._label}: {how} {duration(elapsed)}", file=self._stream, flush=True)
 
-    def close(self) -> None: ...
+    def close(self) -> None:
+        self._silence.cancel()
 
 
 class Bars:

@@ -115,7 +115,7 @@ def test_a_user_keeps_their_kind_from_visit_to_visit() -> None:
     shares = np.array([0.5, 0.5])
     made = blend(rows, means, shares, shares, 2, initial=np.full(2, 0.5), name="all-or-nothing")
     agent = make_agent("kinds:visits=4", made.model, 40)
-    paid = np.asarray(stays(agent, agent.plan(agent.init()), kinds_world(made.model, shares), 40).rewards)
+    paid = np.asarray(stays(agent, jax.jit(agent.plan)(agent.init()), kinds_world(made.model, shares), 40).rewards)
     assert set(paid.mean(axis=1)) == {0.0, 1.0}
 
 

@@ -97,7 +97,7 @@ def test_reports_that_are_summed_at_once_are_the_sum_of_reports(name: str, world
     assert isinstance(agent, ScoreLearner)
     assert agent.sums_reports
     draw, horizon = np.random.default_rng(2), world.model.horizon
-    plan = agent.plan(agent.init())
+    plan = jax.jit(agent.plan)(agent.init())
     plan = plan._replace(extension=plan.extension._replace(explorers=jnp.asarray(20)))
     # Two states, so that pairs are visited again.
     states, actions, rewards = (
@@ -106,21 +106,20 @@ def test_reports_that_are_summed_at_once_are_the_sum_of_reports(name: str, world
         draw.random((40, horizon)),
     )
     present, places = np.arange(40) < 30, np.arange(40)
-    reports = [
-        np.asarray(agent.report(agent.served(plan, place), Episode(states[place], actions[place], rewards[place])))
-        for place in places
-    ]
+    report_of = jax.jit(lambda place, episode: agent.report(agent.served(plan, place), episode))
+    reports = [np.asarray(report_of(place, Episode(states[place], actions[place], rewards[place]))) for place in places]
     episodes = Episode(jnp.asarray(states), jnp.asarray(actions), jnp.asarray(rewards))
-    summed = agent.summed_reports(agent.for_many(plan), jnp.asarray(places), episodes, jnp.asarray(present))
+    sum_of = jax.jit(lambda plan, *given: agent.summed_reports(agent.for_many(plan), *given))
+    summed = sum_of(plan, jnp.asarray(places), episodes, jnp.asarray(present))
     np.testing.assert_allclose(summed, np.sum(reports[:30], axis=0), atol=1e-12)
 
 
 @double_precision
 def test_the_radius_follows_the_root_mean_square_length_of_replicas() -> None:
     agent = agent_with(",residual=on")
-    plan, key = agent.plan(agent.init()), jax.random.key(3)
-    walk = replicas._walk(agent, estimate_of(agent, plan.extension))
-    vectors, shares = replicas._vectors(agent, plan, walk, key, agent.residual_vector)
+    plan, key = jax.jit(agent.plan)(agent.init()), jax.random.key(3)
+    walk = jax.jit(lambda plan: replicas._walk(agent, estimate_of(agent, plan.extension)))(plan)
+    vectors, shares = jax.jit(lambda plan: replicas._vectors(agent, plan, walk, key, agent.residual_vector))(plan)
     squares = np.asarray((vectors**2).sum(axis=1)).reshape(len(shares), -1).mean(axis=1)
     np.testing.assert_allclose(replicas.residual_length(agent, plan, key), math.sqrt(shares @ squares), rtol=1e-9)
 
@@ -150,9 +149,14 @@ def test_the_posterior_of_one_cell_is_the_conjugate_one() -> None:
     users, sigma, moved = 400.0, 3.0, np.array([100.0, 0.0])
     rows, rewards, initial = jnp.full((1, 2, 2), 0.5), jnp.full((1, 2), 0.5), jnp.array([1.0, 0.0])
     nothing = Posterior(jnp.zeros((1, 0, 0)), jnp.zeros((1, 0)))
-    likelihood = likelihood_of(basis, one_release(users, moved, sigma), rows, initial, 0.0)
-    before = learn_scales(basis, likelihood, rows, rewards, no_residual(basis, rows, nothing, nothing))
-    found = residuals_around(basis, likelihood, rows, rewards, before)
+
+    @jax.jit
+    def learned(release: Release) -> object:
+        likelihood = likelihood_of(basis, release, rows, initial, 0.0)
+        before = learn_scales(basis, likelihood, rows, rewards, no_residual(basis, rows, nothing, nothing))
+        return residuals_around(basis, likelihood, rows, rewards, before)
+
+    found = learned(one_release(users, moved, sigma))
     variance = sigma**2 + 1e-9 + users * 0.5  # zᵀ(diag p − ppᵀ)z = 1/2 for the uniform row
     information = users**2 / variance
     prior = float(found.covariance[0, 0])
@@ -215,7 +219,7 @@ def test_residuals_move_the_blends_block_as_the_coupling_says(score: str) -> Non
     agent = make_agent(f"score-vi:residual=on,score={score}", WORLD.model, 500)
     assert isinstance(agent, ScoreLearner)
     state = agent.init()
-    plan = agent.plan(state)._replace()
+    plan = jax.jit(agent.plan)(state)
     plan = plan._replace(extension=plan.extension._replace(share=jnp.asarray(0.25), at_random=jnp.asarray(True)))
     estimate = estimate_of(agent, plan.extension)
     assert estimate.rows is not None
@@ -332,7 +336,7 @@ def test_a_table_has_no_blend_and_all_of_the_vector_is_residual() -> None:
     assert not is_table(WORLD.model.transition_features)
     agent = agent_with(world=world)
     assert (agent.score_dimension, agent.dimension) == (0, 6 * 4)
-    assert float(agent.plan(agent.init()).extension.residual.reference.share) == 1
+    assert float(jax.jit(agent.plan)(agent.init()).extension.residual.reference.share) == 1
     assert agent_with(",residual=off", world=world).score_dimension > 0
 
 
@@ -360,12 +364,13 @@ def test_rounds_of_a_table_without_candidates_grow_by_less(name: str) -> None:
 def test_candidates_that_are_wrong_are_called_so() -> None:
     agent = agent_with()
     state = agent.init()
-    said = residual_of(agent.plan(state), state.past)
+    plan_of = jax.jit(agent.plan)
+    said = residual_of(plan_of(state), state.past)
     assert said is not None
     assert said.sentence.startswith("The candidates explain")
     estimate = state.past.residual.estimate._replace(scale=jnp.asarray(0.3))
     state = state._replace(past=state.past._replace(residual=state.past.residual._replace(estimate=estimate)))
-    said = residual_of(agent.plan(state), state.past)
+    said = residual_of(plan_of(state), state.past)
     assert said is not None
     assert said.sentence.startswith("The candidates do not explain")
     assert said.share > 0.65

@@ -91,11 +91,14 @@ def test_chance_alone_seldom_overrules_it():
     assert sum(report.evidence.enough for report in fits) < 5
 
 
-def test_a_log_of_movements_has_no_rewards_to_weigh():
+def test_rewards_that_never_differ_are_doubted_as_well_as_few(tmp_path):
     table = recorded(200, [0.5, 0.3, 0.2]).with_columns(reward=pl.lit(0.0))
-    report = fit(table, origin="simulated", horizon=3, candidates=2, starts=2).report
-    assert report.evidence is None
-    assert report.doubt == ""
+    fitted = fit(table, origin="simulated", horizon=3, candidates=2, starts=2)
+    assert fitted.report.evidence is None
+    assert fitted.report.doubt.startswith(f"all {table.height:,} rewards are the same")
+    with pytest.raises(InvalidInput, match="rewards are the same"):
+        fitted.save(tmp_path / "model.npz")
+    assert load_model(fitted.save(tmp_path / "model.npz", anyway=True)).provenance.doubt == fitted.report.doubt
 
 
 def test_little_at_stake_is_said():

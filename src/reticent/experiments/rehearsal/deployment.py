@@ -31,6 +31,8 @@ def deployment_text(found: Rehearsal, *, model_file: str | None = None, world: s
 def answer(found: Rehearsal) -> str:
     """What to deploy and how good it will be, in words that need no background."""
     chosen = found.chosen
+    if chosen is None and found.interrupted:
+        return "Nothing private was finished: there is no answer, and nothing to serve."
     if chosen is None:
         return "Nothing private applies to this model."
     target = f"{100 * found.target:g}%"

@@ -178,9 +178,10 @@ def rehearse(
       name: what the model is called.
 
     Raises:
-      InvalidInput: a number is out of range, or the model has no public prior.
+      InvalidInput: a number is out of range, an agent promises nothing, or the model has no public prior.
     """
     _check(users, epsilons, trusts, target)
+    asked = [_spec(agent, trust, epsilon, delta) for epsilon in epsilons for trust in trusts for agent in agents]
     drawn = (
         draw_truths(model, truths, seed=seed, concentration=concentration, rewards=rewards)
         if isinstance(truths, int)
@@ -192,7 +193,6 @@ def rehearse(
     optimal = np.asarray(place.optimal_policy_value())
     scale = optimal - np.asarray(place.uniform_value())
     unlearned = optimal - np.asarray(place.policy_value(place.one_plan()))
-    asked = [_spec(agent, trust, epsilon, delta) for epsilon in epsilons for trust in trusts for agent in agents]
     progress = progress or Silence()
     outcomes: list[Outcome] = []
     absent: list[Absent] = []
@@ -287,6 +287,11 @@ def _spec(agent: str, trust: str, epsilon: float, delta: float) -> str:
 
     name, given = split(agent)
     options = AGENTS.find(name).options
+    if "epsilon" not in options:
+        raise InvalidInput(
+            "agent", name, "one with a promise to rehearse",
+            f"name a private one, such as {AGENT}; a learner without privacy runs beside it anyway",
+        )  # fmt: skip
     promise = {"trust": trust, "epsilon": f"{epsilon:g}", "delta": f"{delta:g}"}
     return join(name, {**{key: value for key, value in promise.items() if key in options}, **given})
 

@@ -119,7 +119,11 @@ class FitReport:
     @property
     def doubt(self) -> str:
         """Why nothing should be learned from this log; empty if it says enough."""
-        return "" if self.evidence is None or self.evidence.enough else self.evidence.sentence()
+        if self.evidence is None:
+            return (
+                f"all {self.rows:,} rewards are the same: nothing tells what pays more, and there is nothing to learn"
+            )
+        return "" if self.evidence.enough else self.evidence.sentence()
 
     @property
     def stake(self) -> str:

@@ -232,7 +232,8 @@ def checked_values(frame: pl.DataFrame, columns: Columns, numbers: set[str], dro
             raise InvalidInput("complete rows", 0, "at least 1", "a column that is always empty is no column to use")
     for column in frame.columns:
         if column in required:
-            refuse(frame, frame[column].is_null(), column, "empty", "filled in", "complete it or remove the user")
+            remedy = "complete it, or say what to do about such rows (--gaps drop, split or absent)"
+            refuse(frame, frame[column].is_null(), column, "empty", "filled in", remedy)
         if column in numbers or following.get(column) in numbers:
             read = as_numbers(frame[column])
             wrong = read.is_null() & frame[column].is_not_null()

@@ -153,7 +153,7 @@ class PrivateScoreOptions(RepeatedVectorPrivacy, ScoreOptions):
     start_share: float = 0.1
     residual_share: float = 0.15
     refuted_share: float = 0.8
-    residual_clip: float = 1.5
+    residual_clip: float = 0.7
 
     def check(self) -> None:
         super().check()

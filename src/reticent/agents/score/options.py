@@ -32,7 +32,7 @@ from reticent.agents.score.residual_rule import (
 from reticent.agents.score.unit_ball import PlainVectors, UnitBall
 from reticent.errors import InvalidInput
 from reticent.learning.promise import NoPromise, Promise
-from reticent.learning.schedule import Schedule, endless_sizes, geometric_sizes
+from reticent.learning.schedule import Schedule, endless_sizes, fitted_sizes
 from reticent.learning.stays import check_visits, of_a_stay
 from reticent.privacy.trust import Trust, trust_named
 from reticent.runtime import on_device
@@ -55,7 +55,7 @@ class ScoreOptions:
       one is
         right).
       first: size of the first round in units of the noise on one coordinate of a sum, in users (at least ten).
-      growth: ratio of successive rounds; None is 1.5, or 1.2 where there are no candidates: there what is reached grows by
+      growth: most that a round may be larger than the one before, by a factor; None is 1.5, or 1.2 where there are no candidates: there what is reached grows by
         a step a round, and many small rounds get further than a few large ones.
       bonus: posterior standard deviations in the explorers' plan.
       explore: β; explorers of a round of n users are β√n over the predicted loss of exploring.
@@ -313,7 +313,7 @@ def _growing(episodes: int, options: ScoreOptions, first: float, growth: float) 
     if options.endless or options.largest:
         sizes = endless_sizes(episodes, math.ceil(first), growth, options.largest or None)
     else:
-        sizes = geometric_sizes(episodes, users, growth)
+        sizes = fitted_sizes(episodes, users, growth)
     return Schedule(episodes, sizes, options.final_release)
 
 

@@ -287,7 +287,7 @@ def test_residuals_move_the_blends_block_as_the_coupling_says(score: str) -> Non
     plan = plan._replace(extension=plan.extension._replace(share=jnp.asarray(0.25), at_random=jnp.asarray(True)))
     estimate = estimate_of(agent, plan.extension)
     assert estimate.rows is not None
-    moved, paid = misfit._response(agent, plan, estimate)
+    moved, paid = misfit.response_of(agent, plan, estimate)
     draw = np.random.default_rng(8)
     delta, shift = 0.1 * draw.normal(size=(8, 3)), 0.1 * draw.normal(size=8)
     basis = np.asarray(agent.residual.basis)  # type: ignore[union-attr]

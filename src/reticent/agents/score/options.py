@@ -52,11 +52,11 @@ class ScoreOptions:
 
     Attributes:
       score: the statistic of transitions: ``values`` (robust where models are wrong) or ``likelihood`` (sharper where
-      one is
-        right).
+        one is right).
       first: size of the first round in units of the noise on one coordinate of a sum, in users (at least ten).
-      growth: most that a round may be larger than the one before, by a factor; None is 1.5, or 1.2 where there are no candidates: there what is reached grows by
-        a step a round, and many small rounds get further than a few large ones.
+      growth: most that a round may be larger than the one before, by a factor; rounds grow by as much as fills K. None
+        is 1.5, or 1.2 where there are no candidates: there what is reached grows by a step a round, and many small rounds
+        get further than a few large ones.
       bonus: posterior standard deviations in the explorers' plan.
       explore: β; explorers of a round of n users are β√n over the predicted loss of exploring.
       ridge: κ of the whitening, relative to the mean variance of a coordinate.

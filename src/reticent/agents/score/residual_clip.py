@@ -12,8 +12,9 @@ has none. With :math:`x_q(s')=D_{s'}-D^\top\hat P(\cdot\mid q)` what a step at q
 .. math:: o_q=\sum_{s'}\hat P(s'\mid q)\,\big(\bar f(\|x_q(s')\|^2+c_q)-a\big)\,x_q(s'),\qquad
           \bar f(y)=E\min\big(1,R_r/\sqrt{\ell^2+y}\big),
 
-where a is the attenuation, ℓ² the squared length of the other steps and :math:`c_q` the expected rest of this one; of rewards likewise, with the
-outcomes 0 and 1. The distribution of ℓ² is that of replicas, in quantiles, so that no cell needs replicas of its own.
+where a is the attenuation, ℓ² the squared length of the other steps and :math:`c_q` the expected rest of this one; of
+rewards likewise, with the outcomes 0 and 1. The distribution of ℓ² is that of
+replicas, in quantiles, so that no cell needs replicas of its own.
 
 No user is in any of it: it follows from the plan, the model and public random numbers.
 """

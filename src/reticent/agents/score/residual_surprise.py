@@ -2,14 +2,15 @@
 r"""Whether a release says that users have changed, where candidates may be wrong.
 
 A blend that is wrong is surprised by every release, and so is one whose users have changed. What tells the two apart is
-the model of both blocks (:mod:`reticent.agents.score.joint_posterior`, whose symbols are used here): residuals are the same
-in every release, and users who changed are not. The newest release of the blend's block is
+the model of both blocks (:mod:`reticent.agents.score.joint_posterior`, whose symbols are used here): residuals are the
+same in every release, and users who changed are not. The newest release of the blend's block is
 
 .. math:: Y=J(\eta-\eta_0)+\sum_qG_q\delta_q+N(0,\Sigma),
 
-and given the blend η the residual block has said :math:`\delta_q\sim N(C_q(r_q-\Lambda_q\Psi_q\eta),C_q)` of every cell, the
-blend's block :math:`v-E\eta\sim N(\sum_qU_q(\delta_q-E\delta_q),\Lambda_D)` of all together. With
-:math:`K=\sum_qG_qC_qU_q^\top` and :math:`D=J-\sum_qG_qC_q\Lambda_q\Psi_q-KT^{-1}E`, Y is expected to have the mean and covariance
+and given the blend η the residual block has said :math:`\delta_q\sim N(C_q(r_q-\Lambda_q\Psi_q\eta),C_q)` of every cell,
+the blend's block :math:`v-E\eta\sim N(\sum_qU_q(\delta_q-E\delta_q),\Lambda_D)` of all together. With
+:math:`K=\sum_qG_qC_qU_q^\top` and :math:`D=J-\sum_qG_qC_q\Lambda_q\Psi_q-KT^{-1}E`, Y is expected to have the mean and
+covariance
 
 .. math:: D\hat\eta-J\eta_0+\sum_qG_qC_qr_q+KT^{-1}v,\qquad
           \Sigma+D\,\mathrm{Cov}(\eta)D^\top+\sum_qG_qC_qG_q^\top-KT^{-1}K^\top,

@@ -93,7 +93,7 @@ def _believe(agent: ScoreLearner, posteriors: Posteriors, scales: bool) -> Resid
 def believed_at(
     agent: ScoreLearner, posteriors: Posteriors, scaled: ResidualEstimate
 ) -> tuple[Likelihood, Slopes, ResidualEstimate]:
-    """What the releases in ``posteriors`` say of cells, the candidates, and what is believed at the scales of ``scaled``."""
+    """What the releases in ``posteriors`` say of cells, the candidates, and what is believed at other scales."""
     assert posteriors.residual is not None
     estimate = posteriors.residual.estimate._replace(
         covariance=scaled.covariance, scale=scaled.scale, reward_scale=scaled.reward_scale

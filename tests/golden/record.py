@@ -69,10 +69,9 @@ RECORDED_AGAIN = {
     "Blend and residuals are learned from one model, and residuals share a covariance that is learned (2026-11-18).": [
         "blend score-vi", "blend private-score-vi", "river private-score-vi", "blend_by_step private-score-vi",
     ],
-    "Rounds of Score-VI fill the users exactly; residuals are clipped at 0.7 of their length, and what the clip does to "
+    "With residuals rounds fill the users exactly; residuals are clipped at 0.7 of their length, and what the clip does to "
     "their average is undone (2026-11-19).": [
-        "blend score-vi", "blend private-score-vi", "blend private-score-vi:trust=local,epsilon=10",
-        "river private-score-vi", "blend_by_step private-score-vi",
+        "blend score-vi", "blend private-score-vi", "river private-score-vi", "blend_by_step private-score-vi",
     ],
 }  # fmt: skip
 """Which runs were recorded again, and why. All others are as they were first."""

@@ -414,10 +414,16 @@ def test_rounds_of_a_table_without_candidates_grow_by_less(name: str) -> None:
     def ratio(found: np.ndarray) -> float:
         return float(found[-2] / found[-3])  # the last round takes what is left
 
-    assert ratio(sizes("residual=auto", table)) == pytest.approx(1.2, abs=0.02)
-    assert ratio(sizes("residual=auto", WORLD.model)) == pytest.approx(1.5, abs=0.02)
+    # With residuals rounds fill the users, at a ratio of at most the option's: one more round instead of a large last one.
+    for options, model, most in (
+        ("residual=auto", table, 1.2),
+        ("residual=auto", WORLD.model, 1.5),
+        ("growth=1.3", table, 1.3),
+    ):
+        found = sizes(options, model)
+        assert most**0.85 < ratio(found) < most + 0.02
+        assert found[-1] < (most + 0.02) * found[-2]
     assert ratio(sizes("residual=off", table)) == pytest.approx(1.5, abs=0.02)
-    assert ratio(sizes("growth=1.3", table)) == pytest.approx(1.3, abs=0.02)
     many = sizes("residual=auto", table, 10**9)  # at 1.2 there would be more rounds than residuals can read
     assert len(many) <= MOST_ROUNDS
     assert ratio(many) == pytest.approx(1.5, abs=0.02)

@@ -69,6 +69,10 @@ RECORDED_AGAIN = {
     "Blend and residuals are learned from one model, and residuals share a covariance that is learned (2026-11-18).": [
         "blend score-vi", "blend private-score-vi", "river private-score-vi", "blend_by_step private-score-vi",
     ],
+    "With residuals rounds fill the users exactly; residuals are clipped at 0.7 of their length, and what the clip does to "
+    "their average is undone (2026-11-19).": [
+        "blend score-vi", "blend private-score-vi", "river private-score-vi", "blend_by_step private-score-vi",
+    ],
 }  # fmt: skip
 """Which runs were recorded again, and why. All others are as they were first."""
 

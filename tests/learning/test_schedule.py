@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+import itertools
+
 import numpy as np
 import pytest
 from hypothesis import given
@@ -10,7 +12,7 @@ from hypothesis import strategies as st
 from random_models import few
 
 from reticent.errors import InvalidInput
-from reticent.learning.schedule import Schedule, endless_sizes, geometric_sizes
+from reticent.learning.schedule import Schedule, endless_sizes, fitted_sizes, geometric_sizes
 
 
 @few
@@ -58,3 +60,29 @@ def test_more_users_begin_with_the_rounds_of_fewer() -> None:
     assert max(more) == 700
     with pytest.raises(InvalidInput, match="largest"):
         endless_sizes(10, 1, 2.0, 0)
+
+
+@few
+@given(episodes=st.integers(1, 10**7), first=st.integers(1, 10**4), growth=st.floats(1.05, 1e308))
+def test_fitted_rounds_cover_all_users_and_none_is_far_larger_than_the_one_before(
+    episodes: int, first: int, growth: float
+) -> None:
+    sizes, planned = fitted_sizes(episodes, first, growth), geometric_sizes(episodes, first, growth)
+    assert sum(sizes) == episodes
+    assert min(sizes) >= 1
+    assert list(sizes) == sorted(sizes)
+    assert len(planned) <= len(sizes) <= len(planned) + 1
+    if sizes != planned:
+        # Every size is within one user of what is planned, and what is planned grows by no more than ``growth``.
+        assert all(after - 1 <= growth * (size + 1) for size, after in itertools.pairwise(sizes))
+        assert abs(sizes[0] - first) <= 1
+
+
+def test_fitted_rounds_by_hand() -> None:
+    assert fitted_sizes(70, 10, 2.0) == (10, 20, 40)
+    assert fitted_sizes(75, 10, 1.0) == (10,) * 6 + (15,)
+    assert fitted_sizes(1000, 1, 1e308) == (1, 999)
+    known, fitted = geometric_sizes(20_000, 26, 1.5), fitted_sizes(20_000, 26, 1.5)
+    assert known[-1] == 9_933  # half of all users, with a plan of the other half
+    assert fitted[-1] == 6_542
+    assert len(fitted) == len(known) + 1

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import dataclasses
 import functools
+import itertools
 import math
 from typing import Literal
 
@@ -115,6 +116,37 @@ def geometric_sizes(episodes: int, first: int, growth: float) -> tuple[int, ...]
         left -= size
         planned *= growth
     return tuple(sizes)
+
+
+def fitted_sizes(episodes: int, first: int, growth: float) -> tuple[int, ...]:
+    """As :func:`geometric_sizes`, with a ratio of at most ``growth`` at which rounds fill ``episodes`` exactly.
+
+    Nothing is left at the end that would have to join the last round, which may double it there: those users are served a
+    plan that was learned from fewer than half of all.
+
+    >>> fitted_sizes(100, 10, 2.0)
+    (10, 17, 27, 46)
+    >>> fitted_sizes(5, 10, 2.0)
+    (5,)
+    """
+    without = geometric_sizes(episodes, first, growth)
+    slowest, fastest = 1.0, min(float(growth), float(episodes))
+    rounds = len(without)
+    while _filled(first, fastest, rounds) < episodes:
+        rounds += 1
+    if first * rounds > episodes:  # rounds of the first one's size are too many already
+        return without
+    for _ in range(60):
+        middle = (slowest + fastest) / 2
+        slowest, fastest = (middle, fastest) if _filled(first, middle, rounds) < episodes else (slowest, middle)
+    ends = [round(episodes * _filled(first, fastest, k) / _filled(first, fastest, rounds)) for k in range(rounds + 1)]
+    # Rounding may exchange neighbours that are planned equal.
+    return tuple(sorted(end - start for start, end in itertools.pairwise(ends)))
+
+
+def _filled(first: int, growth: float, rounds: int) -> float:
+    """Users of so many rounds."""
+    return first * (float(rounds) if growth == 1 else (growth**rounds - 1) / (growth - 1))
 
 
 def endless_sizes(episodes: int, first: int, growth: float, largest: int | None = None) -> tuple[int, ...]:

@@ -29,13 +29,14 @@ class Coordinates:
 
     Attributes:
       centre: c, ``(d,)``. basis: B, ``(d, k)``. variance: of every coordinate of η a priori.
-      total: the sum of nonnegative weights where that is declared (the simplex, scaled); else None.
+      total: the sum of nonnegative weights where that is declared (the simplex, scaled); else None. It is a number of the
+        agent and not of its program, so that worlds which differ in it share one compiled program.
     """
 
     centre: Array
     basis: Array
     variance: Array
-    total: float | None = dataclasses.field(metadata={"static": True})
+    total: Array | None
 
     @property
     def size(self) -> int:
@@ -80,7 +81,7 @@ def simplex_coordinates(dimension: int, total: float) -> Coordinates:
     basis, _ = null_space(np.ones((1, dimension)))
     variance = total**2 / (dimension * (dimension + 1))
     return Coordinates(
-        jnp.full(dimension, total / dimension), on_device(basis), jnp.asarray(variance), float(total)
+        jnp.full(dimension, total / dimension), on_device(basis), jnp.asarray(variance), jnp.asarray(float(total))
     )  # fmt: skip
 
 

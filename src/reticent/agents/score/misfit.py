@@ -82,7 +82,7 @@ def coupled(
 ) -> Coupling:
     """U with one more release, whose users are distributed as the ``estimate`` says."""
     added = []
-    for earlier, response, own in zip(before, _response(agent, plan, estimate), evidence, strict=True):
+    for earlier, response, own in zip(before, response_of(agent, plan, estimate), evidence, strict=True):
         groups = own.released.shape[0]
         if own.released.size == 0:
             added.append(earlier)
@@ -93,7 +93,7 @@ def coupled(
     return Coupling(*added)
 
 
-def _response(agent: ScoreLearner, plan: Plan[ScorePlan], estimate: Estimate) -> tuple[Array, Array]:
+def response_of(agent: ScoreLearner, plan: Plan[ScorePlan], estimate: Estimate) -> tuple[Array, Array]:
     """:math:`\\sum_h\\mu_h(q)x_h(q)V_{h+1}^\\top Z` per user ``(G, S·A, k, z)``, and the same of rewards."""
     extension, model = plan.extension, agent.model
     assert agent.residual is not None

@@ -32,7 +32,7 @@ from reticent.agents.score.residual_rule import (
 from reticent.agents.score.unit_ball import PlainVectors, UnitBall
 from reticent.errors import InvalidInput
 from reticent.learning.promise import NoPromise, Promise
-from reticent.learning.schedule import Schedule, endless_sizes, geometric_sizes
+from reticent.learning.schedule import Schedule, endless_sizes, fitted_sizes, geometric_sizes
 from reticent.learning.stays import check_visits, of_a_stay
 from reticent.privacy.trust import Trust, trust_named
 from reticent.runtime import on_device
@@ -52,11 +52,11 @@ class ScoreOptions:
 
     Attributes:
       score: the statistic of transitions: ``values`` (robust where models are wrong) or ``likelihood`` (sharper where
-      one is
-        right).
+        one is right).
       first: size of the first round in units of the noise on one coordinate of a sum, in users (at least ten).
-      growth: ratio of successive rounds; None is 1.5, or 1.2 where there are no candidates: there what is reached grows by
-        a step a round, and many small rounds get further than a few large ones.
+      growth: ratio of successive rounds, or a little less with residuals, so that rounds fill K. None is 1.5, or 1.2 where
+        there are no candidates: there what is reached grows by a step a round, and many small rounds get further than a few
+        large ones.
       bonus: posterior standard deviations in the explorers' plan.
       explore: β; explorers of a round of n users are β√n over the predicted loss of exploring.
       ridge: κ of the whitening, relative to the mean variance of a coordinate.
@@ -153,7 +153,7 @@ class PrivateScoreOptions(RepeatedVectorPrivacy, ScoreOptions):
     start_share: float = 0.1
     residual_share: float = 0.15
     refuted_share: float = 0.8
-    residual_clip: float = 1.5
+    residual_clip: float = 0.7
 
     def check(self) -> None:
         super().check()
@@ -223,8 +223,8 @@ def make_score(model: Model, episodes: int, options: ScoreOptions) -> ScoreLearn
     options.check_floor(model.actions)
     options.check_stays(model)
     first, trust = options.first * LEAST_FIRST, trust_named("joint")
-    alone = _objection(model, options, trust) is None and _has_no_blend(without_table(model))
-    schedule = _schedule(episodes, options, first, alone)
+    fitted = _objection(model, options, trust) is None
+    schedule = _schedule(episodes, options, first, fitted, fitted and _has_no_blend(without_table(model)))
     objection = _objection(model, options, trust, schedule.rounds)
     model = model if objection else without_table(model)
     frame = Frame.of(model, objection)
@@ -246,7 +246,9 @@ def make_private_score(model: Model, episodes: int, options: PrivateScoreOptions
     model = given if objection else without_table(given)
     frame = Frame.of(model, objection)
     share = options.start_share if frame.starts else 0.0
-    schedule = private_schedule(episodes, frame.dimension, trust, options, share, model.horizon)
+    schedule = private_schedule(
+        episodes, frame.dimension, trust, options, share, model.horizon, residual=objection is None
+    )
     if objection is None:
         objection = _objection(model, options, trust, schedule.rounds)
         if objection is not None:
@@ -277,6 +279,7 @@ def private_schedule(
     options: PrivateScoreOptions,
     start_share: float = 0.0,
     horizon: int = 0,
+    residual: bool = False,
 ) -> Schedule:
     """Rounds whose first is large enough for its noise: a sum's noise in users, or its square where reports are noised.
 
@@ -287,7 +290,7 @@ def private_schedule(
     radius = options.clip * math.sqrt(dimension) if dimension else options.residual_clip * math.sqrt(horizon)
     noise = unit_sensitivity(options.adjacency) * radius / strength
     first = options.first * max(noise**2 if trust.noised_reports else noise, LEAST_FIRST)
-    return _schedule(episodes, options, first, alone=dimension == 0)
+    return _schedule(episodes, options, first, residual, alone=dimension == 0)
 
 
 def radii(
@@ -300,20 +303,22 @@ def radii(
     return np.asarray(np.maximum.accumulate(wanted))
 
 
-def _schedule(episodes: int, options: ScoreOptions, first: float, alone: bool) -> Schedule:
+def _schedule(episodes: int, options: ScoreOptions, first: float, residual: bool, alone: bool) -> Schedule:
     """Rounds that grow as ``options`` say; by default by less where residuals ``alone`` are learned, if these allow it."""
     if options.growth is not None:
-        return _growing(episodes, options, first, options.growth)
-    slow = _growing(episodes, options, first, GROWTH_OF_TABLES if alone else GROWTH)
-    return slow if slow.rounds <= MOST_ROUNDS or not alone else _growing(episodes, options, first, GROWTH)
+        return _growing(episodes, options, first, options.growth, residual)
+    slow = _growing(episodes, options, first, GROWTH_OF_TABLES if alone else GROWTH, residual)
+    return slow if slow.rounds <= MOST_ROUNDS or not alone else _growing(episodes, options, first, GROWTH, residual)
 
 
-def _growing(episodes: int, options: ScoreOptions, first: float, growth: float) -> Schedule:
+def _growing(episodes: int, options: ScoreOptions, first: float, growth: float, residual: bool) -> Schedule:
+    """Where ``residual`` numbers are learned, what half of the users told is not enough for the other half: rounds fill K
+    exactly there, and none at the end is twice as large as it would be."""
     users = max(1, min(episodes, math.ceil(first)))
     if options.endless or options.largest:
         sizes = endless_sizes(episodes, math.ceil(first), growth, options.largest or None)
     else:
-        sizes = geometric_sizes(episodes, users, growth)
+        sizes = (fitted_sizes if residual else geometric_sizes)(episodes, users, growth)
     return Schedule(episodes, sizes, options.final_release)
 
 

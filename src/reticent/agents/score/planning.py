@@ -23,7 +23,7 @@ from reticent.agents.score.estimates import doubt_of, estimate_from
 from reticent.agents.score.first_states import estimated_starts
 from reticent.agents.score.model_moments import MIXING, REWARD_VARIANCE, whitening
 from reticent.agents.score.posterior import Posteriors, summarize
-from reticent.agents.score.replicas import residual_length
+from reticent.agents.score.replicas import residual_lengths
 from reticent.agents.score.residual_block import plan_residual, with_radius
 from reticent.agents.score.round_plan import ScorePlan
 from reticent.agents.score.vector import Reference
@@ -83,8 +83,8 @@ def plan_round(agent: ScoreLearner, state: AgentState, action_values: bool) -> P
     )  # fmt: skip
     plan = Plan(greedy, values, extension, table if action_values else None)
     if agent.residual is not None and asked is not None and agent.clipped:
-        length = residual_length(agent, plan, jax.random.fold_in(agent.public_key(state.rounds), 1))
-        asked = with_radius(agent, agent.residual, asked, length, users)
+        lengths = residual_lengths(agent, plan, jax.random.fold_in(agent.public_key(state.rounds), 1))
+        asked = with_radius(agent, agent.residual, asked, lengths, users)
         plan = plan._replace(extension=extension._replace(residual=asked))
     return plan
 

@@ -134,7 +134,7 @@ def _nearest_weights(coordinates: Coordinates, theta: Array, strength: Array) ->
     return nearest
 
 
-def project_on_simplex(x: Array, total: float) -> Array:
+def project_on_simplex(x: Array, total: Array | float) -> Array:
     """The nearest nonnegative ``(..., d)`` of this sum, in the Euclidean metric."""
     size = x.shape[-1]
     falling = -jnp.sort(-x, axis=-1)

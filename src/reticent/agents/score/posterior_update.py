@@ -31,6 +31,7 @@ from reticent.agents.score.planning import by_group, forward_moments
 from reticent.agents.score.posterior import Fit, Posterior, Posteriors, summarize
 from reticent.agents.score.replicas import ClipEffect, clip_effect, no_clip_effect
 from reticent.agents.score.residual_likelihood import faded
+from reticent.agents.score.residual_surprise import surprise_beyond_misfit
 from reticent.agents.score.residual_update import learn_residuals, with_release
 from reticent.agents.score.round_plan import ScorePlan
 from reticent.learning.learner import AgentState
@@ -55,7 +56,10 @@ def learned(
     variance = (radius / weight * agent.noise_scale) ** 2 * noises
     effect = clip_effect_of(agent, state, plan)
     evidence = _evidence(agent, extension, extension.moments, summed, variance, effect, count)
-    before = faded_posteriors(agent, state.past, evidence, count)
+    changed = None
+    if math.isfinite(agent.alarm) and agent.residual is not None:
+        changed = surprise_beyond_misfit(agent, state, plan, evidence, released, count)
+    before = faded_posteriors(agent, state.past, evidence, count, changed)
     if agent.starts:
         users_at = released[-agent.starts :] / start_weight
         doubt = (agent.noise_scale / start_weight) ** 2 * noises
@@ -87,9 +91,16 @@ def finite(agent: ScoreLearner, posteriors: Posteriors, before: Posteriors) -> P
 
 
 def faded_posteriors(
-    agent: ScoreLearner, posteriors: Posteriors, evidence: tuple[Evidence, Evidence], users: Array
+    agent: ScoreLearner,
+    posteriors: Posteriors,
+    evidence: tuple[Evidence, Evidence],
+    users: Array,
+    changed: Array | None = None,
 ) -> Posteriors:
-    """What is left of earlier posteriors when a round of so many users ends: less with time, nothing after an alarm."""
+    """What is left of earlier posteriors when a round of so many users ends: less with time, nothing after an alarm.
+
+    The alarm looks at ``changed``, the surprise that residuals do not explain; without residuals at that of the blend.
+    """
     kept = jnp.exp2(-users / agent.half_life)
     alarms = posteriors.alarms
     unexpected = surprise(agent.coordinates, posteriors.transitions, evidence[0])
@@ -97,7 +108,8 @@ def faded_posteriors(
     earlier = posteriors.fit
     fit = Fit(unexpected, earlier.total + jnp.where(earlier.releases > 0, unexpected, 0.0), earlier.releases + 1)
     if math.isfinite(agent.alarm):
-        alarmed = unexpected > agent.alarm
+        # The first release has nothing before it that could be given up.
+        alarmed = ((unexpected if changed is None else changed) > agent.alarm) & (earlier.releases > 0)
         kept, alarms = jnp.where(alarmed, 0.0, kept), alarms + alarmed
         fit = Fit(unexpected, jnp.where(alarmed, 0.0, fit.total), jnp.where(alarmed, 1, fit.releases))
     less: tuple[Posterior, Posterior, StartPosterior | None] = jax.tree.map(

@@ -22,6 +22,7 @@ from jax import Array
 from reticent.agents.score.dynamic_programming import HIGHEST, Estimate, chosen_rows, group_of
 from reticent.agents.score.estimates import estimate_of
 from reticent.agents.score.mixed_policies import MixedPolicies, served_as
+from reticent.agents.score.residual_clip import Lengths
 from reticent.agents.score.small_inverses import inverse
 from reticent.agents.score.summed_reports import by_visited_cell
 from reticent.learning.plan import Plan
@@ -87,15 +88,15 @@ def _clip_effect(agent: ScoreLearner, plan: Plan[ScorePlan], key: Array, blocks:
     return ClipEffect(parts[0], parts[1], radius * jnp.concatenate(offsets), radius**2 * jnp.concatenate(doubts))
 
 
-def residual_length(agent: ScoreLearner, plan: Plan[ScorePlan], key: Array) -> Array:
-    """Root mean square length of the residuals of a round's users, in units of the plan's radius; ``key`` is public."""
+def residual_lengths(agent: ScoreLearner, plan: Plan[ScorePlan], key: Array) -> Lengths:
+    """Lengths of the residuals of a round's users, in units of the plan's radius; ``key`` is public."""
     with jax.disable_jit(False):
-        length: Array = _residual_length(agent, plan, key)
-        return length
+        lengths: Lengths = _residual_lengths(agent, plan, key)
+        return lengths
 
 
 @jax.jit
-def _residual_length(agent: ScoreLearner, plan: Plan[ScorePlan], key: Array) -> Array:
+def _residual_lengths(agent: ScoreLearner, plan: Plan[ScorePlan], key: Array) -> Lengths:
     walk = _walk(agent, estimate_of(agent, plan.extension))
 
     def square(served: Plan[ScorePlan], episode: Episode) -> Array:
@@ -103,7 +104,7 @@ def _residual_length(agent: ScoreLearner, plan: Plan[ScorePlan], key: Array) -> 
         return (told**2).sum()[None]
 
     squares, shares = _vectors(agent, plan, walk, key, square)
-    return jnp.sqrt((jnp.repeat(shares / REPLICAS, REPLICAS) * squares[:, 0]).sum())
+    return Lengths(squares[:, 0], jnp.repeat(shares / REPLICAS, REPLICAS))
 
 
 def _vectors(

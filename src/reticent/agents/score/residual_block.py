@@ -27,6 +27,7 @@ from jax import Array
 from reticent.agents.score.dynamic_programming import HIGHEST, Doubt, Estimate, ResidualDoubt, chosen_rows
 from reticent.agents.score.misfit import no_coupling
 from reticent.agents.score.posterior import empty_posterior, project_on_simplex
+from reticent.agents.score.residual_clip import ClippedMean, Lengths, clipped_mean, unclipped
 from reticent.agents.score.residual_directions import round_directions
 from reticent.agents.score.residual_likelihood import Release, no_releases
 from reticent.agents.score.residual_posterior import ResidualEstimate, ResidualState, no_residual
@@ -73,11 +74,13 @@ class ResidualPlan(NamedTuple):
       reference: what users' blocks are formed with.
       tilt: A, ``(m, z)``, so that the directions of the reference are :math:`ZA^\\top`.
       rows: the estimate's rows as distributions, ``(G, S, A, S)``.
+      clip: what the clip does to the round's sums.
     """
 
     reference: ResidualReference
     tilt: Array
     rows: Array
+    clip: ClippedMean
 
 
 def dense_rows(model: Model, theta: Array, simplex: bool) -> Array:
@@ -159,16 +162,20 @@ def plan_residual(
         radius=one,
         share=one if block.alone else share_of(users, own.scale, block.least_share, block.most_share),
     )
-    return ResidualPlan(reference, tilt, estimate.rows)
+    return ResidualPlan(reference, tilt, estimate.rows, unclipped(reference))
 
 
 def with_radius(
-    agent: ScoreLearner, block: ResidualBlock, asked: ResidualPlan, length: Array, users: Array
+    agent: ScoreLearner, block: ResidualBlock, asked: ResidualPlan, lengths: Lengths, users: Array
 ) -> ResidualPlan:
-    """The same with the radius for residuals of this root mean square ``length``."""
+    """The same with the radius for users of such ``lengths``, and with what the clip at that radius leaves of them."""
     numbers = asked.reference.rewards.size * (block.directions + 1)
-    radius = radius_of(length, asked.reference.share, users, agent.noise_scale, block.clip, numbers)
-    return asked._replace(reference=asked.reference._replace(radius=radius))
+    square = (lengths.weights * lengths.squares).sum()
+    radius = radius_of(jnp.sqrt(square), asked.reference.share, users, agent.noise_scale, block.clip, numbers)
+    reference = asked.reference._replace(radius=radius)
+    return asked._replace(
+        reference=reference, clip=clipped_mean(reference, asked.rows, lengths, agent.model.horizon)
+    )  # fmt: skip
 
 
 def release_of(
@@ -180,20 +187,22 @@ def release_of(
     unit = reference.radius / jnp.sqrt(reference.share) if agent.clipped else jnp.ones((), released.dtype)
     numbers = unit * released.reshape(-1, size + 2)
     deviation = unit * agent.noise_scale
+    clip, counted = asked.clip, asked.clip.counts * reference.count_scale
     choices, at_random, shares = _policies(plan)
     return Release(
         choices=choices,
         at_random=at_random,
         users=users * shares,
         tilt=asked.tilt,
-        expected=reference.expected.reshape(-1, size),
-        expected_rewards=reference.rewards.ravel(),
-        moved=numbers[:, :size],
-        rewards=numbers[:, size],
-        counts=numbers[:, size + 1] / reference.count_scale,
+        # What the clip adds per visit is as if less had been expected.
+        expected=(reference.expected - clip.offset).reshape(-1, size),
+        expected_rewards=(reference.rewards - clip.reward_offset).ravel(),
+        moved=numbers[:, :size] / clip.residuals,
+        rewards=numbers[:, size] / clip.residuals,
+        counts=numbers[:, size + 1] / counted,
         reward_scale=reference.reward_scale,
-        count_noise=deviation / reference.count_scale,
-        variance=deviation**2,
+        count_noise=deviation / counted,
+        variance=(deviation / clip.residuals) ** 2,
         weight=jnp.ones((), released.dtype),
     )
 

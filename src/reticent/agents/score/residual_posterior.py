@@ -9,9 +9,10 @@ With Λ_q and b_q the likelihood of a cell (:mod:`reticent.agents.score.residual
 rewards likewise, one number per cell, prior :math:`N(0,\tau_r^2/4)`. The blend itself is the one that both blocks of a
 vector speak for (:mod:`reticent.agents.score.joint_posterior`).
 
-**How wrong the blend is** is learned: τ² and τ_r² are posterior means over a grid under the marginal likelihood of all
+**How wrong the blend is** is learned: τ and τ_r are posterior means over a grid under the marginal likelihood of all
 cells (empirical Bayes) with :math:`\Sigma_0=\tau^2I/S`, with a prior that thins out as :math:`\tau^{-2}` above 0.02. Where
-the blend is right τ stays small, and with it δ and its bonus.
+the blend is right τ stays small, and with it δ and its bonus. (The root of the mean of τ² would follow the far tail of
+that prior: a chance of 5 % that the blend is far off would be believed to be a blend that is off by a fifth of that.)
 
 **In which directions it is wrong** is learned from all cells too, since what candidates overlook is often the same
 everywhere: people who leave, a state that was not thought of. Σ₀ starts as :math:`\tau^2I/S` and is moved by steps of
@@ -202,7 +203,7 @@ def covariance_of(information: Array, moment: Array, usual: Array, start: Array)
 
 
 def scale_of(information: Array, squares: Array) -> Array:
-    """τ² by empirical Bayes: its posterior mean over the grid.
+    """τ² by empirical Bayes: the square of τ's posterior mean over the grid.
 
     ``information`` and ``squares`` ``(n,)`` are of independent numbers of prior variance τ²: the eigenvalues of what is
     known of them, and the squared moments along these.
@@ -212,4 +213,4 @@ def scale_of(information: Array, squares: Array) -> Array:
     shrunk = 1 + variance * information
     likelihood = (0.5 * variance * squares / shrunk - 0.5 * jnp.log(shrunk)).sum(axis=1)
     weight = jax.nn.softmax(likelihood - jnp.log1p((grid / USUAL) ** 2))
-    return (weight * grid**2).sum()
+    return (weight * grid).sum() ** 2

@@ -11,8 +11,10 @@ The radius is
 
 .. math:: R_r=\max\Big(\kappa\,\bar u,\ \frac{\sqrt\rho}{\sigma}\,\bar u\sqrt{\frac n{Q(m+1)}}\Big)
 
-with :math:`\bar u` the root mean square length of replicas' residuals (users who are drawn from the public model), κ = 1.5
+with :math:`\bar u` the root mean square length of replicas' residuals (users who are drawn from the public model), κ = 0.7
 and σ the noise in units of the radius: the second term ends clipping where noise is smaller than sampling noise anyway.
+κ is below 1 since noise grows with the radius and what a clip takes off the average is known
+(:mod:`reticent.agents.score.residual_clip`).
 
 **Radii may fall.** Nothing rests on it that they do not: a vector is formed in units of the radius of the round that counts
 it and clipped to the unit ball, so that one that was formed for another round is within the same bound.

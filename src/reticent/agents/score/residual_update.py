@@ -15,11 +15,11 @@ from jax import Array
 from reticent.agents.score.dynamic_programming import Estimate
 from reticent.agents.score.evidence import Evidence
 from reticent.agents.score.first_states import estimated_starts
-from reticent.agents.score.misfit import coupled, slopes_of
+from reticent.agents.score.misfit import Slopes, coupled, slopes_of
 from reticent.agents.score.model_moments import mean_rewards
 from reticent.agents.score.posterior import Posteriors, summarize
 from reticent.agents.score.residual_block import dense_rows, release_of
-from reticent.agents.score.residual_likelihood import likelihood_of, remembered
+from reticent.agents.score.residual_likelihood import Likelihood, likelihood_of, remembered
 from reticent.agents.score.residual_posterior import (
     ResidualEstimate,
     ResidualState,
@@ -73,22 +73,43 @@ def _believe(agent: ScoreLearner, posteriors: Posteriors, scales: bool) -> Resid
     block, residual = agent.residual, posteriors.residual
     assert block is not None
     assert residual is not None
-    assert residual.releases is not None
-    believed, model = residual.estimate, agent.model
-    starts = estimated_starts(model, posteriors.starts)
-    likelihood = likelihood_of(block.basis, residual.releases, believed.estimated, starts, agent.floor)
-    slopes = slopes_of(model, agent.coordinates, agent.reward_coordinates, block.basis)
+    likelihood, slopes = _likelihood(agent, posteriors)
     own = posteriors.transitions, posteriors.rewards
 
     def blend(by: ResidualEstimate) -> tuple[ResidualEstimate, Array, Array]:
         transitions, rewards = jointly(likelihood, slopes, by, own, residual.coupling)
         theta = agent.coordinates.theta(summarize(agent.coordinates, transitions).mean)
         weights = agent.reward_coordinates.theta(summarize(agent.reward_coordinates, rewards).mean)
-        rows = dense_rows(model, theta, agent.coordinates.total is not None)
-        table = mean_rewards(model, weights).reshape(rows.shape[:2])
+        rows = dense_rows(agent.model, theta, agent.coordinates.total is not None)
+        table = mean_rewards(agent.model, weights).reshape(rows.shape[:2])
         return by._replace(transitions=transitions, rewards=rewards), rows, table
 
-    believed, rows, table = blend(believed)
+    believed, rows, table = blend(residual.estimate)
     if scales:
         believed, rows, table = blend(learn_scales(block.basis, likelihood, rows, table, believed))
     return residuals_around(block.basis, likelihood, rows, table, believed)
+
+
+def believed_at(
+    agent: ScoreLearner, posteriors: Posteriors, scaled: ResidualEstimate
+) -> tuple[Likelihood, Slopes, ResidualEstimate]:
+    """What the releases in ``posteriors`` say of cells, the candidates, and what is believed at other scales."""
+    assert posteriors.residual is not None
+    estimate = posteriors.residual.estimate._replace(
+        covariance=scaled.covariance, scale=scaled.scale, reward_scale=scaled.reward_scale
+    )
+    posteriors = posteriors._replace(residual=posteriors.residual._replace(estimate=estimate))
+    with jax.disable_jit(False):
+        found = _believe(agent, posteriors, False)
+    return *_likelihood(agent, posteriors), found
+
+
+def _likelihood(agent: ScoreLearner, posteriors: Posteriors) -> tuple[Likelihood, Slopes]:
+    """What all releases say of cells, with the visits of what was believed before; and the candidates."""
+    block, residual = agent.residual, posteriors.residual
+    assert block is not None
+    assert residual is not None
+    assert residual.releases is not None
+    starts = estimated_starts(agent.model, posteriors.starts)
+    likelihood = likelihood_of(block.basis, residual.releases, residual.estimate.estimated, starts, agent.floor)
+    return likelihood, slopes_of(agent.model, agent.coordinates, agent.reward_coordinates, block.basis)

@@ -21,7 +21,7 @@ AWAY: Answer = (503, {"type": "urn:reticent:problem:unavailable", "status": 503}
 
 @contextlib.contextmanager
 def grouped(
-    answer: Callable[[Sent], Answer], users: Sequence[str] = ("ann", "bob", "cleo"), deadline: float = 0.05
+    answer: Callable[[Sent], Answer], users: Sequence[str] = ("ann", "bob", "cleo"), deadline: float = 0.5
 ) -> Iterator[tuple[Group, list[Sent]]]:
     """A group of a service that answers so, and what it was asked. One that is away is away for the ``deadline``."""
     with serving(answer) as (url, asked), Client(url, "key", budget=Budget.in_memory(), deadline=deadline) as client:

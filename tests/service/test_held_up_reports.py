@@ -11,6 +11,7 @@ from held_up import MALFORMED, gathered, limited, micro_batched, stopped, with_o
 from serving import APP, settings
 
 from reticent.service.http.app import create_app
+from reticent.service.http.rates import Buckets
 
 
 @pytest.mark.parametrize("reports", [True, False])
@@ -67,3 +68,13 @@ def test_a_report_that_comes_with_another_users_is_let_in_as_one_that_comes_alon
         (tmp_path / name).mkdir()
         told.append(with_others(tmp_path / name, reports))
     assert told[0] == told[1] == ["urn:reticent:problem:too-many-requests", 429, "slow down"]
+
+
+def test_a_bucket_fills_at_its_rate() -> None:
+    bucket = Buckets(4.0)
+    assert [bucket.take("app", 10.0) for _ in range(9)] == [0.0] * 8 + [0.25]
+    assert [bucket.take("app", 11.0) for _ in range(5)] == [0.0] * 4 + [0.25]
+    assert bucket.take("another", 11.0) == 0.0
+    assert bucket.take("app", 1000.0) == 0.0
+    assert bucket.wait("app", 1000.0) == 0.0
+    assert [bucket.take("app", 1000.0) for _ in range(8)] == [0.0] * 7 + [0.25]

@@ -41,7 +41,7 @@ def misfits(spec: str, world_spec: str, users: int, seeds: int, **changes) -> tu
     agent = dataclasses.replace(make_agent(spec, world.model, users), **changes)
     memory = simulate(agent, world, range(seeds)).carry.state.past
     truth, rounds = truth_of(agent, world), agent.schedule.rounds
-    of_run = jax.vmap(jax.vmap(violations, in_axes=(0, None)), in_axes=(0, None))
+    of_run = jax.jit(jax.vmap(jax.vmap(violations, in_axes=(0, None)), in_axes=(0, None)))
     assert rounds <= memory.search.kept.error.shape[1]
     return np.asarray(of_run(memory.search.kept, truth[None]))[:, :rounds, 0], memory
 

@@ -3,6 +3,7 @@
 
     RETICENT_DATA=FOLDER python benchmarks/real_people_learners.py msnbc --orders 3
     RETICENT_DATA=FOLDER python benchmarks/real_people_learners.py msnbc-history --orders 3
+    RETICENT_DATA=FOLDER python benchmarks/real_people_learners.py msnbc-kinds --orders 1
     RETICENT_DATA=FOLDER python benchmarks/real_people_learners.py hillstrom jester --orders 16
     RETICENT_DATA=FOLDER python benchmarks/real_people_learners.py heartsteps
     RETICENT_DATA=FOLDER python benchmarks/real_people_learners.py msnbc --deployed   # also the deployed agent, real noise
@@ -52,7 +53,18 @@ FOR_MANY_STATES = (*SPECS[:-2], "dp-ucbvi:epsilon=1,counter=epochs", "private-uc
 FOR_WHOM_WE_MEET_DAILY = (*SPECS, "private-score-vi:epsilon=1,contributions=42")
 
 # Tables of 521 x 18 x 521 are beyond the tabular learners.
-LISTS = {"msnbc": FOR_MANY_STATES, "msnbc-history": SPECS[:-2], "heartsteps": FOR_WHOM_WE_MEET_DAILY}
+# Four kinds of readers, of which no blend is near the deployed ones: with residuals and without.
+FOR_WRONG_CANDIDATES = tuple(
+    f"{name}:residual={use}" for use in ("on", "off") for name in ("score-vi", "private-score-vi")
+)
+
+LISTS = {
+    "msnbc": FOR_MANY_STATES, "msnbc-history": SPECS[:-2], "msnbc-kinds": FOR_WRONG_CANDIDATES,
+    "heartsteps": FOR_WHOM_WE_MEET_DAILY,
+}  # fmt: skip
+
+ENTERED_BY_FRONT = "arrived: entered, page: frontpage"
+"""The first state that none of the deployed readers has."""
 
 DAYS = (1_616, 4_000, 20_000)
 """Person-days that a learner meets: as many whole days as were recorded, and more."""
@@ -75,6 +87,13 @@ def readers() -> Problem:
     fitted = msnbc.fit_pilot(pilot, 4, holdout=0.0)
     plan = msnbc.empirical(pilot).plan(5)[0]
     return Problem(msnbc.recorded_users(deployed), fitted.model, plan, 300_000)
+
+
+def readers_of_kinds() -> Problem:
+    """Candidates are kinds of readers, and not entry sections that blend them."""
+    pilot, deployed = msnbc.populations(msnbc.load_sessions())
+    fitted = msnbc.fit_pilot(pilot, 4, grouped=False, holdout=0.0, entries={ENTERED_BY_FRONT: 0.0})
+    return Problem(msnbc.recorded_users(deployed), fitted.model, msnbc.empirical(pilot).plan(5)[0], 300_000)
 
 
 def readers_with_history() -> Problem:
@@ -106,7 +125,10 @@ def shoppers() -> Problem:
     return Problem(users, model, np.full((1, model.states), arm), records.users // 3)
 
 
-PROBLEMS = {"msnbc": readers, "msnbc-history": readers_with_history, "jester": audience, "hillstrom": shoppers}
+PROBLEMS = {
+    "msnbc": readers, "msnbc-history": readers_with_history, "msnbc-kinds": readers_of_kinds, "jester": audience,
+    "hillstrom": shoppers,
+}  # fmt: skip
 
 
 def row(name: str, met: list[np.ndarray], base: float, best: float | None, seconds: float) -> float:

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import contextlib
+import re
 import warnings
 from collections.abc import Callable, Iterator, Sequence
 
@@ -41,7 +42,7 @@ def test_a_group_that_cannot_be_submitted_says_so_and_may_be_submitted_again() -
     def answer(sent: Sent) -> Answer:
         return answers[0] if sent.kind == "reports" and answers else base(sent)
 
-    with grouped(answer) as (group, asked):
+    with grouped(answer, deadline=2.0) as (group, asked):
         with pytest.raises(ServiceError, match="503"), group:
             group.play(play)
         assert [one.status for one in group] == ["open"] * 3
@@ -63,9 +64,10 @@ def test_why_a_group_was_left_is_not_hidden_by_a_service_that_is_away() -> None:
             group.play(play)
             raise ZeroDivisionError
         said = left.value.__notes__
-        assert "could not be submitted (ServiceError); call its submit() again" in said[0]
+        # On a busy machine the last attempt may end by its time and not by its answer.
+        assert re.search(r"could not be submitted \((ServiceError|Unreachable)\); call its submit\(\) again", said[0])
         assert "left after 1 of" in said[1]
-        assert "an empty submission failed (ServiceError): nothing was submitted" in said[1]
+        assert re.search(r"an empty submission failed \((ServiceError|Unreachable)\): nothing was submitted", said[1])
         assert len(said) == 2
         assert [one.status for one in group] == ["abandoned", "open", "open"]
 

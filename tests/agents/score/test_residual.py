@@ -31,7 +31,7 @@ from reticent.agents.score.residual_posterior import (
     scale_of,
 )
 from reticent.agents.score.residual_rule import MOST_ROUNDS, is_table
-from reticent.agents.score.residual_share import share_of
+from reticent.agents.score.residual_share import radius_of, share_of
 from reticent.agents.score.round_plan import ScorePlan
 from reticent.audit import Subject, audit, realised_mu, replay, user_of, worst_pair
 from reticent.errors import InvalidInput
@@ -190,6 +190,17 @@ def test_what_the_clip_adds_is_found_without_users() -> None:
     # The distribution of other steps is taken for that of all cells: most of the offset is undone, not all.
     assert np.linalg.norm(moved - added) < 0.3 * np.linalg.norm(moved)
     assert np.linalg.norm(paid_more - added_reward) < 0.3 * np.linalg.norm(paid_more)
+
+
+def test_the_radius_grows_with_rounds_of_many_users() -> None:
+    def radius(users: float, share: float = 1e-9) -> float:
+        few, noise = jnp.asarray(users), jnp.asarray(7.0)
+        return float(radius_of(jnp.asarray(2.0), jnp.asarray(share), few, noise, 0.7, numbers=100))
+
+    for users, factor in ((10.0, 1.0), (10_000.0, 1.0), (15_000.0, 1.5), (20_000.0, 2.0), (1e6, 2.0)):
+        assert radius(users) == pytest.approx(1.4 * factor)
+        assert radius(users, share=0.5) >= 1.4 * (1 + (factor - 1) / 2)
+        assert radius(users, share=1.0) == pytest.approx(max(1.4, 2 * math.sqrt(users / 100) / 7))  # there is no blend
 
 
 def test_reports_are_formed_one_by_one_where_each_is_rounded_or_noised() -> None:

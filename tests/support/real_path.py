@@ -263,6 +263,11 @@ class InGroups(Served):
         self._submit({**self.sent, user: Sent(*episode)})
         self.sent.setdefault(user, Sent(*episode))
 
+    def expire(self, user: int) -> None:
+        """A user who came too late is in no later group: the clock is set back here, and would let them in again."""
+        super().expire(user)
+        self.sent.pop(user, None)
+
     def malformed(self, user: int) -> None:
         """The others of her group are counted as ever."""
         self._submit({user: Sent(*played(user)._replace(rewards=np.zeros(MODEL.horizon + 1))), **self.sent})
